@@ -13,7 +13,7 @@ Modules; each line imports only from lines below it:
     start_offsets  the first offsets of positions: committed offsets, resets, recreated topics
     losses         offsets that the log lost before they were read
     positions      all positions of a consumer; the hand-over of chunks and events to the application
-    searches       earliest and latest offsets of partitions (ListOffsets)
+    searches       offsets of log ends and times (ListOffsets)
 
 The side of a consumer on the thread that polls is `pykafka4.consumer.reading`. The machine uses it as a `PollingSide`.
 """

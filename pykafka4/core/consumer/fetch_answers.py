@@ -1,4 +1,5 @@
-"""Applies Fetch responses to positions. Invariant: a response counts only for a position that is still read, at the requested offset.
+"""Applies Fetch responses to positions. Invariant: records and errors of a partition count only for a position that is still read, at the
+requested offset.
 
 Data of a claim that has ended is dropped, and two brokers that both believe that they lead a partition cannot cause duplicates. Data goes
 to the application undecoded. After an error a partition waits for a new leader or a back-off; errors that neither can cure are raised as
@@ -130,8 +131,8 @@ class FetchAnswers:
         self._unanswered(now, source, fetch, outcome.reason, passing)
 
     def _unanswered(self, now: float, source: Source, fetch: InFlightFetch, reason: KafkaError, passing: bool) -> None:
-        """Every requested partition has failed. The application gets one error for all partitions that are read from their
-        leader."""
+        """Handle the failure of all requested partitions. If a retry cannot help (not `passing`), the application gets one error for all
+        partitions that are read from their leader."""
         waiting = list[Position]()
         for position in [asked.position for asked in fetch.asked.values() if self._positions.is_current(asked.position)]:
             if self._followers.serves(position, source.node):
@@ -143,7 +144,7 @@ class FetchAnswers:
             self._positions.tell_once(waiting[0], reason)
 
     def _too_large(self, source: Source, fetch: InFlightFetch, size: int) -> None:
-        """A response exceeded receive_message_max_bytes. Less was requested, so the first batch of one partition is larger than requested.
+        """Handle a response over the size limit. Less was requested, so the first batch of one partition is larger than requested.
 
         Each partition is requested alone, once: the partition with the large batch fails again, the others continue.
         """
@@ -158,7 +159,7 @@ class FetchAnswers:
             self._positions.stop(asked.position, RecordTooLarge.fetched(tp.topic, tp.partition, asked.offset, reason))
 
     def _asked_alone(self, source: Source, fetch: InFlightFetch) -> RequestedPartition:
-        """The only partition of `fetch`, a Fetch for a single partition."""
+        """Return the only partition of `fetch`, which need not be fetched alone again."""
         ((tp, asked),) = fetch.asked.items()
         source.alone.pop(tp, None)
         return asked
@@ -227,7 +228,7 @@ class FetchAnswers:
         self._positions.deliver(position, chunk)
 
     def _cut_off(self, fetch: InFlightFetch, position: Position, size: int) -> None:
-        """Even the first batch is incomplete: request all of it next time. Stop the position if the broker never returns the whole batch.
+        """Request all of the first batch next time, because it is incomplete. Stop the position if the broker never returns all of it.
 
         Other partitions of a Fetch can use up the batch's room; the first batch of a single partition is returned whole (KIP-74).
         """
@@ -259,7 +260,7 @@ class FetchAnswers:
             self._positions.tell_once(position, error)
 
     def _damaged(self, now: float, node: int, position: Position, row: ErrorCode) -> None:
-        """The leader cannot read its log there. Another leader might, so the Fetch is retried; the application gets the error once."""
+        """Retry a Fetch for which the leader cannot read its log, because another leader might; the application gets the error once."""
         self._by_error_table(now, node, position, row)
         if not position.corruption_reported:
             position.corruption_reported = True

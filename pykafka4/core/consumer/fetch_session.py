@@ -11,14 +11,14 @@ Behaviour of brokers in a session (Kafka's `FetchSession`):
   that is new to the session, and one whose error has ended.
 * Brokers fill a response in the order in which partitions were added to the session. A partition that had records moves to the end, as
   in `Source.positions`; one that is named again keeps its rank; one that was forgotten and is named again comes last. A partition that is
-  paused and resumed while the others have more data than a response can hold could therefore always be last: when one has waited that
-  long, `Source` restores the order with a full Fetch.
+  paused and resumed while the others have more data than a response can hold could therefore always be last: when it has waited for
+  a round of all partitions, `Source` restores the order with a full Fetch.
 * Brokers process the forgotten partitions after the named ones: no partition may be in both lists of a request. With topic ids, a recreated
   topic is another topic; with names it is the same.
 * All requests of a session use topic ids (Fetch 13 and later), or all use names. The version is known only when a request is encoded: if it
   does not fit, `check` raises, and a full Fetch is sent instead.
-* A full Fetch ends the session that it names. Its response has session id 0 if the broker has no room for a new session; the
-  next Fetch is full, too.
+* A full Fetch ends the session that it names. Its response has session id 0 if the broker has no room for a new session: then the next
+  Fetch is full, too.
 * Brokers keep a session for two minutes without a request, or until they need its cache slot; a restart loses it. A consumer that closes
   does not end its sessions: its Fetch is nearly always held back, and brokers read nothing else from that connection meanwhile.
 """
@@ -48,7 +48,7 @@ SESSION_ERRORS: Final = frozenset(
 
 
 class OtherVersion(KafkaError):
-    """The broker's version of Fetch no longer fits the session. Nothing was sent."""
+    """Raised if the broker's version of Fetch no longer fits the session. Nothing was sent."""
 
 
 class RequestedPartition(NamedTuple):

@@ -62,7 +62,7 @@ class Fetcher:
         wall_ms: Callable[[], int],
         events: EventSink,
     ) -> None:
-        """`lanes` are the connections for Fetch and ListOffsets: a broker without new data holds back everything behind a Fetch."""
+        """`lanes` are the connections for Fetch and ListOffsets: a broker without new data holds back all requests after a Fetch."""
         self._config, self._cluster, self._recovery = config, cluster, recovery
         self._intake, self.lanes, self._outbox = intake, lanes, outbox
         self.positions = Positions(intake)
@@ -120,7 +120,7 @@ class Fetcher:
         self._changes.end()
 
     def seek(self, moves: Iterable[Move]) -> None:
-        """Continue at the start of each move under its new claim, unless its assignment has ended: the application gets that event.
+        """Continue at the start of each move under its new claim, unless its assignment has ended, which an event reports.
 
         The old claim of a move can be older than the claim that is read, if Ctrl-C has ended the application's part of a seek in between.
         """
@@ -154,7 +154,7 @@ class Fetcher:
             self._set_paused(claim, paused=False)
 
     def space(self, now: float) -> None:
-        """Check all sources: the application has read buffered data, so there is room."""
+        """Check all sources, because the application has read buffered data."""
         self._intake.resume_at = INFINITY
         self._look_at_all()
 
@@ -233,7 +233,7 @@ class Fetcher:
                 self.positions.located.append(self.positions[tp])
 
     def _fetch_located(self) -> None:
-        """Have positions fetched that were just located or sought, without a wait for the response to a Fetch that does not include them.
+        """Fetch positions that were just located or sought, without waiting for the response to a Fetch that does not include them.
 
         Positions that can be fetched again (they were paused, or had another leader) do not wait either, if the broker may hold that Fetch
         back for long.
@@ -279,7 +279,7 @@ class Fetcher:
     def _budget(self) -> int:
         """Bytes to request from one broker: its share of the room, as far as room is not reserved for responses."""
         prefetch, intake = self._config.prefetch_bytes, self._intake
-        # The other half is always for fetching: otherwise an application that keeps all columns would wait for ever.
+        # At least half is always for fetching: otherwise an application that keeps all columns would wait forever.
         held = min(intake.held, prefetch // 2)
         room = prefetch - held - (self.positions.delivered - intake.consumed)
         free = room - self._reserved
@@ -306,14 +306,14 @@ class Fetcher:
         source.finish(fetch)
         self.positions.located += source.take_left_out()
         self._reserved -= fetch.reserved
-        self._due.update(self._short_of_room)  # they may use the room of `fetch` before its source reserves as much again
+        self._due.update(self._short_of_room)  # these sources may use the room of `fetch` before its source reserves as much again
         if source.found_nothing(fetch, outcome):
             self._timers.at(now + PAUSE_BESIDE_S, lambda _: self._due.setdefault(source))
         else:
             self._due[source] = None
         self._short_of_room.clear()
         self.answers.apply(now, source, fetch, outcome)
-        self._intake.news()  # the records are handed out while this turn requests the next ones
+        self._intake.news()  # the application reads the records while this turn requests the next ones
         self._sources.retire(source)
 
 

@@ -1,9 +1,9 @@
 """Keeps the follower from which each partition is read (KIP-392). Invariant: a follower is read only in the leader epoch in which the
-leader chose it, and only errors of leaders are decisive.
+leader chose it, and no error of a follower resets or stops a position.
 
 With `client_rack`, a leader may answer a Fetch with the follower to read from, and without records. The partition is then read from that
-follower for `metadata_max_age_ms`. After any error of the follower, the partition is read from its leader: a follower lags behind, so
-neither an offset out of range nor a diverging epoch says anything about the log, even in a late response, after the choice has ended. A
+follower for `metadata_max_age_ms` at most. After any error of the follower, the partition is read from its leader: a follower lags behind,
+so neither an offset out of range nor a diverging epoch says anything about the log, even in a late response, after the choice has ended. A
 leader that would choose a follower returns no records to this rack. Therefore the Fetches to a leader name no rack while one of their
 partitions is bound to it (`Position.bound`).
 """
@@ -30,7 +30,7 @@ __all__ = ["BOUND_S", "Follower", "Followers"]
 
 log = get_log("pykafka4.fetcher")
 
-# The time for which a partition is read from its leader after an error of its follower. Without it, the leader would choose the same
+# Seconds for which a partition is read from its leader after an error of its follower. Otherwise the leader would choose the same
 # follower in its next response.
 BOUND_S: Final = 5.0
 
@@ -75,7 +75,7 @@ class Followers:
                 self._positions.touch(tp)
 
     def choose(self, now: float, position: Position, node: int) -> None:
-        """Read from follower `node`, which the leader of `position` chose."""
+        """Read from follower `node`, which the leader of `position` chose, unless `position` is bound or `node` is not in the metadata."""
         leader, tp = self._recovery.leader(position.tp), position.tp
         if leader is None or position.bound or node == leader.node:
             return
@@ -99,7 +99,7 @@ class Followers:
         return leader is not None and leader.node == node
 
     def leave(self, now: float, position: Position, reason: KafkaError) -> None:
-        """Read from the leader: the follower has failed."""
+        """Read from the leader again, because the follower has failed."""
         assert position.follower is not None
         tp, node = position.tp, position.follower.node
         log.info("%s: %s: back to the leader from follower %d: %s", self._config.log_name, tp, node, reason, tp=tp, broker=node)

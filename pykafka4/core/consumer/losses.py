@@ -2,7 +2,7 @@
 gap.
 
 Each loss is a warning in the log, an `OffsetsLost` event of the client, and a count in `stats()`. With auto_offset_reset=none, `poll`
-raises an error instead, and nothing is lost yet.
+raises an error instead of skipping a gap, and nothing is lost yet.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Losses:
         self.count = 0  # offsets, of all partitions
 
     def continued(self, position: Position, gap: Gap, offset: int) -> None:
-        """Report `gap` as lost: reading continues at `offset`."""
+        """Report `gap`, because reading continues at `offset`: as lost, or as a step back if `offset` is before the gap."""
         until = offset if gap.until is None else gap.until
         if until > gap.first or gap.reason is LossReason.RECREATED:
             self._report(position, OffsetsLost(position.tp, gap.first, until, gap.reason))
@@ -54,12 +54,13 @@ class Losses:
             )
 
     def ended(self, position: Position, gap: Gap) -> None:
-        """Report `gap` as lost: `position` is no longer read."""
+        """Report `gap` as lost, because `position` is no longer read."""
         if gap.until is not None and gap.until > gap.first:
             self._report(position, OffsetsLost(position.tp, gap.first, gap.until, gap.reason))
 
     def truncated(self, position: Position, offset: int) -> None:
-        """The log was truncated to `offset`. The thread that polls warns: it knows which of the records it has returned."""
+        """Count and emit the loss by a truncation of the log to `offset`. The thread that polls logs the warning, because it knows which of
+        the records it has returned."""
         self.count += max(0, position.offset - offset)
         self._events.emit(OffsetsLost(position.tp, offset, max(offset, position.offset), LossReason.TRUNCATED))
 

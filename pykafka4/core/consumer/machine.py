@@ -69,7 +69,7 @@ class ConsumerMachine:
         wall_ms: Callable[[], int] = now_ms,
         events: EventSink = NOBODY,
     ) -> None:
-        """`wall_ms` is the time of the day, in ms since 1970; `events` receives the events of this consumer."""
+        """`wall_ms` is the time of day, in ms since 1970; `events` receives the events of this consumer."""
         self._config, self._network, self._cluster, self._reader = config, network, cluster, reader
         self._outbox = outbox = Outbox()
         group_lane, fetch_lane = network.new_lane(), network.new_lane()
@@ -113,7 +113,7 @@ class ConsumerMachine:
         return self._outbox.effects(wake_at)
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """Fail all waiting callers, and every poll, with `reason`: the machine has crashed."""
+        """Fail all waiting callers, and every poll, with `reason`, because the machine has crashed."""
         try:
             self.offsets.fail(reason)
         finally:
@@ -130,7 +130,7 @@ class ConsumerMachine:
         self.membership.leave(now, timeout, then, reason)
 
     def dispose(self) -> None:
-        """Release everything: the consumer is closed."""
+        """Release everything, because the consumer is closed."""
         self._network.refusals.listeners.pop(self._refused_by, None)
         self.fetcher.end()
         self.offsets.end()
@@ -170,7 +170,7 @@ class ConsumerMachine:
         self.commit(fresh, deadline, tell, only_new=True)
 
     def rewind(self, rewind: Rewind, deadline: float, done: Done) -> Callable[[], None]:
-        """Ask for a rewind of the group, which is a classic one. Returns a callable that withdraws the request."""
+        """Request a rewind of the group, which is a classic group. Returns a callable that withdraws the request."""
         assert self._rewinds is not None
         return self._rewinds.ask(rewind, deadline, done)
 

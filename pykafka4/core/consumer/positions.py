@@ -74,7 +74,7 @@ class Positions(dict[TopicPartition, Position]):
         self.touched[tp] = None
 
     def move_to_end(self, tp: TopicPartition) -> None:
-        """`tp` was served: all others come before it."""
+        """Move `tp`, which was served, after all other partitions."""
         position = self.get(tp)
         if position is not None:
             position.turn = self._next_turn()
@@ -88,7 +88,7 @@ class Positions(dict[TopicPartition, Position]):
         return self.get(position.tp) is position
 
     def of_assignment(self, claim: Claim) -> Position | None:
-        """The position of the assignment of `claim`, even after seeks; None if that has ended, or another one reads the partition."""
+        """The position of the assignment of `claim`, even after seeks; None if the assignment has ended, or another reads `tp`."""
         position = self.get(claim.tp)
         return position if position is not None and position.claim.origin is claim.origin else None
 
@@ -100,7 +100,7 @@ class Positions(dict[TopicPartition, Position]):
         self._intake.put(Located(position.claim, offset, epoch, position.claim.recreated))
 
     def pass_over(self, position: Position) -> None:
-        """Move to `Claim.until`, because no record is left before it: the application is there when it has read the earlier items."""
+        """Move to `Claim.until`, because no record is left before it. The application's position follows after the earlier items."""
         position.offset = position.claim.until
         self.touch(position.tp)
         self._intake.put(Located(position.claim, position.offset, position.epoch, position.claim.recreated))
@@ -128,7 +128,7 @@ class Positions(dict[TopicPartition, Position]):
             self._intake.put(PollError(position.claim, error))
 
     def truncate(self, position: Position, offset: int, epoch: int, *, raises: bool) -> None:
-        """The log was truncated to `offset`. The reader steps back, or raises: it knows the offset of the next record to return."""
+        """Stop, because the log was truncated to `offset`. The reader, which knows the next record to return, steps back or raises."""
         position.move(Stage.STOPPED)
         self.touch(position.tp)
         self._intake.put(Truncated(position.claim, offset, epoch, raises=raises))

@@ -1,5 +1,5 @@
 """Looks up offsets of log ends and times with ListOffsets. Invariant: a look-up is repeated at the partition's leader until it has a result
-or nobody wants the result any more."""
+or the result is no longer wanted."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ class Search(ABC):
 
     @abstractmethod
     def wanted(self) -> bool:
-        """Whether anybody still needs the result."""
+        """Whether the result is still needed."""
 
     @abstractmethod
     def found(self, now: float, offset: int, epoch: int) -> None:
-        """Take the result. The look-up has ended; this method may begin it again, with another target."""
+        """Use the result. The look-up has ended; this method may begin it again, with another target."""
 
     def absent(self) -> bool:
-        """React to a response without an offset: no record is as late as the target. Returns False if that is an error, to be retried."""
+        """React to a response without an offset: no record is as late as the target. Returns False if that is an error to retry."""
         return False
 
     @abstractmethod
     def refused(self, now: float, error: KafkaError) -> None:
-        """Called for each error that is not retriable; the look-up is repeated."""
+        """Report an error that is not retriable. The look-up is repeated nevertheless."""
 
 
 @attrs.define(eq=False)
@@ -72,7 +72,7 @@ class LeaderConnections(Protocol):
     """The connections to the brokers that lead partitions."""
 
     def address(self, node: int) -> int:
-        """The connection for a request that must not wait behind one that the broker holds back (Produce, Fetch, JoinGroup)."""
+        """The connection for a request that must not wait for requests that the broker holds back (Produce, Fetch, JoinGroup)."""
 
 
 class Searches:
@@ -86,7 +86,7 @@ class Searches:
         self._config, self._cluster, self._recovery, self._connections, self._outbox = config, cluster, recovery, connections, outbox
         self._pending: dict[TopicPartition, list[Search]] = {}  # mostly one look-up per partition
         self._of_topic: dict[str, dict[TopicPartition, None]] = {}
-        self._to_check: dict[Search, None] = {}  # those that the next poll checks
+        self._to_check: dict[Search, None] = {}  # the look-ups that the next poll checks
 
     def begin(self, search: Search) -> None:
         """Start a look-up; its request is sent in the next poll."""
@@ -98,7 +98,7 @@ class Searches:
         self._to_check[search] = None
 
     def tidy(self, tp: TopicPartition) -> None:
-        """Forget look-ups of `tp` that nobody wants any more."""
+        """Forget the look-ups of `tp` that are no longer wanted, except those in flight."""
         for search in list(self._pending.get(tp, ())):
             if not search.in_flight and not search.wanted():
                 self._end(search)

@@ -5,9 +5,9 @@ A broker holds a Fetch back until there is data. If a position that the Fetch do
 left behind, and another is sent beside it, on the other lane, for the positions that the first one does not include. Searches (ListOffsets)
 use the lane on which they wait least.
 
-While a broker has no records, each Fetch may be held back twice as long as the last one, up to `LONGEST` times fetch_max_wait_ms: an idle
-consumer sends few requests. This does not delay records: the broker responds as soon as it has some. (If fetch_min_bytes is over 1, the
-wait would delay records, so it stays the same.)
+While a broker has no records, each Fetch may be held back twice as long as the last one, up to `LONGEST` times fetch_max_wait_ms
+(normally MOST_WAIT_S at most): an idle consumer sends few requests. This does not delay records: the broker responds as soon as it has
+some. (If fetch_min_bytes is over 1, the wait would delay records, so it stays the same.)
 
 A Fetch belongs to the broker's session (`fetch_session`), except a Fetch beside a held one, a Fetch of a single partition (`alone`), and
 all Fetches for a while after the broker has rejected the session several times. In an open session, a Fetch names only the partitions that
@@ -44,7 +44,7 @@ NO_SESSION: Final = -1
 REFUSALS: Final = 3
 WITHOUT_SESSIONS_S: Final = 60.0
 LONGEST: Final = 10  # times fetch_max_wait_ms: the time for which a broker without records may hold a Fetch back
-MOST_WAIT_S: Final = 30.0  # in any case less than brokers keep an unused session (2 minutes) or connection
+MOST_WAIT_S: Final = 30.0  # less than the time for which brokers keep an unused session (2 minutes) or connection
 CONSUMER: Final = -1  # the replica id of clients
 FRAME, PER_PARTITION = 512, 320  # maximum bytes of a response besides records; a topic name can take 249 of them
 
@@ -71,7 +71,7 @@ class InFlightFetch(Request):
     asked: Mapping[TopicPartition, RequestedPartition] = attrs.field(kw_only=True)
     session: FetchSession | None = attrs.field(kw_only=True)
     incremental: bool = attrs.field(kw_only=True)  # names only changes
-    alone: bool = attrs.field(kw_only=True)  # for a single partition, after a response that was too large
+    alone: bool = attrs.field(kw_only=True)  # for a single partition, after a response that was too large, or batches that were cut off
     beside: bool = attrs.field(kw_only=True)  # only for positions that the Fetch that was left behind does not include
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
@@ -79,7 +79,7 @@ class InFlightFetch(Request):
         self.fetcher.fetch_ended(now, self, outcome)
 
     def asks_for(self, position: Position) -> bool:
-        """Whether its response can count for `position`: not after a seek or reset, or if another broker has served `position` since."""
+        """Whether the response can count for `position`: not after a seek or reset, nor if another broker has served `position` since."""
         asked = self.asked.get(position.tp)
         return asked is not None and asked.position is position and asked.offset == position.offset
 
@@ -150,7 +150,7 @@ class Source:
         for things in (self.positions, self.full, self.alone, self._bound, self._holding, self.bounded):
             things.pop(tp, None)
         self._news[tp] = None
-        if not self.positions:  # possibly for ever: release the memory
+        if not self.positions:  # possibly forever: release the memory
             self.session = FetchSession(self.session.number)
             self._news.clear()
 
@@ -174,12 +174,12 @@ class Source:
 
     @property
     def nears_end(self) -> bool:
-        """Whether a partition is read up to an offset, and no response was empty so far: the broker need not wait for new records."""
+        """Whether the last response for a partition that is read up to an offset was not empty: the broker need not wait for records."""
         return any(not position.found_nothing for position in self.bounded.values())
 
     @property
     def next_wait(self) -> float:
-        """Seconds for which the broker may hold the next Fetch back: a Fetch beside a held one not at all.
+        """Seconds for which the broker may hold the next Fetch back; 0 for a Fetch beside a held one.
 
         With two held Fetches both connections would be busy, and the next seek would wait for one of them.
         """

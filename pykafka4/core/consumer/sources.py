@@ -1,5 +1,5 @@
-"""Assigns each position to the source that fetches it. Invariant: a position that can be fetched is among the
-`positions` of the source of its leader or follower, and of no other.
+"""Assigns each position to the source that fetches it. Invariant: a position that can be fetched is among the `positions` of one source:
+the source of its leader, or of the follower that its leader chose.
 
 A change of a position or its topic costs work for that position only.
 """
@@ -35,15 +35,15 @@ class Sources:
         self._positions, self._lanes = positions, lanes
         self.with_positions: dict[Source, None] = {}  # the sources that have positions
         self._by_node: dict[int, Source] = {}
-        self._of: dict[TopicPartition, Source] = {}  # the source in whose line each partition is
+        self._of: dict[TopicPartition, Source] = {}  # the source whose `positions` have the partition
 
     def address(self, node: int) -> int:
-        """The connection to `node` for requests that must not wait behind a Fetch."""
+        """The connection to `node` for requests that must not wait for the response to a Fetch."""
         source = self._by_node.get(node)
         return via(self._lanes[0], node) if source is None else source.address
 
     def of(self, tp: TopicPartition) -> Source | None:
-        """The source that can fetch `tp` now."""
+        """The source that can fetch `tp` now; None if there is none."""
         return self._of.get(tp)
 
     def place(self, tp: TopicPartition) -> bool:

@@ -101,7 +101,7 @@ class TimeSearch(StartSearch):
             super().found(now, offset, epoch)
 
     def absent(self) -> bool:
-        """All records are older; the end of a log is never absent."""
+        """Look up the end of the log, or read from there, because all records are older. The end itself is never absent."""
         if self.target is Start.LATEST:
             return False
         if self._end < 0:
@@ -154,7 +154,7 @@ class StartOffsets:
         timers: Timers,
         wall_ms: Callable[[], int],
     ) -> None:
-        """`wall_ms` is the time of the day, in ms since 1970, for auto_offset_reset=by_duration."""
+        """`wall_ms` is the time of day, in ms since 1970, for auto_offset_reset=by_duration."""
         self._wall_ms, self._losses = wall_ms, losses
         self._config, self._cluster, self._offsets = config, cluster, offsets
         self.searches, self.positions, self._timers = searches, positions, timers
@@ -192,7 +192,10 @@ class StartOffsets:
             self._losses.continued(position, gap, offset)
 
     def out_of_range(self, position: Position) -> None:
-        """The leader's log does not have this offset: continue by the reset policy."""
+        """Continue by the reset policy, or after a rewind at the earliest offset: the leader's log does not have the position's offset.
+
+        With auto_offset_reset=none, stop with an error.
+        """
         if self.policy is Start.NONE:
             self._explain_range(position)
             return
@@ -234,7 +237,7 @@ class StartOffsets:
         )
 
     def _some_committed(self, now: float, asked: dict[Position, int], found: Found) -> None:
-        """Take the offsets of some positions. For the others the coordinator returned an error: only they stay in `asked`."""
+        """Apply the offsets of some positions. For the others the coordinator returned an error: only they stay in `asked`."""
         known = {position: asked.pop(position) for position in tuple(asked) if position.tp in found}
         self._committed(now, known, found)
 
@@ -242,7 +245,7 @@ class StartOffsets:
         return self.positions.is_current(position) and position.stage is Stage.ASKING
 
     def _committed(self, now: float, asked: Mapping[Position, int], found: Found | KafkaError) -> None:
-        """Take the result for the positions in `asked`, which has the value of `Claim.recreated` at the time of the look-up."""
+        """Apply the result to the positions in `asked`, which has the value of `Claim.recreated` at the time of the look-up."""
         for position in [p for p in asked if self._awaits_committed(p)]:
             if isinstance(found, KafkaError):
                 position.move(Stage.UNKNOWN)
@@ -307,7 +310,7 @@ class StartOffsets:
                 self._search_again(position)
 
     def notice(self, position: Position) -> bool:
-        """Whether the topic was recreated since the last call: offsets of the former topic are no longer committed."""
+        """Note the topic's id. Returns whether the topic was recreated since the last call: then its former offsets are not committed."""
         known, before = self._cluster.topic_id(position.tp.topic), position.topic_id
         if known is None or known == before:
             return False
@@ -336,7 +339,7 @@ class StartOffsets:
             position.claim.recreated += 1  # if the topic exists again when the application commits, it is probably a new one
 
     def _check_if_new(self, position: Position, error: ErrorCode | None) -> None:
-        """A partition that did not exist when its reading began is read from its beginning, even with `latest`."""
+        """Read a partition that did not exist when its reading began from its beginning, even with `latest`."""
         size = self._cluster.partitions(position.tp.topic)
         missing = (size == 0 and error is not None and error.name == "UNKNOWN_TOPIC_OR_PARTITION") or 0 < size <= position.tp.partition
         if missing and position.fallback is not (new := of_new_partition(position.fallback)):
@@ -349,11 +352,11 @@ class StartOffsets:
         if self.policy is Start.NONE:
             self.positions.stop(position, InvalidOffset.at(*position.tp, "the topic was recreated", position.offset))
         else:
-            # The whole topic is newer than the subscription, so it is read from its beginning with every policy.
+            # The topic is newer than the subscription, so all of it is read, whatever the policy.
             self.reset(position, Start.EARLIEST)
 
     def _search_again(self, position: Position) -> None:
-        """The topic was recreated during the look-up for `position`: a response in flight may be about the old topic."""
+        """Repeat the look-up for `position`, because the topic was recreated meanwhile: a response in flight may be about the old topic."""
         if position.by_policy:
             position.fallback = position.target = of_new_partition(position.fallback)
         if position.search is not None:

@@ -34,7 +34,7 @@ class TailSearch(Search):
         self._kind, self._position, self._positions, self._offset = target, position, positions, position.offset
 
     def wanted(self) -> bool:
-        """Whether nothing has been read since."""
+        """Whether nothing has been read since the look-up began."""
         position = self._position
         return (
             position.tail is self

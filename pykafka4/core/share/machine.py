@@ -1,4 +1,4 @@
-"""Joins the share group, divides the assigned partitions among sources, and ends sessions and membership at `close`. The machine acquires
+"""Joins the share group, divides the assigned partitions among sources, and ends sessions and membership in `leave`. The machine acquires
 records only for a poll, because locks run from the broker's response on: the lock of a prefetched record could end in the buffer."""
 
 from __future__ import annotations
@@ -90,10 +90,10 @@ class ShareMachine:
     # ---------------------------------------------------------------- the machine
 
     def poll(self, now: float) -> Effects:
-        """Poll the member, the sources and the coordinator; end the sessions whose time for `close` has run out."""
+        """Poll the member, the sources and the coordinator; end the sessions that have not ended by the deadline of `leave`."""
         if now >= self._end_by:
             self._end_by = INFINITY
-            self.sources.abandon(KafkaTimeoutError("the consumer was closed before the broker had answered"))
+            self.sources.abandon(KafkaTimeoutError("the consumer was closed or unsubscribed before the broker had answered"))
         if now >= self._call_at:
             self._call_at = INFINITY
             self._call()
@@ -102,7 +102,7 @@ class ShareMachine:
         return self._outbox.effects(wake_at)
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """Fail all acknowledgements without an outcome, and every later poll, with `reason`: the machine has crashed."""
+        """Fail all acknowledgements without an outcome, and every later poll, with `reason`, because the machine has crashed."""
         try:
             self.sources.abandon(reason)
         finally:
@@ -110,7 +110,7 @@ class ShareMachine:
         return ()
 
     def dispose(self) -> None:
-        """End the sources, the retries and the lanes: the consumer is closed."""
+        """End the sources, the retries and the lanes, because the consumer is closed."""
         self.sources.abandon(KafkaTimeoutError("the consumer was closed before the broker had answered"))
         self.sources.dispose()
         self.coordinator.well()  # a closed consumer retries no request, so the client's status must not list its coordinator as troubled

@@ -35,13 +35,13 @@ class Mailbox:
         self.idle_since: float = INFINITY  # when the last poll returned; INFINITY during a poll, and before the first
 
     def wants(self, taken: int) -> bool:
-        """Whether a broker may acquire records: `arrivals` is empty, and a poll waits or none has taken records since one found none.
+        """Whether a broker may acquire records: `arrivals` is empty, and a poll waits or no poll has taken records since one found none.
 
-        `taken` is the value of `Mailbox.taken` during the poll that found none; equal values prove that no poll has taken any since.
+        `taken` is the value of `Mailbox.taken` during the poll that found none; an equal value now proves that no poll has taken any since.
         """
         # The thread that polls changes `waiting` and `taken` before it empties `arrivals`. In the other order: that thread empties
         # `arrivals`; the loop sees an empty deque and an old `waiting`, and acquires records again; the poll returns with its records, and
-        # nobody takes the new ones before their locks end.
+        # no poll takes the new records before their locks end.
         return not self.arrivals and (self.waiting or taken == self.taken)
 
     def put(self, acquired: Acquired) -> None:
@@ -50,7 +50,7 @@ class Mailbox:
         self._notify()
 
     def put_error(self, error: KafkaError) -> None:
-        """Have one poll raise `error`, unless an error with the same text already waits for a poll."""
+        """Have one poll raise `error`, unless the same text, or MOST_NOTICES errors, already wait for polls."""
         if len(self.notices) < MOST_NOTICES and str(error) not in map(str, tuple(self.notices)):
             self.notices.append(error)
         self._notify()

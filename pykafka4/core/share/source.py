@@ -155,7 +155,7 @@ class ShareSource:
 
     def abandon(self, error: KafkaError) -> None:
         """Fail all acknowledgements without an outcome with `error`, and send no more requests."""
-        self._end("the consumer was closed")
+        self._end("the consumer was closed or unsubscribed")
         queue, self.queue = [*self._sent, *self.queue], []
         self._sent, self._closed = [], True
         self._fail(queue, lambda _: error)
@@ -183,7 +183,7 @@ class ShareSource:
             return self._paused_until
         self._sent, self.queue = due, [each for each in self.queue if each.acquired.tp in paused]
         # ShareAcknowledge if no records are wanted, for renewals (brokers refuse to fetch in the same request), and for partitions that are
-        # no targets: naming one in a ShareFetch would put it back into the session.
+        # not targets: naming one in a ShareFetch would put it back into the session.
         if due and (not fetches or any(each.renews or each.acquired.tp not in targets for each in due)):
             self._send_acknowledgements(now, self._epoch, ShareRequest.ACKNOWLEDGE)
         else:
@@ -267,7 +267,7 @@ class ShareSource:
 
     def _acknowledged(self, now: float, outcome: Outcome) -> None:
         renews = any(each.renews for each in self._sent)
-        # `require_renewals` refuses the message when it is encoded, so the broker has seen nothing and the session's epoch stands.
+        # `require_renewals` refuses the message when it is encoded, so the broker has seen nothing and the session's epoch is unchanged.
         if renews and isinstance(outcome, Failed) and isinstance(outcome.reason, UnsupportedVersion):
             sent, self._sent = self._sent, []
             self.queue = [*self._without_renewals(sent, lambda _: outcome.reason), *self.queue]
@@ -351,7 +351,7 @@ class ShareSource:
             pause.until, pause.tried = now + pause.backoff.next(), False
 
     def _end_pauses(self) -> None:
-        """Delete the holds of partitions that the last request has named, and that have not failed again."""
+        """Delete the pauses of partitions that the last request has named, and that have not failed again."""
         self._pauses = {tp: pause for tp, pause in self._pauses.items() if not pause.tried}
 
     def _settle(self, now: float, answer: Any, lock: float, prefix: str) -> None:
@@ -474,11 +474,11 @@ class ShareSource:
     # ---------------------------------------------------------------- the end
 
     def _close(self, now: float) -> None:
-        if self._epoch == 0:  # no session to end, and none in which to release records
+        if self._epoch == 0:  # there is no session to end, or in which to release records
             self._closed = True
             self._finish()
             return
-        reason = "the consumer was closed, which releases the records that are neither accepted nor rejected"
+        reason = "the consumer was closed or unsubscribed, which releases the records that are neither accepted nor rejected"
         self.queue = self._without_renewals(self.queue, lambda each: lock_lost(each.acquired.tp, each.types, reason))
         if self._left and self._release_left(now, ()):
             return
@@ -512,7 +512,7 @@ class ShareSource:
         for each in self.queue:
             each.fail(KafkaTimeoutError("the share session was closed before a retry"))
         self.queue = []
-        self._end("the consumer was closed")
+        self._end("the consumer was closed or unsubscribed")
         self._closed = True
         self._finish()
 

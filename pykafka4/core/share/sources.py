@@ -135,7 +135,7 @@ class ShareSources:
         self._check_done()
 
     def abandon(self, error: KafkaError) -> None:
-        """Fail all acknowledgements without an outcome with `error`: the time for `close` has run out, or the machine has failed."""
+        """Fail all acknowledgements without an outcome with `error`: the time to end sessions has run out, or the machine has failed."""
         for source in list(self._sources.values()):
             source.abandon(error)
         self._closing.clear()
@@ -146,7 +146,7 @@ class ShareSources:
         self._sources.clear()
 
     def dispose(self) -> None:
-        """End the use of the metadata: the consumer is closed."""
+        """End the use of the metadata, because the consumer is closed."""
         self.subscribe(())
         self._changes.end()
 

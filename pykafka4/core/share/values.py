@@ -63,8 +63,8 @@ class SessionLease:
         """Note `acquired` as the last delivery of its offsets, and mark these offsets in earlier deliveries as acquired `again`.
 
         Brokers identify an acknowledged record only by member and offset. Without the mark: the lock of a record ends, the broker delivers
-        the record again, the application accepts the first delivery late, and the broker applies this to the second delivery, which nobody
-        has processed.
+        the record again, the application accepts the first delivery late, and the broker applies this to the second delivery, which has not
+        been processed.
         """
         if len(self._current) >= self._most:
             self._current = {o: each for o, each in self._current.items() if now < each.locked_until(o) + REMEMBERED_S}
@@ -107,7 +107,6 @@ class Acquired:
 
     @property
     def tp(self) -> TopicPartition:
-        """The partition."""
         return self.lease.tp
 
     def locked_until(self, offset: int) -> float:
@@ -144,7 +143,7 @@ def lock_lost(tp: TopicPartition, offsets: Iterable[int], reason: str) -> Record
 
 @attrs.define(eq=False)
 class AcknowledgementReport:
-    """Collects the outcomes of acknowledgements that were handed over together: per partition None or the first error; calls `done` once.
+    """Collects the outcomes of acknowledgements that were sent together: per partition None or the first error; calls `done` once.
 
     `_open` counts the parts without an outcome, plus one until all parts have begun: otherwise the report would end between two parts, when
     the first one has its outcome before the second one begins.
@@ -158,7 +157,7 @@ class AcknowledgementReport:
 
     @property
     def is_open(self) -> bool:
-        """Whether a part has no outcome so far. Callable from any thread."""
+        """Whether a part has no outcome so far. For any thread."""
         return self._open > 0
 
     def begin(self) -> None:
