@@ -1,7 +1,6 @@
 """Defines the table of Kafka's error codes: one row per code decides the retry, the refresh before it and the fate of a produced batch.
 
-Modules compare codes by name. Outside of this table, numbers occur only where the client raises an error of its own: an OffsetOutOfRange
-(1) or a GroupError (22, 27).
+Modules compare codes by name. Outside of this table, a number other than 0 occurs only in `OffsetOutOfRange` (1).
 
 Outside of `core` the agent reads this table, too: `agent.account.reasons` gives each failed batch the reason of its discards.
 

@@ -146,7 +146,7 @@ class PushedFigures:
                 yield Gauge(PREFIX + row.name, value, attributes)
 
     def _value(self, row: PushedMetric, broker: str, values: Sequence[float | Histogram], delta: bool, now: int) -> float | None:
-        """The value of a row, which is stored for the next push; None for an average of no values since the last push."""
+        """The value of a row, whose sums are stored for the next push; None for an average of no values since the last push."""
         if row.shape is Shape.LARGEST:
             return max(map(_total, values))
         count, total = float(sum(map(_count, values))), sum(map(_total, values))

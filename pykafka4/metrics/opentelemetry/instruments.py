@@ -1,4 +1,5 @@
-"""Shows the metrics of clients to OpenTelemetry. Invariant: nothing is counted for OpenTelemetry; a collection reads each client once.
+"""Shows the metrics of clients to OpenTelemetry. Invariant: nothing is counted for OpenTelemetry; a collection reads each client
+once, unless another reader collects at the same time.
 
 OpenTelemetry has no observable histogram, so a histogram `NAME` becomes two counters, `NAME.count` and `NAME.sum`. The conventions define
 `messaging.client.operation.duration` as a histogram, so it has no counters here: `pykafka4.client.request.duration` has its values.
