@@ -1,8 +1,8 @@
 """Declares the contract between machines and the loop: requests, replies, effects, and the tables of state transitions.
 
 Rule: input reaches a machine as method calls on the loop thread, its requests and jobs leave it as `Effects`, and `now` is an argument.
-Nothing in `core` uses sockets, threads or clocks, so the same machines run under the real loop (`net.loop`) and in the simulation
-(`tests/simulation`), where every schedule can be replayed from its seed.
+Nothing in `core` uses sockets, threads or clocks (the time of day comes from a callable), so the same machines run under the real loop
+(`net.loop`) and in the simulation (`tests/simulation`), where every schedule can be replayed from its seed.
 
 Modules; each line imports only from lines below it:
     engine        `Engine`: the turn, which polls all machines of one client
@@ -174,7 +174,7 @@ class Effects:
     """The output of a machine."""
 
     requests: tuple[Request, ...] = ()
-    deliver: tuple[Callable[[], None], ...] = ()  # run on the callback executor, in order
+    deliver: tuple[Callable[[], None], ...] = ()  # for the callback executor, in the order of submission
     jobs: tuple[Job, ...] = ()
     wake_at: float = INFINITY  # poll the machine again at that time or earlier
 

@@ -35,7 +35,10 @@ log = get_log("pykafka4.engine")
 
 @attrs.frozen(eq=False)
 class Turn:
-    """The output of a turn. The loop carries it out in the order close, connect, write, deliver, jobs; then it waits until `wake_at`."""
+    """The output of a turn. The loop carries it out in the order close, connect, write, deliver, jobs; then it waits for events.
+
+    The wait ends at `wake_at` at the latest.
+    """
 
     connect: tuple[Connect, ...] = ()
     close: tuple[Close, ...] = ()

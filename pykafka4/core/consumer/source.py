@@ -85,7 +85,7 @@ class InFlightFetch(Request):
 
 
 class Source:
-    """One broker from which the consumer reads partitions, or has read some, with its Fetch in flight."""
+    """One broker from which the consumer reads partitions, or has read some, with its Fetches in flight."""
 
     def __init__(self, node: int, lanes: tuple[int, int], config: ConsumerConfig, cluster: Cluster, recovery: Recovery) -> None:
         self.node = node

@@ -1,5 +1,5 @@
 """Finds the offsets at which positions begin. Invariant: a position begins where the application said, otherwise at its committed offset,
-otherwise by the reset policy; offsets of a deleted topic never count.
+otherwise by the reset policy, or at the beginning of a new partition; offsets of a deleted topic never count.
 
 Look-ups are repeated until there is an offset or the position is no longer read. A look-up that was running when its topic was recreated
 starts again.

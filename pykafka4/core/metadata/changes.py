@@ -3,7 +3,7 @@
 Rule: a machine checks a topic again only after the topic changed, and once for all its changes since the last check. So the cost of a turn
 depends on the number of changed topics, not on the number of topics. Each machine that uses the metadata has its own `TopicChanges`, and an
 index from the topic to its own state of that topic. A machine reads the metadata when it adds a topic to that index, because
-`TopicChanges` collects only later changes.
+`TopicChanges` collects only later changes. The exception is a share consumer, which checks all its partitions after any change.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Network:
         self.on_lost: list[Callable[[float, int], None]] = []  # called with (now, broker) after a connection or an attempt has failed
         self._config, self._random, self._prepare = config, random, prepare
         self.secret_filter = SecretFilter(config)
-        self.answered = Answered()  # the runtime replaces it with the object that the clients of the process share
+        self.answered = Answered()  # the runtime replaces it with the object that all clients with this security protocol share
         self.troubles = Troubles(config.client_id, config.request_timeout_ms / 1000)
         self.traffic: dict[int, BrokerTraffic] = {}  # by broker; brokers that left the cluster stay, as counters only grow
         self._jobs = Jobs(self)

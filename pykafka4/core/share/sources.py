@@ -22,7 +22,7 @@ LOOK_AGAIN_S = 1.0  # seconds until the metadata is requested again for a topic 
 
 
 class ShareSources:
-    """The sources of one consumer: a source for each broker that leads assigned partitions, or has acquired records for the member."""
+    """The sources of one consumer: a source for each broker that leads assigned partitions, or with which a session is still open."""
 
     def __init__(self, context: SourceContext) -> None:
         self._context = context
