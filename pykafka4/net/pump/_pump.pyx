@@ -3,10 +3,10 @@
 else of Kafka; only the loop thread calls the pump, except for `abandon` in a forked child.
 
 `run` is the one call of a turn that waits. Without the GIL it writes the queued buffers, waits, reads, and cuts frames, until it has news
-for Python: a complete frame, the end of a connection, a finished dial, a wake-up, or the end of the timeout. Then it asks for the GIL
-(`pykafka4.gil`) until the next `run`, because code of the turn may release the GIL. No other thread touches memory that the stretch without
-the GIL uses: queues, connections and finished frames. A freed frame returns its block under the GIL, and `run` takes the block at its
-start.
+for Python: a complete frame, the end of a connection, a finished dial, the end of a reported write, a wake-up, or the end of the timeout.
+Then it asks for the GIL (`pykafka4.gil`) until the next `run`, because code of the turn may release the GIL. No other thread touches memory
+that the stretch without the GIL uses: queues, connections and finished frames. A freed frame returns its block under the GIL, and `run`
+takes the block at its start.
 """
 
 cimport cython
@@ -63,7 +63,7 @@ cdef enum:
     SCRATCH = 32768                # size of a first read; frames that fit are cut out of it
     TURN_BYTES = 4194304           # bytes in a row after which a connection stops reading, or writing: the others must not wait
     TURN_FRAMES = 10000            # or this many frames: an empty frame takes four bytes on the wire, but hundreds of bytes in memory
-    FIRST_PIECE = 4194304          # first block of a larger frame; it grows as bytes arrive: a wrong size alone allocates no more than this
+    FIRST_PIECE = 4194304          # first block of a larger frame; it grows as bytes arrive: a wrong size alone allocates little more
     MOST_PIECES = 64               # buffers of one system call; more are slower (measured)
     MOST_EVENTS = 64
     POOLED_FROM = 16384            # smaller frames become `bytes`, and their blocks go back to the C library
@@ -148,7 +148,7 @@ cdef class Pump:
             raise OSError(errno, os.strerror(errno))
 
     def __dealloc__(self):
-        if not self.abandoned:     # in a forked child: the parent's loop may have been changing these lists at the fork
+        if not self.abandoned:     # otherwise a forked child: the parent's loop may have been changing these lists at the fork
             self.lower()
             self.free_all()
         if self.epoll >= 0:
@@ -259,7 +259,10 @@ cdef class Pump:
                 at = &at[0].next_to_write
 
     def write(self, link, buffers, bint report=False) -> None:
-        """Queue the buffers; the next `run` begins to write them. With `report`, WRITTEN follows when the connection has written all."""
+        """Queue the buffers; the next `run` begins to write them.
+
+        With `report`, WRITTEN follows when the connection has written everything, unless the connection is lost.
+        """
         cdef Conn* c = self.find(link)
         cdef Out* out
         cdef Py_ssize_t n = len(buffers)

@@ -95,7 +95,7 @@ class PumpTransport:
                 events.append(Event(EventKind.CONNECTED, dialled.link))
 
     def _lost(self, link: int, reason: int | bytes, in_frame: bool) -> ConnectionLost:
-        """Close the socket of `link`, return the error. `reason` is an errno, 0 at the end of the stream, or the start of a bad frame."""
+        """Close the socket of `link`; return the error. `reason` is an errno, 0 at the end of the stream, or the start of a bad frame."""
         self._pump.remove(link)
         sock, address = self._sockets.pop(link)
         sock.close()

@@ -1,12 +1,13 @@
 """Fills, encodes and decodes record batches, which Produce and Fetch carry.
 
-Invariant: code that runs per record exists twice, compiled and in plain Python, with the same bytes, outcomes and exception types.
+Invariant: the code on the usual path of a record exists twice, compiled and in plain Python, with the same bytes, outcomes and exception
+types.
 
 Modules; each line imports only from lines below it:
-    raw_batch         RawBatch: a whole batch as a value, and the changes it needs before an application or a broker takes it
+    raw_batch         RawBatch: a batch as a value, and its changes before an application gets it or a broker accepts it
     hot               the choice between the two cores; all other code imports from this module
     compiled/         the compiled core
-    reference         the plain core, used if nothing is compiled; its parts:
+    reference         the plain core, used without the compiled one; its parts:
     _plain_columns    from fetched bytes to columns
     _plain_decode     from fetched bytes to records
     _plain_raw_batch  whole batches for sending, and parts of batches

@@ -27,7 +27,7 @@ MAX_INT: Final = 2**31 - 1
 class Section:
     """The lock of the plain core, for `with section():`. With an RLock, a thread that already holds it is rejected.
 
-    A destructor (run by the garbage collector) or a signal handler may call `send` in the middle of a change. If that call went on, it
+    A destructor (run by the garbage collector) or a signal handler may call `send` in the middle of a change. If that call continued, it
     would see half a change; if it waited, it would deadlock. (In the compiled core changes are atomic.)
 
     The `with` enters the lock itself, which is not Python code. If the `with` entered a method of this class, a KeyboardInterrupt at the
@@ -99,7 +99,7 @@ class Account:
         self.full_partitions: frozenset[tuple[str, int]] | None = None  # the partitions that threads wait for; None if one waits for memory
         self.accepted = self.acked = self.failed = self.dropped = self.parked_records = self.batches = 0
         self._drops: dict[str, dict[str, dict[int, Dropped]]] = {}  # topic: reason: partition or -1
-        self._fresh_drops: list[Dropped] = []  # those with records that `take_dropped` has not returned
+        self._fresh_drops: list[Dropped] = []  # the entries of `_drops` with records that `take_dropped` has not returned
 
     @property
     def reserved(self) -> int:
@@ -214,7 +214,7 @@ class Account:
                 self._wake()
 
     def room(self, topic: str, partition: int, nbytes: int) -> bool:
-        """Whether there is room now for a record that called `make_room` with these arguments. Takes no lock, as the caller may hold it."""
+        """Whether there is room now for a record that called `make_room` with these arguments. No lock: the caller may hold it."""
         return self._reserved + nbytes <= self._buffer_memory and not self.crowded(topic, partition, nbytes)
 
     def crowded(self, topic: str, partition: int, nbytes: int) -> bool:

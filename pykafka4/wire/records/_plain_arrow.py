@@ -2,8 +2,8 @@
 compiled counterparts.
 
 Python code runs when the reader of an array releases it. So, unlike with the compiled core, an array must not be released once the
-interpreter has ended, nor, as pyarrow does, while an exception is on its way through the reader's C code: the process would abort. So
-pyarrow itself exports if it is loaded.
+interpreter has ended, nor, as pyarrow does, while an exception is on its way through the reader's C code: the process would abort.
+Therefore pyarrow exports the data if it is loaded.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _released(
 ) -> None:
     """Release a struct and its children, for its reader.
 
-    All names that the function uses are arguments: it may run when the interpreter is already taking this module apart.
+    All names of this module that the function uses are arguments: it may run when the interpreter is already taking this module apart.
     """
     for i in range(getattr(struct.contents, "n_children", 0)):
         child = struct.contents.children[i]

@@ -1,7 +1,7 @@
 """Holds the records of one batch and their outcome, in plain Python; `_batch.pxi` is the compiled counterpart,
 `is_reached` of `_policy.pxi` the counterpart of the limits.
 
-Invariant: a batch has exactly one outcome, and its bytes live as long as a socket may still read them.
+Invariant: a batch has at most one outcome, and its bytes live as long as a socket may still read them.
 """
 
 from __future__ import annotations
@@ -180,9 +180,10 @@ class Batch(bytearray):
     # ---- to the broker
 
     def compress(self) -> None:
-        """Compress the records if the topic has a codec and the result is small enough; then the batch is `ready`.
+        """Compress the records with `wanted_codec`, and keep the result if it is small enough; then the batch is `ready`.
 
-        Called by the thread that filled the batch, or by the loop or a helper thread after its linger. Calling again does nothing.
+        Any thread may call this method: usually the thread that filled the batch, or the loop or a helper thread after the batch's linger.
+        A second call does nothing.
         """
         acc = self._acc
         if self.state == OPEN:
@@ -199,7 +200,7 @@ class Batch(bytearray):
                 interruption = error
             else:
                 _log.exception("%s: %s-%s: compressing a batch failed; it is sent uncompressed", acc.client_id, self.topic, self.partition)
-        finally:  # also if the log line runs out of memory, or on a second Ctrl-C: a batch that is never `ready` would block its queue
+        finally:  # also without memory for the log line, or on a second Ctrl-C: a batch that is never `ready` would block its queue
             self._compressing = False
             self.ready = True
             if acc.can_send:
@@ -377,7 +378,7 @@ class Batch(bytearray):
         """Make a batch for each of `groups`. A group is a list of runs of records (index, count); together they cover all records."""
         if self.state != SEALED:
             raise RuntimeError(f"{self!r} cannot become SPLIT: a batch has one outcome")
-        raws = list(self._raws())  # before anything changes: damaged records of a raw batch raise here, and the batch stays whole
+        raws = list(self._raws())  # before anything changes: damaged records of a raw batch raise here, and the batch is unchanged
         batches: list[Batch] = []
         with self._acc._lock():
             for runs in groups:
@@ -403,7 +404,7 @@ class Batch(bytearray):
         acc._introduce(part)
         for r in raws:
             item = Item(r.key, r.value, (), self._base_timestamp + r.timestamp_delta, self.partition)
-            # Headers as they are: the names in a raw batch may be no UTF-8, and `r.headers` would replace their bytes.
+            # Headers as they are: names in a raw batch need not be valid UTF-8, and `r.headers` would replace their bytes.
             item.content = item.content[:-1] + varint(r.header_count) + r.encoded_headers
             part._put(item, part._encoded(item), 0)
         if self._callbacks:  # the part takes over the callbacks, so it reserves their memory, too

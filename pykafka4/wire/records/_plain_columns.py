@@ -186,7 +186,7 @@ class RecordColumns:
         return schema_capsule(_schema(self.names))
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        """Export the columns as an Arrow record batch: capsules of its schema and its array. Any number of calls; nothing is copied."""
+        """Export the columns as an Arrow record batch: capsules of its schema and array. Repeated calls are allowed; nothing is copied."""
         from pykafka4.wire.records._plain_arrow import exported
 
         self._check_request(requested_schema)
@@ -200,7 +200,7 @@ class RecordColumns:
         return exported_stream(_schema(self.names), iter((self._array, None)).__next__)
 
     def _check_request(self, requested_schema: object) -> None:
-        """Refuse a requested schema of another number of columns. Other types are not refused: the reader of the data converts."""
+        """Refuse a requested schema with another number of columns. Other types are not refused: the reader of the data converts."""
         from pykafka4.wire.records._plain_arrow import fields_requested
 
         if requested_schema is not None and (count := fields_requested(requested_schema)) != len(self.names):

@@ -103,7 +103,7 @@ TIMESTAMP_TYPES: Final = {
 class RecordIterator:
     """Iterates over `records`; `given` counts the records handed out.
 
-    With `stopped` set, which another thread may do, the iteration ends early; it goes on once `stopped` is reset.
+    With `stopped` set, which another thread may do, the iteration ends early; it continues when `stopped` has been reset.
     """
 
     __slots__ = ("given", "records", "stopped")
@@ -133,7 +133,8 @@ class Chunk:
 
     The constructor reads batch headers only. `next_offset` follows the last complete batch; `position` is the next offset to hand out;
     `incomplete` is the size of the first batch if the bytes end inside it (of a header if they end before its magic byte), else 0.
-    `decoded` is the size in memory of the records that the last `decode` appended, or of the batch that `whole_batch` returned.
+    `decoded` is the size of the records that the last call read: in memory for `decode`, of the batch for `whole_batch`, as columns for
+    `ColumnsBuilder.add`.
     `high_watermark`: a batch that ends after it is too new to be compacted, so it has a record for each of its offsets, or is invalid.
     `aborted` has (producer id, first offset) of each aborted transaction: its records are passed over, up to its marker.
     `until`: records from this offset on are left out. A chunk that reaches it ends with `position` exactly there, whatever follows.
@@ -276,7 +277,7 @@ class Chunk:
         return True
 
     def whole_batch(self) -> bytes | None:
-        """The bytes of the batch that contains `position`, or of the next one; None when there is none. `skip` goes on after it.
+        """The bytes of the batch that contains `position`, or of the next one; None when there is none. `skip` continues after it.
 
         Its checksum is verified, except for formats v0 and v1. Control batches, batches of aborted transactions and batches without records
         are passed over. Raises CorruptRecord as `decode` does. The batch may have records before `position`.

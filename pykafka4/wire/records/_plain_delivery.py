@@ -1,4 +1,4 @@
-"""Gives each accepted record a handle that has its outcome, in plain Python; `_delivery.pxi` is the compiled counterpart.
+"""Defines the handle that has the outcome of an accepted record, in plain Python; `_delivery.pxi` is the compiled counterpart.
 
 Invariant: a handle does not keep the bytes of an acknowledged batch alive.
 """
@@ -26,7 +26,7 @@ class Delivery:
     __slots__ = ("_place", "_sizes", "timestamp_ms")
 
     def __init__(self, r: Item) -> None:
-        self._place: tuple[Batch, int]  # the batch and the record's index there: replaced in one step, as several threads may read it
+        self._place: tuple[Batch, int]  # the batch and the record's index there: replaced in one step, because several threads may read it
         self.timestamp_ms = r.timestamp
         self._sizes = tuple(-1 if data is None else len(data) for data in (r.key, r.value))
 
@@ -82,7 +82,8 @@ class Delivery:
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Wait until the record is acknowledged; return its offset and partition (`RecordMetadata`).
 
-        `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError when that time has passed, DeliveryFailed if the record failed.
+        `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError when that time has passed, DeliveryFailed if the record failed,
+        ForkedClientError in a forked child if the record had no outcome before the fork.
         """
         b, index = self._await_outcome(timeout)
         if b.state == FAILED:
@@ -98,7 +99,7 @@ class Delivery:
         return self._failure(b, index) if b.state == FAILED else None
 
     def lost(self) -> list[ProducerRecord]:
-        """A list of the record if it failed and was not dropped, otherwise an empty list. The failure does not count as seen."""
+        """A list of the record if it failed, was not dropped and can be decoded; otherwise empty. The failure does not count as seen."""
         b, index = self._found()
         record = b._record(index) if b.state == FAILED and not b._dropped else None
         return [] if record is None else [record]

@@ -1,6 +1,6 @@
 """Keeps topics, and the records that are parked until the partitions of their topic are known, in plain Python.
 
-Invariant: parked records keep their order, and later records of the topic wait behind them. `_park.pxi` is the compiled counterpart.
+Invariant: parked records keep their order, and no later record of their topic overtakes them. `_park.pxi` is the compiled counterpart.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Parking(Account):
     # ---- records whose topic is not known yet
 
     def _park(self, t: Topic, r: Item, callback: Callback | None, delivery: Any) -> bool:
-        """Keep `r` until the partitions of its topic are known; False if they became known, or `t` was dropped, meanwhile."""
+        """Keep `r` until the partitions of its topic are known, or drop `r`; False if they became known, or `t` was dropped, meanwhile."""
         if self._plan.function is not None and r.partition < 0:
             self._await_topic(t, r)
             return False
@@ -58,7 +58,7 @@ class Parking(Account):
                 self._check_open()
                 if t.direct or t.dropped:
                     return False
-                if not t.announced:  # the announcement ended before the lock was taken: nobody would move `r`
+                if not t.announced:  # the announcement ended before the lock was taken: no code would move `r`
                     continue
                 if not self._must_queue(t, r) and self.room(t.name, UNDECIDED, size):
                     r.delivery, r.callback, r.created, r.size = delivery, callback, self._clock(), size
@@ -72,7 +72,7 @@ class Parking(Account):
             r.asked = True
 
     def _await_topic(self, t: Topic, r: Item) -> None:
-        """Wait until the partitions of `t` are known, which the application's function gets; afterwards `t` may be dropped."""
+        """Wait until the partitions of `t` are known and no record of `t` is parked, or `t` was dropped."""
         assert self._find_topic is not None
         while not t.direct and not t.dropped:
             self._check_open()
@@ -124,7 +124,7 @@ class Parking(Account):
         """Move up to `limit` parked records, in order, into batches.
 
         Returns the number of records that are still parked, and for each record whose partition does not exist (code, error, None or a
-        callable that runs its callbacks). With `patient` such a record does not fail: it stays parked, and so do the records behind it.
+        callable that runs its callbacks). With `patient` such a record does not fail: it stays parked, and so do the records after it.
         """
         t = self._topics.get(exact_name(topic))
         misplaced: list[tuple[str, Exception, Callbacks | None]] = []

@@ -1,6 +1,6 @@
 """Accepts raw batches for sending, and copies records out of batches, in plain Python; `_raw_batch.pxi` is the compiled counterpart.
 
-Invariant: a raw batch waits behind all records that were sent to its partition before; the bytes of its records stay as they are.
+Invariant: a raw batch is sent after all records that were sent to its partition before; its records' bytes change only if it is split.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LAST_DELTA: Final = 2**31 - 1
 
 
 class RawBatches(Parking):
-    """The part of the accumulator that takes whole batches."""
+    """The part of the accumulator that accepts raw batches."""
 
     def _meet(self, name: str) -> Topic:
         """Announce the topic `name` to the loop; returns its state."""
@@ -41,11 +41,12 @@ class RawBatches(Parking):
         raise NotImplementedError
 
     def send_batch(self, topic: str, partition: int, data: bytes) -> Batch:
-        """Accept the batch in `data`, of format v2, for `partition`, behind all records that were sent there before.
+        """Accept the batch in `data`, of format v2, for `partition`, after all records that were sent there before.
 
         Waits for the partitions of the topic if they are not known, or the topic has parked records, and for room, as `send` does. Raises
-        ValueError for bytes that are not such a batch, RecordTooLarge for more than `buffer_memory` or the topic's `max_message_bytes`.
-        With `drop_error` a batch without room is dropped, and that error is the outcome of the returned batch.
+        ValueError for bytes that are not such a batch, or a partition that does not exist, RecordTooLarge for more than `buffer_memory` or
+        the topic's `max_message_bytes`, BufferFull as `send` does. With `drop_error` a batch without room is dropped, and that
+        error is the outcome of the returned batch.
         """
         give_way()
         self._check_open()

@@ -47,8 +47,8 @@ BUFFERS: Final = {
     Kind.LIST_FIXED: 1,
     Kind.PAIR: 1,
 }
-MOST_PARTITION: Final = 2**32 - 1  # the highest partition number that any partitioner takes
-INLINE: Final = 12  # bytes up to which a value lies in its view
+MOST_PARTITION: Final = 2**32 - 1  # the highest partition number that any partitioner accepts
+INLINE: Final = 12  # bytes up to which a value is stored in its view
 
 
 def _bytes(address: int, size: int) -> bytes:
@@ -185,7 +185,8 @@ class ArrowRows:
 
     `names` has the names of the columns for `key`, `value`, `headers`, `timestamp` and `partition`; None: no column. The default is a
     column of the argument's own name, which may be missing, except for the values. `position` is the number of rows taken so far.
-    Raises TypeError for a type that cannot be sent, ConfigError for a column that does not exist.
+    Raises TypeError for data without the Arrow C interface and for a type that cannot be sent, ConfigError for a column that does not exist
+    or exists twice, ValueError for data that were read already, RuntimeError for a stream that fails.
     """
 
     def __init__(self, topic: str, data: Any, **names: str | None) -> None:

@@ -42,7 +42,7 @@ _ASYNC: Final = CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
 def fresh(error: BaseException | None) -> BaseException | None:
-    """A copy of `error` without its traceback, to keep or to raise repeatedly; `error` itself if it cannot be copied.
+    """A copy of `error` without its traceback, to keep or to raise repeatedly; `error` itself if it is None or cannot be copied.
 
     A traceback refers to frames, the frames to handles and batches, and a batch to its error: a cycle that would keep the records' memory.
     """

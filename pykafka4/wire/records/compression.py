@@ -1,7 +1,7 @@
 """Compresses and decompresses with Kafka's codecs. Invariant: decompression stops at the limit.
 
 So a decompression bomb costs little more memory than the limit, never its full size; and the numbers of members, frames and blocks are
-limited, too, as empty ones would cost time without output.
+limited, too, because empty ones would cost time without output.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pykafka4.wire.buffers import Readable
 
 __all__ = ["CODECS", "CODEC_NAMES", "LEVELS", "compress", "decompress", "is_interruption", "repair_lz4", "require_codec"]
 
-# The same numbers are in `config.compression_type`, LAST_CODEC in `compiled/_hot.pyx`, and `integration/judge/log_format.py`; tests compare
-# them.
+# `compression_type` in `options.config` has the same names; LAST_CODEC in `compiled/_hot.pyx` and `integration/judge/log_format.py` have
+# the same numbers; tests compare them.
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 CODEC_NAMES = {number: name for name, number in CODECS.items()}
 LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}  # as in Kafka's compression.*.level; snappy has no level
@@ -37,7 +37,7 @@ _REPEATED = 1  # type of a zstd block that has one byte, to be repeated
 
 _XERIAL = struct.Struct(">8sii")
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
-_XERIAL_BLOCK = 32 * 1024  # bytes, as in snappy-java; larger blocks would compress better, and older readers would still take them
+_XERIAL_BLOCK = 32 * 1024  # bytes, as in snappy-java; larger blocks would compress better, and older readers would still read them
 _SNAPPY_RATIO = 22  # maximum ratio of decompressed to compressed bytes: a three-byte copy makes at most 64 bytes
 
 _OF_CODECS = frozenset({"pykafka4", "snappy", "cramjam", "lz4", "zstandard"})  # packages whose frames run during compression
@@ -131,7 +131,7 @@ def _write_snappy(data: Any, _: int | None) -> bytes:
 
 
 def _write_lz4(data: Any, level: int | None) -> bytes:
-    """Compress into independent blocks, without a content size: Java reads nothing else."""
+    """Compress into independent blocks, because Java reads no other ones, and without a content size, as Java does."""
     packed: bytes = _lz4().compress(
         data, compression_level=level or 0, block_size=_lz4().BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
     )
@@ -169,8 +169,8 @@ def decompress(codec: int, data: Readable, max_size: int) -> bytes:
     """Decompress `data` to at most `max_size` bytes.
 
     Larger data costs `max_size` bytes of memory and a few MiB; other data costs its own size, and for a moment, while pieces are joined,
-    twice its size. Raises RecordTooLarge, naming the limit, as soon as the limit is exceeded; DecodeError for damaged or truncated data.
-    Bytes after the end of gzip or lz4 data are ignored, as in Java.
+    twice its size. Raises RecordTooLarge, naming the limit, as soon as the limit is exceeded; DecodeError for damaged or truncated data,
+    ConfigError without the codec's library. Bytes after the end of gzip or lz4 data are ignored, as in Java.
     """
     reader = _READERS.get(codec)
     if reader is None:
@@ -294,7 +294,7 @@ def _read_snappy(view: memoryview, max_size: int) -> bytes:
 
 
 def _snappy_block(block: memoryview, out: _Output) -> bytes:
-    """Decompress `block`. It starts with its decompressed size, which is checked before the library allocates so much memory.
+    """Decompress `block`. It starts with its decompressed size, which is checked before the library allocates that much memory.
 
     The size must be within the limit and the maximum ratio of the format.
     """
@@ -327,7 +327,7 @@ def _read_lz4(view: memoryview, max_size: int) -> bytes:
 
 
 def _read_zstd(view: memoryview, max_size: int) -> bytes:
-    """Decompress all frames, each in one call, with the output as the window: streaming would need memory for both."""
+    """Decompress all frames, each into one block of memory, which is also the window: streaming would need memory for both."""
     out, context = _Output(max_size), _take(_ZSTD_READERS) or _zstd().ZstdDecompressor()
     try:
         for frame in _zstd_frames(view):

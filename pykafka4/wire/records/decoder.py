@@ -121,7 +121,7 @@ class RecordBatch:
 
 
 def size_at(view: memoryview, pos: int) -> int:
-    """The size of the batch at `pos`, which has at least MAGIC + 1 bytes; DecodeError if its format is unknown or the size too small."""
+    """The size of the batch at `pos`; DecodeError if its format is unknown or the size too small. `view` must contain its magic byte."""
     size = int.from_bytes(view[pos + LENGTH : pos + LENGTH + 4], "big", signed=True) + LOG_OVERHEAD
     magic = view[pos + MAGIC]
     least = LEAST_BATCH.get(magic)
@@ -133,7 +133,7 @@ def size_at(view: memoryview, pos: int) -> int:
 
 
 def read_header(buffer: Readable, pos: int = 0) -> RecordBatch:
-    """The batch at `pos`, with only its header decoded. DecodeError if it is incomplete, or of an unknown format."""
+    """The batch at `pos`, with only its header decoded. DecodeError if it is incomplete or too small, or of an unknown format."""
     view = memoryview(buffer).cast("B")[pos:]
     if len(view) <= MAGIC:
         raise DecodeError(f"a record batch truncated after {len(view)} bytes")
@@ -176,7 +176,7 @@ class RawRecord(NamedTuple):
 
 
 def open_batch(batch: RecordBatch, unpack: Callable[[int, bytes, int], bytes], max_size: int) -> memoryview:
-    """The records of `batch` as decompressed bytes; DecodeError if the codec is unknown, or the count of records impossible."""
+    """The records of `batch` as decompressed bytes. DecodeError for an unknown codec or an impossible count; errors of `unpack`."""
     if batch.count == 0:  # compaction has removed all records: the bytes after the header have no meaning
         return memoryview(b"")
     if batch.codec not in _CODEC_NUMBERS:
@@ -189,7 +189,7 @@ def open_batch(batch: RecordBatch, unpack: Callable[[int, bytes, int], bytes], m
 
 
 def read_records(view: memoryview, count: int) -> Iterator[RawRecord]:
-    """The `count` records in `view`; DecodeError at the first invalid record."""
+    """The `count` records in `view`; DecodeError at the first invalid record, or if bytes follow the last one."""
     at = 0
     for _ in range(count):
         raw = _read_record(view, at)
@@ -200,7 +200,7 @@ def read_records(view: memoryview, count: int) -> Iterator[RawRecord]:
 
 
 def _read_record(view: memoryview, at: int) -> RawRecord:
-    """The record at `at`; DecodeError if a length exceeds it."""
+    """The record at `at`; DecodeError if it is invalid."""
     size, at = read_varint(view, at)
     if not 1 <= size <= len(view) - at:
         raise DecodeError("a record's length exceeds its batch")
@@ -281,7 +281,7 @@ def read_messages(batch: RecordBatch, max_size: int) -> Iterator[Message]:
     """The records of a message of magic 0 or 1, created one at a time: as objects they take ten times the bytes that `max_size` limits.
 
     The complete message, with all checksums, is checked before its first record is created. Raises DecodeError for a corrupt message,
-    RecordTooLarge for a message that exceeds `max_size` bytes when decompressed.
+    RecordTooLarge for a message that exceeds `max_size` bytes when decompressed, ConfigError without the codec's library.
     """
     batch.check()
     if batch.codec not in _CODEC_NUMBERS:

@@ -1,6 +1,6 @@
 """Encodes batch headers and records of magic 2. The caller has checked the values.
 
-In plain Python, only `_plain_raw_batch`, which copies parts of records, writes this format, too; `decoder` reads it.
+In plain Python, `_plain_raw_batch` and `_plain_batch` write this format, too, when they copy parts of records; `decoder` reads it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _encode_varint(n: int) -> bytes:
     return bytes(out)
 
 
-_SMALL: Final = [_encode_varint(n) for n in range(2048)]  # looked up, as most varints of a record are among these
+_SMALL: Final = [_encode_varint(n) for n in range(2048)]  # a table, because most varints of a record are among these
 
 
 def varint(n: int) -> bytes:

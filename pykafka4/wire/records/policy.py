@@ -18,7 +18,7 @@ __all__ = ["Admission", "Policy"]
 class Admission:
     """A record's permission to pass a rate limit.
 
-    Until `deadline` the record may wait for room or for partitions. The accumulator gives the place back if the record is not accepted.
+    Until `deadline` the record may wait for room or for partitions. The accumulator calls `give_back` if the record is refused or dropped.
     """
 
     deadline: float
@@ -30,11 +30,12 @@ class Policy:
     """The limits, the codec and the admission of records for the batches of a topic.
 
     `linger` is in seconds. A batch with `batch_bytes` (of keys and values, at least 1 for each record) or `batch_records` is sealed (0:
-    off). With `combined` these three hold for the open batches of all topics with the same three together: all of them are due at once.
-    A batch is compressed with `codec` at `level` (None: the codec's default) if its records have `compression_min_bytes` or more; it is
-    sent compressed if at most `compression_max_ratio` of the bytes are left. A record whose batch would exceed `max_message_bytes` (0: no
-    such limit) is refused, and no batch grows beyond that size. `admit(deadline)`, if set, is called for each record: it may wait until
-    `deadline`, or raise. It returns an Admission, None for a record that nothing limits, or the error for which the record is dropped.
+    off). With `combined`, these three limits apply to the open batches of all topics with the same three values as if they were one batch:
+    all of them are due together. A batch is compressed with `codec` at `level` (None: the codec's default) if its records have
+    `compression_min_bytes` or more; it is sent compressed if it became smaller and at most `compression_max_ratio` of the bytes are left. A
+    record whose batch would exceed `max_message_bytes` (0: no such limit) is refused, and no batch grows beyond that size.
+    `admit(deadline)`, if set, is called for each record: it may wait until `deadline`, or raise. It returns an Admission, None for a record
+    that nothing limits, or the error for which the record is dropped.
     """
 
     linger: float

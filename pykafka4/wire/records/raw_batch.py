@@ -1,6 +1,8 @@
-"""Represents whole record batches as values. Invariant: a `RawBatch` has records, its lengths fit, and its checksum was verified.
+"""Represents record batches as values. Invariant: a `RawBatch` has records, its lengths fit, and its checksum was verified or computed
+here.
 
-A batch is decompressed only if its records have to change before an application or a broker takes it: `fetched_batch`, `as_sendable`.
+A batch is decompressed only if its records have to change before an application gets it or a broker accepts it: `fetched_batch`,
+`as_sendable`.
 """
 
 from __future__ import annotations
@@ -136,7 +138,7 @@ def _named(header: RecordBatch) -> str:
 
 
 def check_header(data: bytes) -> RecordBatch:
-    """The header of the one batch in `data`; DecodeError if the header does not describe `data`."""
+    """The header of the one batch in `data`; DecodeError if `data` is anything else, a control batch included."""
     if len(data) > MAGIC and data[MAGIC] != 2:
         raise DecodeError(f"format v{data[MAGIC]}: only record batches of format v2 (Kafka 0.11) can be sent; poll_raw converts older ones")
     if len(data) < HEADER_SIZE:
@@ -201,7 +203,7 @@ def _cut(data: bytes, topic: str, partition: int, first: int, last: int, max_siz
 
 
 def as_sendable(batch: RawBatch) -> RawBatch:
-    """`batch` as brokers take it from a producer: consecutive offsets, and timestamps of the type CREATE_TIME.
+    """`batch` as brokers accept it from a producer: consecutive offsets, and timestamps of the type CREATE_TIME.
 
     Most batches are returned as they are. A batch with compaction gaps, or with LOG_APPEND_TIME, is decompressed, changed, and compressed
     again. With LOG_APPEND_TIME all records get the append time as their own: a topic with CREATE_TIME would clear the bit, and its readers

@@ -3,7 +3,7 @@
 Where the compiled core relies on the GIL, the plain core takes `lock`, a context manager from the caller, and never holds it while code of
 the application or of the producer runs (except `clock`). The plain core reserves memory byte by byte, the compiled core block by block, so
 the two cores find the buffer full at different records. The compiled counterparts are `_append.pxi`, `_many.pxi`, `_method.pxi`,
-`_write.pxi`, and for lingers `_policy.pxi`.
+`_write.pxi`, and parts of `_choose.pxi`, `_park.pxi`, `_policy.pxi` and `_rows.pxi`.
 """
 
 from __future__ import annotations
@@ -291,8 +291,8 @@ class Accumulator(RawBatches):
         with self._lock():
             topic = self._named(name, policy)
             # Without the comparison: another thread announces the topic and parks a record, the loop moves or fails that record, which ends
-            # the announcement, and then this thread marks the topic as announced. Nobody would move the records that are parked next. With
-            # the comparison the topic stays unannounced, and `_park` announces it again.
+            # the announcement, and then this thread marks the topic as announced. No code would move the records that are parked next.
+            # With the comparison the topic stays unannounced, and `_park` announces it again.
             if before == self._used_up:
                 topic.announced = True
         return topic
@@ -363,7 +363,7 @@ class Accumulator(RawBatches):
                     return True
 
     def _has_room(self, t: Topic, r: Item, b: Batch | None, partition: int, size: int) -> bool:
-        """Whether `r` may be written now. An open batch takes it ahead of waiting threads; once that is full, this thread waits, too."""
+        """Whether `r` may be written now. An open batch takes it ahead of waiting threads; after a full one this thread waits, too."""
         return (b is not None or not self._must_queue(t, r)) and self._fits(t, partition, size)
 
     def _write(
@@ -416,10 +416,11 @@ class Accumulator(RawBatches):
     # ---- the loop
 
     def take(self, now: float, no_linger: bool = False) -> tuple[list[Batch], list[Batch], float]:
-        """(batches sealed since the last call, in order; open batches whose linger has ended since; the time of the next call).
+        """(batches sealed since the last call, in order; open batches that have become due since; the time of the next call).
 
-        With `no_linger` every batch that was opened by `now` is due. Unlike the compiled core, this method leaves
-        batches whose linger ends soon.
+        A batch is due when its linger has ended, when it and the batches combined with it have reached a limit, and after `hurry` or
+        `expedite`. With `no_linger` every batch that was opened by `now` is due. Unlike the compiled core, this method leaves batches whose
+        linger ends soon.
         """
         with self._lock():
             due: list[Batch] = []

@@ -150,8 +150,8 @@ def shapes_of(topic: str, root: Field, names: dict[str, str | None]) -> tuple[tu
     """For each of ARGUMENTS the number of its column and the column's shape; None for an argument without a column.
 
     `names` has the column's name for each argument, None for an argument without a column. A column with the name of its argument may be
-    missing, except for the values. Data without columns are the values. Raises ConfigError for a column that does not exist or exists
-    twice, TypeError for a type that cannot be sent.
+    missing, except for the values. Data without columns are the values. Raises ConfigError for a name that is not a str, and for a
+    column that does not exist or exists twice, TypeError for a type that cannot be sent.
     """
     if root.format != "+s":
         return tuple((0, _shape(topic, argument, root)) if argument == "value" else None for argument in ARGUMENTS)
@@ -258,7 +258,7 @@ def stream_failed(topic: str, number: int, text: str) -> RuntimeError:
 
 
 def wrong_row(topic: str, argument: str, row: int, reason: str) -> ValueError:
-    """The error for a row that cannot be sent, or not be read."""
+    """The error for a row that cannot be read, or cannot be sent."""
     where = f"{argument} of row {row}" if argument else f"row {row}"
     return ValueError(f"{topic}: {where}: {reason}")
 
@@ -289,7 +289,7 @@ class RowsCallback:
         self._sent, self._fn, self._client_id = sent, fn, client_id
 
     def __call__(self, _: object) -> None:
-        """Go on to the next open row, as the awaited row has its outcome; after the last one call the function."""
+        """Continue with another open row, because the awaited row has its outcome; without one, call the function."""
         if not self.follow():
             self._fn(self._sent)
 

@@ -1,7 +1,7 @@
 """Compiles the code that runs per record into one extension module, `_hot`. Only `hot` imports it.
 
-`setup.py` builds the module where there is a C compiler. Invariant: the same bytes, results and exception types as `reference`, whose
-docstrings describe each function.
+`setup.py` builds the module where there is a C compiler. Invariant: the same bytes, results and exception types as `reference` and its
+parts, whose docstrings describe the functions.
 
 Modules, with their plain counterparts in brackets:
     _hot        the extension module; it includes all others
@@ -9,7 +9,7 @@ Modules, with their plain counterparts in brackets:
     _many       many records in one call (`reference`)
     _method     the method `send` of producers (`reference`)
     _choose     partitioners (`_plain_topic`, `_plain_parking`, `reference`)
-    _park       topics and parked records (`_plain_parking`, `_plain_topic`)
+    _park       topics and parked records (`_plain_parking`, `_plain_topic`, `reference`)
     _drop       records dropped by a policy (`_plain_account`)
     _policy     policies of topics: linger, sizes, codecs (`_plain_batch`, `_plain_account`, `reference`)
     _write      records into batches (`encoder`, `_plain_arguments`, `reference`)
@@ -20,8 +20,8 @@ Modules, with their plain counterparts in brackets:
     _iterate    records one by one, for loops over a consumer (`_plain_decode`)
     _columns    from fetched bytes to columns, which are exported as Arrow arrays (`_plain_columns`, `_plain_arrow`)
     _live       a stream of columns that are made during its reading (`_plain_columns`, `_plain_arrow`)
-    _rows       rows of Arrow data into batches (`_plain_rows`, `_plain_arrow`)
-    _raw_batch  raw batches into the queues; parts of batches (`_plain_raw_batch`)
+    _rows       rows of Arrow data into batches (`_plain_rows`, `_plain_arrow`, `reference`)
+    _raw_batch  raw batches into the queues; parts of batches (`_plain_raw_batch`, `_plain_batch`)
 
 The `.h` files are C code: `_record.h` the type `Record` with headers that are decoded when they are read, `_raw.h` records in a batch,
 `_columns.h`, `_export.h`, `_live.h`, `_arrow.h` and `_rows.h` Arrow data, `_refuse.h` exceptions without frames, `_plat.h` checksums,

@@ -199,7 +199,7 @@ cdef class Accumulator:
         self.wake_owed = False
         try:
             self.waker()
-        except BaseException:      # from a signal handler, perhaps before the loop was woken: then nobody else would wake it
+        except BaseException:      # from a signal handler, perhaps before the loop was woken: no other code would wake it
             self.waker()
             raise
         return 0
@@ -611,11 +611,11 @@ cdef class Accumulator:
         return send_rows(self, rows, sent, most)
 
     def send_batch(self, topic, partition, bytes data not None) -> Batch:
-        """Accept a whole record batch. See `reference.Accumulator.send_batch`."""
+        """Accept a raw batch. See `reference.Accumulator.send_batch`."""
         return send_batch(self, topic, partition, data)
 
     def drop_batch(self, topic, int32_t partition, bytes data not None, str code, cause) -> Batch:
-        """Drop a whole record batch. See `reference.Accumulator.drop_batch`."""
+        """Drop a raw batch. See `reference.Accumulator.drop_batch`."""
         return drop_batch(self, exact_name(topic), partition, PyBytes_AS_STRING(checked_batch(data)), code, cause)
 
     cdef int append_anew(self, str name, Item* r, int64_t partition, object callback, Delivery d) except -1:
@@ -638,7 +638,7 @@ cdef class Accumulator:
         """Move up to `limit` parked records, in order, into batches.
 
         Returns the number of records that are still parked, and for each record whose partition does not exist (code, error, None or a
-        callable that runs its callbacks). With `patient` such a record does not fail: it stays parked, and so do the records behind it.
+        callable that runs its callbacks). With `patient` such a record does not fail: it stays parked, and so do the records after it.
         """
         return designate(self, exact_name(topic), limit, patient)
 
@@ -666,12 +666,13 @@ cdef class Accumulator:
     # ------------------------------------------------------------ the loop
 
     def take(self, double now, bint no_linger=False) -> tuple:
-        """(batches sealed since the last call, in order; open batches whose linger has ended since, or ends soon; time of the next call).
+        """(batches sealed since the last call, in order; open batches that have become due since; the time of the next call).
 
-        A call that finds a batch whose linger has ended also takes the batches whose linger ends within an eighth of its length: one turn
-        of the loop instead of several. If the oldest of them was opened within the same time after the last such call, records come
-        steadily, and the next batch is expected: the loop is not woken when that batch is opened, but calls again by itself. With
-        `no_linger` every batch that was opened by `now` is due.
+        A batch is due when its linger has ended, when it and the batches combined with it have reached a limit, and after `hurry` or
+        `expedite`. A call that finds a batch whose linger has ended also takes the batches whose linger ends within an eighth of its
+        length: one turn of the loop instead of several. If the oldest of them was opened within the same time after the last such call,
+        records come steadily, and the next batch is expected: the loop is not woken when that batch is opened, but calls again by itself.
+        With `no_linger` every batch that was opened by `now` is due.
         """
         cdef list fresh = []
         cdef list due = []

@@ -1,4 +1,4 @@
-# Holds the records of one batch and their outcome. Invariant: a batch has exactly one outcome, and its bytes live as long as a socket may
+# Holds the records of one batch and their outcome. Invariant: a batch has at most one outcome, and its bytes live as long as a socket may
 # still read them (`_block.pxi`).
 
 
@@ -194,7 +194,7 @@ cdef class Batch:
             self.forget()
 
     cdef void let_go(self) noexcept:
-        """The batch no longer needs its bytes."""
+        """Release the bytes, which the batch no longer needs."""
         cdef Block* block = self.block
         if block != NULL:
             self.block = NULL
@@ -257,9 +257,10 @@ cdef class Batch:
     # ------------------------------------------------------------ to the broker
 
     def compress(self) -> None:
-        """Compress the records if the topic has a codec and the result is small enough; then the batch is `ready`.
+        """Compress the records with `wanted_codec`, and keep the result if it is small enough; then the batch is `ready`.
 
-        Called by the thread that filled the batch, or by the loop or a helper thread after its linger. Calling again does nothing.
+        Any thread may call this method: usually the thread that filled the batch, or the loop or a helper thread after the batch's linger.
+        A second call does nothing.
         """
         cdef Accumulator acc = self.acc
         if self.state == S_OPEN:
@@ -321,7 +322,7 @@ cdef class Batch:
         self.base_sequence = base_sequence
         if self.stamped and producer_id == get64(self.buf + 43) and producer_epoch == get16(self.buf + 51) and base_sequence == get32(self.buf + 53):
             return
-        if self.block.refs > 1:    # a socket may still read the old bytes: it keeps them, and the batch goes on with a copy
+        if self.block.refs > 1:    # a socket may still read the old bytes: it keeps them, and the batch continues with a copy
             block = self.acc.obtain(self.cap)
             memcpy(bytes_of(block), self.buf, self.used)
             self.swap(block)
@@ -559,7 +560,7 @@ cdef class Batch:
                     parts.append((start, there, part))
                     there += count
             parts.sort(key=itemgetter(0))
-        except BaseException:      # no memory: the batch stays whole
+        except BaseException:      # no memory, or damaged records of a raw batch: the batch is unchanged
             if part is not None:
                 part.unbook()
             for made in batches:
@@ -605,7 +606,7 @@ cdef class Batch:
         for start, count in runs:
             total += count
             size += at[start + count] - at[start]
-        if self.callbacks:            # a list without entries: the first record, which had a callback, was refused after all
+        if self.callbacks:            # an empty list means: the first record, which had a callback, was refused after all
             b.meta = <Meta*>malloc(total * sizeof(Meta))
             if b.meta == NULL:
                 raise MemoryError

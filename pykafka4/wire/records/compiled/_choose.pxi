@@ -56,7 +56,7 @@ cdef uint32_t hashed(int kind, const char* key, int64_t size) noexcept nogil:
 
 
 cdef bint choose_otherwise(Accumulator acc, Topic t, Item* r) except -1:
-    """Choose the partition of `r` by another partitioner than Java's default, or note that any is allowed.
+    """Choose the partition of `r` by a partitioner other than Java's default, or note that any is allowed.
 
     False if `r` has an explicit partition that the caller has to check.
     """
@@ -122,7 +122,7 @@ cdef int ask_function(Accumulator acc, Topic t, Item* r) except -1:
 
 
 cdef void next_sticky(Topic t) noexcept:
-    """The next available partition becomes the sticky one."""
+    """Make the next available partition the sticky one."""
     t.cursor = (t.cursor + 1) % t.available_count
     t.sticky = t.available[t.cursor]
     t.sticky_bytes = 0
@@ -158,7 +158,7 @@ cdef void rotate(Topic t, int64_t unit) noexcept:
 
 
 cdef int await_topic(Accumulator acc, Topic t, Item* r) except -1:
-    """Wait until the partitions of `t` are known, which the application's function gets; afterwards `t` may be dropped."""
+    """Wait until the partitions of `t` are known and no record of `t` is parked, or `t` was dropped."""
     while not t.direct and not t.dropped:
         if acc.refusal is not None:
             acc.refuse()

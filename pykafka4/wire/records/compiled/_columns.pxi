@@ -1,7 +1,7 @@
 # Collects fetched records as columns. Invariant: `add` finds the same records and errors as `Chunk.decode`, in the same order.
 #
 # The work per record is C code, without an object and mostly without the GIL. This code also enters the next batch, unless that is
-# compressed, a control batch, or in a chunk with aborted transactions: so a whole chunk is one piece of work.
+# compressed, a control batch, or in a chunk with aborted transactions: so one call decodes a complete chunk.
 
 
 cdef extern from "_export.h" nogil:
@@ -444,7 +444,7 @@ cdef class RecordColumns:
         return capsule
 
     def __arrow_c_array__(self, requested_schema=None):
-        """Export the columns as an Arrow record batch: capsules of its schema and its array. Any number of calls; nothing is copied."""
+        """Export the columns as an Arrow record batch: capsules of its schema and array. Repeated calls are allowed; nothing is copied."""
         cdef ArrowArray* array = NULL
         self.check_request(requested_schema)
         capsule = capsule_array(&array)
@@ -462,7 +462,7 @@ cdef class RecordColumns:
         return capsule
 
     cdef int check_request(self, requested_schema) except -1:
-        """Refuse a requested schema of another number of columns. Other types are not refused: the reader of the data converts."""
+        """Refuse a requested schema with another number of columns. Other types are not refused: the reader of the data converts."""
         cdef int64_t n
         if requested_schema is not None:
             n = (<ArrowSchema*>PyCapsule_GetPointer(requested_schema, b"arrow_schema")).n_children

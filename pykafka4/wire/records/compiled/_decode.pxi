@@ -113,7 +113,8 @@ cdef class Chunk:
 
     The constructor reads batch headers only. `next_offset` follows the last complete batch; `position` is the next offset to hand out;
     `incomplete` is the size of the first batch if the bytes end inside it (of a header if they end before its magic byte), else 0.
-    `decoded` is the size in memory of the records that the last `decode` appended, or of the batch that `whole_batch` returned.
+    `decoded` is the size of the records that the last call read: in memory for `decode`, of the batch for `whole_batch`, as columns for
+    `ColumnsBuilder.add`.
     `high_watermark`: a batch that ends after it is too new to be compacted, so it has a record for each of its offsets, or is invalid.
     `aborted` has (producer id, first offset) of each aborted transaction: its records are passed over, up to its marker.
     `until`: records from this offset on are left out. A chunk that reaches it ends with `position` exactly there, whatever follows.
@@ -471,7 +472,7 @@ cdef class Chunk:
         return 0
 
     cdef int enter_legacy(self) except -1:
-        """Enter a message set entry (formats v0, v1), by the plain reader, as these formats are rare."""
+        """Enter a message set entry (formats v0, v1), by the plain reader, because these formats are rare."""
         from pykafka4.wire.records.decoder import read_header, read_messages
 
         cdef const char* entry = self.p
@@ -531,7 +532,7 @@ cdef class Chunk:
 
         Raises CorruptRecord for a damaged batch, RecordTooLarge for a batch that is too large once decompressed, and ConfigError for a
         batch whose codec's library is missing, but only if this call has appended nothing: the records before it are handed out first.
-        `position` stays at that batch. RuntimeError if `decode` runs already, and a signal handler calls it again during a decompression.
+        `position` stays at that batch. RuntimeError if the chunk is in use: a signal handler may call `decode` during a decompression.
         """
         cdef int n = 0
         if wanted:

@@ -1,5 +1,5 @@
-# Gives each accepted record a handle, and runs callbacks. Invariant: no callback runs twice, and a handle does not keep the bytes of an
-# acknowledged batch alive.
+# Defines the handle of an accepted record, and runs callbacks. Invariant: no callback runs twice, and a handle does not keep the bytes of
+# an acknowledged batch alive.
 
 
 @cython.final
@@ -182,7 +182,8 @@ cdef class Delivery:
     def result(self, timeout=None):
         """Wait until the record is acknowledged; return its offset and partition (`RecordMetadata`).
 
-        `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError when that time has passed, DeliveryFailed if the record failed.
+        `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError when that time has passed, DeliveryFailed if the record failed,
+        ForkedClientError in a forked child if the record had no outcome before the fork.
         """
         self.await_outcome(timeout)
         cdef Batch b = self.home()
@@ -204,7 +205,7 @@ cdef class Delivery:
         return self.failure() if self.home().state == S_FAILED else None
 
     def lost(self) -> list:
-        """A list of the record if it failed and was not dropped, otherwise an empty list. The failure does not count as seen."""
+        """A list of the record if it failed, was not dropped and can be decoded; otherwise empty. The failure does not count as seen."""
         cdef Batch b = self.home()
         found = b.record(self.index) if b.state == S_FAILED and not b.dropped else None
         return [] if found is None else [found]

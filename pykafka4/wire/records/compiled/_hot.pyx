@@ -1,13 +1,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, embedsignature=False, auto_pickle=False
 """Compiles the core as one unit: this file includes all `.pxi` files, which the docstring of the package lists.
 
-Invariant: the same bytes and exception types as in `reference.py`; a record in a batch has no Python object except its handle.
+Invariant: the same bytes and exception types as in `reference.py`; a record in a batch has no Python object except its handle and its
+callback.
 
 **The GIL is the lock**: between the choice of a batch and the written record no Python code may run. Python code runs in calls to Python,
 but also when an object that the garbage collector tracks is allocated (the collector runs `__del__` methods), and when the last reference
 to an object of other code is dropped. Without this rule: a thread finds room in batch B, an allocation runs the collector, a `__del__`
 calls `send`, which fills and seals B, and the thread writes its record into the sealed B, perhaps beyond its end. So functions allocate
-before they choose, and drop afterwards.
+before they choose, and drop references afterwards.
 """
 
 cimport cython
@@ -149,7 +150,7 @@ cdef enum:
     MOST_POOLED_BLOCKS = 64    # maximum number of full-size blocks kept for reuse
     PARKED_COST = 128          # bytes reserved for a parked record in addition to its data
     CALLBACK_COST = 24         # bytes reserved for the callback of a record: the reference to it, and Meta
-    FIRST_CALLBACKS = 16       # callbacks that a batch's first memory is for; later memory is for twice as many as it has records
+    FIRST_CALLBACKS = 16       # callbacks for which a batch reserves memory at first; later, for twice as many as it has records
     LONG_CRC = 1048576         # bytes beyond which a checksum (40 us) is computed without the GIL
     CODEC_BITS = 7
     LOG_APPEND_BIT = 8

@@ -1,5 +1,5 @@
-# Accepts raw batches for sending, and copies records out of batches. Invariant: a raw batch waits behind all records that were sent to its
-# partition before; the bytes of its records stay as they are.
+# Accepts raw batches for sending, and copies records out of batches. Invariant: a raw batch is sent after all records that were sent to
+# its partition before; the bytes of its records change only if it is split.
 
 cdef enum:
     MOST_DECOMPRESSED_BYTES = 67108864  # maximum bytes of a raw batch that is decompressed, to be split or handed back
@@ -59,7 +59,7 @@ cdef Batch send_batch(Accumulator acc, object topic, object partition, bytes dat
         take_bytes(b, p, size)
         b.sent_at = now
         if opened is not None and not acc.seal(opened):
-            opened = None          # it is empty: another thread is about to write its first record, which comes behind this batch
+            opened = None          # it is empty: another thread is about to write its first record, which comes after this batch
         acc.sealed.append(b)
         acc.accepted += b.count
         break

@@ -63,7 +63,7 @@ static const char *column_bind(Column *c, const struct ArrowArray *a, int64_t sh
         case K_LIST_FIXED:
             if (a->n_children != 1) return "an array has an unexpected number of children";
             return column_bind(c->child[0], a->children[0], 0, 0);
-        case K_PAIR: /* `width` is the place of the name */
+        case K_PAIR: /* `width` is the index of the name */
             if (a->n_children != 2) return "an array has an unexpected number of children";
             for (int i = 0; i < 2 && !wrong; i++)
                 wrong = column_bind(c->child[i], a->children[i ? 1 - c->width : c->width], c->start, c->length);

@@ -349,7 +349,7 @@ cdef class SentRows:
     cdef readonly str topic
     cdef readonly int64_t acked    # rows that are known to be acknowledged
     cdef int64_t rows
-    cdef Py_ssize_t enough         # number of entries of `pending` beyond which `look` removes acknowledged ones
+    cdef Py_ssize_t enough         # number of entries of `pending` beyond which entries with outcomes are removed
 
     def __cinit__(self):
         self.pending = []
@@ -407,7 +407,7 @@ cdef class SentRows:
             self.enough = max(64, 2 * PyList_GET_SIZE(self.pending))
 
     cdef int remove_acknowledged(self) except -1:
-        """Remove the acknowledged batches. Several threads may do so at once: the first one counts, and the others start again."""
+        """Move failed entries to `failing`, and remove acknowledged ones. If several threads call it, one counts and the others repeat."""
         cdef list seen, pending, failing
         cdef int64_t acked
         cdef int outcome
