@@ -210,7 +210,7 @@ def test_a_foreign_member_is_named_and_nothing_changes(server: ModelServer, make
     turn_until(members, lambda: joined and members[0].consumer.assignment() and server.do(lambda c: c.group("g").generation) > before)
     before = server.do(lambda cluster: cluster.group("g").generation)
     future = members[0].consumer.rewind_group({TPS[0]: 0}, LONG)
-    with pytest.raises(KafkaError, match=r"nothing has changed: member .*\(client java, host .*\) is no member that can rewind"):
+    with pytest.raises(KafkaError, match=r"nothing has changed: member .*\(client java, host .*\) is not a member that can rewind"):
         done(future, members)
     assert server.do(lambda cluster: cluster.group("g").generation) == before
     assert places(server) == dict.fromkeys(TPS, RECORDS)

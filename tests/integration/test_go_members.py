@@ -18,7 +18,7 @@ from tests.integration.test_rewind_group import PARTITIONS, RECORDS, Worker, eve
 pytestmark = [pytest.mark.cluster, pytest.mark.lengthy, pytest.mark.skipif(bool(go.missing()), reason=go.missing())]
 
 MORE = 10  # records of each partition
-NO_MEMBER = r"nothing has changed: (member )?{}-\S+ .*is no member that can rewind"
+NO_MEMBER = r"nothing has changed: (member )?{}-\S+ .*is not a member that can rewind"
 LOOK = "pykafka4.core.group.membership.rewinds.strangers_refusal"  # what the asker makes of its look at the members
 
 

@@ -59,11 +59,11 @@ class GroupCoordinator(MembersCoordinator):
         outbox: Outbox,
         user: CoordinatorUser,
     ) -> None:
-        """`lane` is for heartbeats, commits, look-ups and LeaveGroup.
+        """`lane` is for all requests except JoinGroup and SyncGroup.
 
-        JoinGroup and SyncGroup use `join_lane`: the coordinator holds their responses back until the whole group has joined, and until then
-        reads no other request from their connection. On one lane, heartbeats and commits would wait behind them and time out, which
-        closes the connection: then the join would be lost as well.
+        JoinGroup and SyncGroup use `join_lane`: the coordinator holds their responses back until all members have joined or synced, and
+        until then reads no other request from their connection. On one lane, heartbeats and commits would wait after them and time out,
+        which closes the connection: then the join would be lost as well.
         """
         super().__init__(config, network, cluster, GROUP, config.group_id or "", random, outbox, user)
         self.lane, self.join_lane = lane, network.new_lane()
@@ -75,7 +75,7 @@ class GroupCoordinator(MembersCoordinator):
         return None if self.node is None else via(self.lane, self.node)
 
     def renew_join_lane(self) -> None:
-        """Abandon a JoinGroup or SyncGroup that is held back, so that the next one does not wait behind it."""
+        """Abandon a JoinGroup or SyncGroup that is held back, so that the next one does not wait for its response."""
         self._network.drop_lane(self.join_lane)
         self.join_lane = self._network.new_lane()
 
@@ -105,7 +105,7 @@ class GroupCoordinator(MembersCoordinator):
         return now + CHECK_S
 
     def checked(self, now: float, node: int, outcome: Outcome) -> None:
-        """Switch to another coordinator if the response of a broker names one in place of `node`."""
+        """Switch to another coordinator if the response of a broker names one instead of `node`."""
         if isinstance(outcome, Failed) or outcome.message.error_code or outcome.message.node_id == node or self.node != node:
             return
         found = outcome.message.node_id

@@ -1,4 +1,4 @@
-"""Encodes and decodes subscriptions and assignments. Invariant: the bytes are written and read as in the Java client.
+"""Encodes and decodes subscriptions and assignments. Invariant: the bytes are written as in the Java client.
 
 The assignors, which applications can write as well, are in `pykafka4.assignors`.
 """

@@ -32,7 +32,7 @@ MOST_OFFSET: Final = 2**63 - 1
 
 @attrs.frozen
 class Rewind:
-    """New offsets for a group with members. `rewind_id` is unique: no partition is rewound twice for the same id."""
+    """New offsets for a group with members. A partition whose new offset was committed is not rewound again for the same `rewind_id`."""
 
     rewind_id: str
     offsets: Mapping[TopicPartition, int]
@@ -63,7 +63,7 @@ def note_bytes(note: Note) -> bytes:
 
 
 def read_note(data: bytes) -> Note | None:
-    """The note in a subscription or assignment; None if its sender does not know notes. Raises DecodeError."""
+    """The note in a subscription or assignment; None without a note: its sender does not read notes. Raises DecodeError."""
     end = data.rfind(MARK) - LENGTH_BYTES
     if end < 0:
         return None

@@ -43,12 +43,12 @@ LAST_ONE_GROUP_VERSION: Final = 7
 # `require_stable` needs v7. Without it, a coordinator that has just taken over may return older offsets than its predecessor acknowledged,
 # and a look-up would not wait for the offsets of open transactions.
 STABLE_FROM: Final = 7
-MOST_WAITING: Final = 1000  # queued commits: there are more only if the application keeps committing while the coordinator is unreachable
+MOST_WAITING: Final = 1000  # queued commits: a limit for an application that keeps committing while the coordinator is unreachable
 UNKNOWN_S: Final = 5.0  # seconds for which the coordinator might not know a new partition; after that the partition counts as deleted
 ILLEGAL_GENERATION: Final = BY_NAME["ILLEGAL_GENERATION"].code
 REBALANCE_IN_PROGRESS: Final = BY_NAME["REBALANCE_IN_PROGRESS"].code
 UNKNOWN_ID: Final = BY_NAME["UNKNOWN_TOPIC_ID"].code
-NO_GROUP: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code  # to a member: the group removed it, and was deleted since
+NO_GROUP: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code  # to a member: the group removed the member, and has been deleted since
 LATE_S: Final = 30.0  # a request without a response is executed within this time, or never
 
 OffsetsToCommit = Mapping[TopicPartition, OffsetAndMetadata]
@@ -209,7 +209,8 @@ class Offsets:
         wanted: Callable[[], bool] = lambda: True,
         some: Callable[[float, Found], None] | None = None,
     ) -> None:
-        """Look up the committed offsets of `tps`; `done(now, found)` gets None for partitions without a committed offset.
+        """Look up the committed offsets of `tps`; `done(now, found)` gets None for partitions without a committed offset; after a
+        failure `found` is the error.
 
         When `wanted()` is False, the next poll drops the look-up without a call of `done`. With `some`, partitions with an error do not
         delay the others: `some(now, found)` gets the offsets of the others at once, and `done` gets only those of the failed partitions.
@@ -363,7 +364,7 @@ class Offsets:
         return verdicts
 
     def _is_gone(self, now: float, commit: Commit, tp: TopicPartition, topic_id: UUID | None) -> bool:
-        """Whether `tp`, which the coordinator does not know, was deleted. Other commits wait behind this one, so it is not repeated for
+        """Whether `tp`, which the coordinator does not know, was deleted. Other commits wait for this one, so it is not repeated for
         long.
 
         `topic_id` is the id that the coordinator does not know, if the commit named the topic by id.

@@ -1,4 +1,4 @@
-"""Assigns partitions to all members of a classic group, if this member leads it. Invariant: an application's assignor runs off the loop.
+"""Assigns partitions to all members of a classic group, if this member leads it. Invariant: an application's assignor assigns off the loop.
 
 Modules; each line imports only from lines below it:
     leadership    the leader: reads the subscriptions of all members, assigns their partitions, watches their topics

@@ -66,19 +66,19 @@ class AssignorRun:
         return {member_id: assignment_bytes(tps) for member_id, tps in shares.items()}
 
     def refusal(self, why: str) -> KafkaError:
-        """The error that ends this member, because its assignor made no assignment."""
+        """The error that ends this member, because its assignor made no valid assignment."""
         return KafkaError(
             f"{self.where}: assignor {self.assignor.name!r} {why}. This member led the group, and leaves it: "
             "correct the assignor, then call subscribe again"
         )
 
     def _checked(self, returned: Any) -> dict[str, list[TopicPartition]]:
-        """`returned` as lists of partitions, with an entry for each member. Raises InvalidAssignment if no leader may send it."""
+        """`returned` as lists of partitions, with an entry for each member. Raises InvalidAssignment if a leader must not send it."""
         if not isinstance(returned, Mapping):
             raise InvalidAssignment(f"returned {shown(returned)}, not a mapping from member id to partitions")
         members = {member.member_id: member for member in self.members}
         if strangers := [name for name in returned if name not in members]:
-            raise InvalidAssignment(f"returned partitions for {shown(strangers[0])}, which is no member of the group")
+            raise InvalidAssignment(f"returned partitions for {shown(strangers[0])}, which is not a member of the group")
         shares = {name: [_as_tp(tp) for tp in _listed(name, returned.get(name, ()))] for name in members}
         owners: dict[TopicPartition, str] = {}
         for name, tps in shares.items():
@@ -120,7 +120,7 @@ def _partitions(topic: str, placement: Placement) -> list[PartitionInfo]:
 
 
 class InvalidAssignment(Exception):
-    """The assignor returned an assignment that no leader may send."""
+    """Raised if the assignor returns an assignment that a leader must not send."""
 
 
 def _listed(name: str, tps: Any) -> list[Any]:
@@ -134,4 +134,4 @@ def _as_tp(tp: Any) -> TopicPartition:
     """`tp`, which may be a plain pair, as a `TopicPartition`."""
     if isinstance(tp, tuple) and len(tp) == 2 and isinstance(tp[0], str) and type(tp[1]) is int:
         return TopicPartition(*tp)
-    raise InvalidAssignment(f"returned {shown(tp)}, which is no TopicPartition")
+    raise InvalidAssignment(f"returned {shown(tp)}, which is not a TopicPartition")

@@ -81,7 +81,7 @@ class Leadership:
         self._cluster, self._where = cluster, where
         self._strategies, self._outbox = strategies, outbox
         self.holds = False  # this member leads the group
-        self.due = INFINITY  # when to call `assign` at the latest; INFINITY: `assign` has nothing to do
+        self.due = INFINITY  # when to call `assign` at the latest; INFINITY: `assign` has nothing to do now
         self._look_up_by = self._assign_by = INFINITY  # deadlines of the look-ups (an unknown topic then counts as empty), of the assignor
         self._assignor: Assignor | None = None
         self._reading: object = None  # the job that reads the subscriptions
@@ -104,7 +104,7 @@ class Leadership:
         self._changes: TopicChanges | None = None  # None while another member leads
 
     def decide(self, response: JoinGroupResponse, due: float, assign_by: float) -> str | None:
-        """Take the role and the members from the response to JoinGroup. Returns the group's assignor if this member does not have it."""
+        """Take the role and the members from the response to JoinGroup. Returns the assignor's name if this leader lacks it."""
         self.abandon()
         self.holds = response.leader == response.member_id
         if not self.holds:
@@ -156,9 +156,9 @@ class Leadership:
             yield
 
     def assign(self, now: float) -> Mapping[str, bytes] | None:
-        """The assignment by member id, once all topics are looked up or late, and the assignor has returned. None: not yet, see `due`.
+        """The assignment by member id, when all topics are looked up or late, and the assignor has returned. None: not yet, see `due`.
 
-        Raises a KafkaError if the assignor failed.
+        Empty if the coordinator keeps the assignment. Raises a KafkaError if the assignor failed.
         """
         if self._reading is not None:
             return None

@@ -1,4 +1,6 @@
-"""Puts the offsets of a rewind into the assignments of a group. Invariant: if one member cannot take part, the whole rewind is refused.
+"""Puts the offsets of a rewind into the assignments of a group.
+
+Invariant: if one member cannot take part, the leader refuses the rewind of all remaining partitions.
 
 The wish of a static member counts only in the generation after the one in which the member made it. A static member that did not join again
 is in the group with its old subscription: the wish in that subscription was carried out, or the member makes it again.
@@ -43,7 +45,7 @@ def strangers_refusal(names: list[str]) -> str:
     """The reason why a group with these members, which read no notes, is not rewound; empty if there are none."""
     if not names:
         return ""
-    what = "is no member that can rewind" if len(names) == 1 else "are no members that can rewind"
+    what = "is not a member that can rewind" if len(names) == 1 else "are not members that can rewind"
     return (
         f"{listed(names)} {what}: only members of this client, from this version on and with another assignor than 'sticky', can "
         "carry out a rewind; stop the members named, or stop all members and reset the offsets"

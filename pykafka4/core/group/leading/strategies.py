@@ -1,4 +1,4 @@
-"""Keeps the assignors of a member, and calls them for user data. Invariant: an application's assignor never runs on the loop."""
+"""Keeps the assignors of a member, and calls them for user data. Invariant: an application's `user_data` never runs on the loop."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Strategies:
         self._last, self._previous, self._generation = assignor, tuple(partitions), generation
 
     def ask(self, now: float, topics: Iterable[str], then: Callable[[float, UserData | KafkaError], None]) -> None:
-        """Call `then` with the user data of all assignors: at once, unless an application's assignor makes user data."""
+        """Call `then` with the user data of all assignors, or an error: at once, unless an application's assignor makes user data."""
         questions = {
             name: partial(each.user_data, frozenset(topics), *((self._previous, self._generation) if name == self._last else ((), -1)))
             for name, each in self._makes_data.items()
@@ -110,7 +110,7 @@ class Strategies:
         self._calls.start(partial(self._attempt, data, questions), partial(self._answered, then))
 
     def check(self, now: float) -> float:
-        """Fail if the user data is overdue; returns when to check again."""
+        """Pass an error to the caller of `ask` if the user data is overdue; returns when to check again."""
         if now >= self.due and (then := self._listens) is not None:
             self.abandon()
             then(now, self._refusal("an assignor did not return user data in time (session_timeout_ms limits it)"))

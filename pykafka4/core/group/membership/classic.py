@@ -1,9 +1,9 @@
 """Keeps a member in its group by the classic protocol: joins, syncs, sends heartbeats, leaves. Invariant: the loss of the coordinator only
 delays requests; it ends no membership before a time-out.
 
-An eager member releases all its partitions before it joins. A cooperative member (KIP-429) keeps them: after SyncGroup it releases the held
-partitions that the assignment lacks, and joins again when the application has released them. Until the next generation has its assignment,
-the member sends heartbeats and commits in the last generation, so that it notices at once when the group has removed it.
+An eager member releases all its partitions before it joins. A cooperative member (KIP-429) keeps the partitions of its subscription: after
+SyncGroup it releases the held partitions that the assignment lacks, and joins again when the application has released them. Until the
+response to JoinGroup it sends heartbeats and commits in the last generation, so that it notices soon when the group has removed it.
 In a rewind (`rewind_group`) a member that holds a rewound partition loses it, and gets it back at the new offset in the next generation.
 """
 

@@ -1,7 +1,7 @@
 """Keeps a member in its group by the consumer protocol (KIP-848), in which the coordinator assigns the partitions.
 
-Invariant: a member gives a partition back only after the application has released it, and its commits are complete or have had time
-(COMMITS_FIRST_S).
+Invariant: in the group, a member gives a partition back only after the application has released it, and its commits are complete or have
+had time (COMMITS_FIRST_S).
 
 ConsumerGroupHeartbeat is the only request. It joins (epoch 0), reports changes since the last heartbeat, acknowledges the assignment by the
 list of owned partitions, and leaves (epoch -1; epoch -2 for a static member, which comes back). The coordinator assigns a partition to the
@@ -185,7 +185,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
     # ---------------------------------------------------------------- partitions
 
     def _reconcile(self, now: float) -> None:
-        """Revoke held partitions that the assignment lacks, and take assigned partitions that are not held, if there is any news."""
+        """Revoke held partitions that the assignment lacks, and take assigned partitions that are not held, if anything has changed."""
         if self._target is None or (self._settled and self._topics == self._assignee.subscription.names and not self._may_know_more(now)):
             return
         self._settled, self._topics, self._look_at = True, self._assignee.subscription.names, INFINITY
@@ -252,9 +252,9 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
             )
 
     def _give_back(self, now: float) -> float:
-        """Give back released partitions that have no commit under way: the next heartbeat omits them. Returns when to be polled again.
+        """Give back released partitions whose commits are complete or late: the next heartbeat omits them. Returns when to be polled again.
 
-        A commit that is under way would be repeated in the next epoch, and could overwrite a commit of the next owner.
+        A commit under way would be repeated in the next epoch, and could overwrite a commit of the next owner.
         """
         owned = self._owned
         if not owned.closing:

@@ -2,8 +2,8 @@
 
 Invariant: the loss of the coordinator only delays requests; it ends no membership before a time-out.
 
-`CoordinatedMember` has the states, and leaves the group. `HeartbeatMember` adds protocols whose only request is the heartbeat, which joins,
-reports changes and leaves (KIP-848, KIP-932). `ConsumerGroupMember` connects members of consumer groups with their assignee.
+`CoordinatedMember` has the states and the steps of leaving. `HeartbeatMember` adds protocols whose only request is the heartbeat, which
+joins, reports changes and leaves (KIP-848, KIP-932). `ConsumerGroupMember` connects members of consumer groups with their assignee.
 """
 
 from __future__ import annotations
@@ -69,7 +69,10 @@ class CoordinatedMember(ABC):
             self._move(S.UNJOINED)
 
     def fail(self, error: KafkaError) -> None:
-        """End the member with an error that is not retriable: its partitions are lost, and the application gets the error."""
+        """End the member with an error that is not retriable. Its partitions are lost, and the application gets the error.
+
+        A member in LEAVING only leaves at once.
+        """
         if self.state is S.FATAL:
             return
         self.error = error

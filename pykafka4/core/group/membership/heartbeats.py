@@ -1,6 +1,6 @@
 """Keeps the time of a member's next heartbeat.
 
-Invariant: after a heartbeat, the next one is due within one interval.
+Invariant: after a heartbeat the next one is due within one interval, unless the member sets a later time (`start`).
 
 While other threads compute in Python, the loop gets the GIL only some time after a heartbeat is due. So the next heartbeat is due earlier,
 by as much as recent heartbeats were late, but at most by LARGEST_MARGIN.

@@ -55,7 +55,7 @@ class Partitions(Protocol):
         """Begin to fetch `claims` at `start`; without a committed offset, where `fallback` says."""
 
     def locate(self, claim: Claim, offset: int) -> None:
-        """Fetch a claim that was just adopted from `offset` on, as if a look-up had found that offset."""
+        """Fetch `claim`, which was just adopted, from `offset` on, as if a look-up had found that offset."""
 
     def drop(self, claims: Collection[Claim], deleted: Collection[str]) -> None:
         """Stop fetching; data that arrives later is dropped. `deleted`: topics that no longer exist."""
@@ -235,7 +235,7 @@ class Membership:
         self._end(Ended(claims, Ending.REVOKED, reason, deadline if claims else INFINITY))
 
     def lost(self, partitions: Collection[TopicPartition], reason: str) -> None:
-        """Lose `partitions`, which may already belong to other members. A revocation that has one of them becomes a loss as a whole."""
+        """Lose `partitions`, which other members may own already. A revocation with one of them becomes a loss of all its partitions."""
         lost = set(partitions) - self.losses().keys()
         if not lost:
             return

@@ -38,7 +38,7 @@ class Subscription(Protocol):
 
     @property
     def filter(self) -> TopicFilter | None:
-        """The patterns of the subscription. `names` includes the topics that they select, so a protocol may ignore them."""
+        """The patterns of the subscription. `names` includes the topics that they select, so a protocol can ignore them."""
 
     def look_for_topics(self, now: float) -> None:
         """Request the list of topics: the coordinator assigned partitions of a topic that the subscription lacks."""
@@ -137,16 +137,16 @@ class GroupProtocol(Protocol):
         """Join as soon as the coordinator is known; returns when to try again. The assignee calls this while the member `is_out`."""
 
     def released(self) -> None:
-        """Go on after the application has released revoked or lost partitions."""
+        """Continue after the application has released revoked or lost partitions."""
 
     def drop_out(self) -> None:
-        """Be out of the group after the loss of all partitions. No request is sent."""
+        """Put the member out of the group, without a request, after the loss of all partitions."""
 
     def leave(self, now: float, by: float, reason: str) -> None:
-        """Leave the group, at most until `by`; `Assignee.left` follows. The coordinator logs `reason`."""
+        """Leave the group, at the latest at `by`; `Assignee.left` follows. The coordinator logs `reason` in the classic protocol."""
 
     def fail(self, error: KafkaError) -> None:
-        """End the member with an error that is not retriable. It does nothing more until `start_over` or `leave`."""
+        """End the member with an error that is not retriable. The member does nothing more until `start_over` or `leave`."""
 
     def start_over(self) -> None:
         """Let a member that was rejected try again, because the subscription changed."""
@@ -157,5 +157,5 @@ class GroupProtocol(Protocol):
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
         """React to an error that concerns the member, in the response to a commit that was sent in `generation`.
 
-        Returns whether to send the commit again: the member keeps its partitions, and goes on in another generation.
+        Returns whether to send the commit again: the member keeps its partitions, and continues in another generation.
         """

@@ -1,6 +1,7 @@
 """Keeps a member's wish to rewind its group, and carries out rewinds of its partitions.
 
-Invariant: a member repeats its wish until each partition is known to be rewound, or the wish ends (refused, overdue or withdrawn).
+Invariant: a member repeats its wish until each partition is known to be rewound, or the wish ends (refused, overdue or withdrawn, or the
+member has left).
 
 A wish takes three steps. DescribeGroups shows whether all members can rewind: if not, the wish is refused, and nothing has changed. Then
 the member joins with the wish in its note. The leader puts the offsets into the assignments, except for the partitions that members have
@@ -87,7 +88,7 @@ class Rewinds:
     # ---------------------------------------------------------------- the wish
 
     def ask(self, rewind: Rewind, deadline: float, done: Done) -> Callable[[], None]:
-        """Have the group rewound; `done(None)` is called when each partition is rewound. Returns a function that withdraws the wish."""
+        """Have the group rewound; `done` gets None when each partition is rewound, or an error. Returns a function to withdraw the wish."""
         if self._wish is not None:
             done(KafkaError(f"group {self._group} cannot be rewound: this consumer waits for another rewind; wait for its end"))
             return lambda: None
@@ -121,7 +122,7 @@ class Rewinds:
         return DescribeGroupsRequest(groups=[self._group])
 
     def learn(self, now: float, outcome: Outcome, *, is_member: bool) -> None:
-        """Take the response to `question`: refuse the wish, or let the next join make it."""
+        """Take the response to `question`: refuse the wish, let the next join make it, or check again later."""
         wish = self._wish
         if wish is None or wish.step is not Step.CHECKING:
             return

@@ -1,4 +1,4 @@
-"""Assigns all partitions of the subscribed topics to a consumer without a group. Invariant: no request is sent, and nothing is committed.
+"""Assigns all partitions of the subscribed topics to a consumer without a group. Invariant: no coordinator takes part.
 
 This is the `GroupProtocol` of a consumer without a coordinator: the metadata takes the place of the assignment. A partition that appears in
 the metadata is assigned; a partition that disappears from the metadata, or whose topic leaves the subscription, is revoked.
@@ -41,7 +41,7 @@ class WithoutGroup:
         return self.state is S.UNJOINED
 
     def join(self, now: float) -> float:
-        """Take all partitions once every topic has been looked up, so that the first assignment is complete."""
+        """Take all partitions as soon as every topic has been looked up, so that the first assignment is complete."""
         if all(map(self._looked_up, self._assignee.subscription.names)):
             self._move(S.STABLE)
             self._assignee.assigned(self._wanted())

@@ -32,7 +32,7 @@ _LIMITS: Final = {"*": (0, NAME_LENGTH), "+": (1, NAME_LENGTH), "?": (0, 1)}
 
 
 def check_pattern(pattern: re.Pattern[str]) -> None:
-    """Raise ConfigError for a pattern with too many ways to match, or a verbose one."""
+    """Raise ConfigError for a pattern with too many ways to match, or for a verbose pattern."""
     text = pattern.pattern
     if pattern.flags & re.VERBOSE or _VERBOSE.search(text):
         raise ConfigError(f"pattern {text!r} is verbose; write it without re.VERBOSE")

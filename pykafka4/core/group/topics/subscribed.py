@@ -1,6 +1,7 @@
 """Keeps the topics of a subscription.
 
-Invariant: partitions that are added after the subscription are read from their beginning, even with auto_offset_reset=latest.
+Invariant: partitions that are added after the subscription, and have no committed offset, are read from their beginning, even with
+auto_offset_reset=latest (with none, `poll` raises an error).
 
 Topics are subscribed to by name, or found by a filter. A found topic leaves the subscription only when two responses agree that the topic
 is gone: the list of all topics lacks it, and its own metadata says that it does not exist, or that this client may not see it. One response
@@ -33,7 +34,7 @@ log = get_log("pykafka4.group")
 
 
 class Listener(Protocol):
-    """The application's side, which gets the errors of topics that are not retriable."""
+    """The application's side, which gets the errors of topics, if they are not retriable."""
 
     def put(self, item: object) -> None:
         """Have `poll` raise the error in `item`."""
@@ -43,7 +44,7 @@ class Listener(Protocol):
 
 
 class SubscribedTopics:
-    """The topics that a member is subscribed to. Keeps their metadata up to date."""
+    """The topics that a member is subscribed to. This object keeps their metadata up to date."""
 
     __slots__ = (
         "_asked",
@@ -71,7 +72,7 @@ class SubscribedTopics:
         self.matching: frozenset[str] | None = None  # the last list of topics that the filter selects; None: not known yet
         self.deleted: set[str] = set()  # found topics that are gone
         self.listed: tuple[str, ...] = ()  # topics subscribed to by name
-        self._sizes: dict[str, int] = {}  # number of partitions per topic at the first look: partitions from this number on are new
+        self._sizes: dict[str, int] = {}  # number of partitions per topic when it was first known: partitions from this number on are new
         self._ids: dict[str, UUID | None] = {}  # topic ids: another id later is another topic, whose partitions are all new
         self._asked: dict[str, int] = {}  # number of the last Metadata request before the subscription to each topic
         self._fresh: deque[str] = deque()  # topics of the subscription whose metadata is not requested yet
@@ -193,7 +194,7 @@ class SubscribedTopics:
     # ---------------------------------------------------------------- their metadata
 
     def _look(self) -> set[str]:
-        """Look at changed topics; returns the topics of the filter that are gone."""
+        """Check changed topics; returns the topics of the filter that are gone."""
         changed = [] if self._changes is None else self._changes.take_topics()
         gone = set()
         for topic in changed:
@@ -205,7 +206,7 @@ class SubscribedTopics:
         return gone
 
     def _look_at(self, topic: str) -> None:
-        """Store the number of partitions at the first look, and report errors that are not retriable.
+        """Store the number of partitions when the topic is first known, and report errors that are not retriable.
 
         All partitions of a topic that is created or recreated later are new.
         """
@@ -234,7 +235,7 @@ class SubscribedTopics:
             self._listener.put(PollError(None, refusal, Lasting.ONCE))
 
     def fallback(self, tp: TopicPartition) -> Policy:
-        """The start of `tp` without a committed offset: the reset policy, but the beginning for a new partition."""
+        """The start of `tp` without a committed offset: the reset policy; for a new partition the beginning, except with `none`."""
         is_new = tp.partition >= self._sizes.get(tp.topic, INFINITY)
         return of_new_partition(self._policy) if is_new else self._policy
 

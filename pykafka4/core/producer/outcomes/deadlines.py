@@ -1,6 +1,7 @@
 """Fails batches that are not acknowledged within delivery_timeout_ms, and makes queues ready again after their back-off.
 
-Invariant: the oldest batch of a queue has a timer, so each batch has an outcome by the end of its delivery time-out.
+Invariant: a queue with a batch has a timer that is due no later than the delivery time-out of its oldest batch, so each batch has an
+outcome by the end of its delivery time-out.
 """
 
 from __future__ import annotations

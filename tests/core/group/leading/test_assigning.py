@@ -63,10 +63,10 @@ def test_members_that_are_left_out_get_nothing_and_pairs_are_partitions() -> Non
     ("returns", "says"),
     [
         (None, "returned None, not a mapping from member id to partitions"),
-        ({"x": []}, "returned partitions for 'x', which is no member of the group"),
+        ({"x": []}, "returned partitions for 'x', which is not a member of the group"),
         ({"m": 5}, "returned 5 for member m, not a list of TopicPartition"),
-        ({"m": ["t-0"]}, "returned 't-0', which is no TopicPartition"),
-        ({"m": [("t", True)]}, "returned ('t', True), which is no TopicPartition"),
+        ({"m": ["t-0"]}, "returned 't-0', which is not a TopicPartition"),
+        ({"m": [("t", True)]}, "returned ('t', True), which is not a TopicPartition"),
         ({"m": [tp(0, "u")]}, "returned u-0 for member m, which is not subscribed to that topic"),
         ({"m": [tp(2)]}, "returned t-2 for member m, and that partition does not exist"),
         ({"m": [tp(-1)]}, "returned t--1 for member m, and that partition does not exist"),

@@ -79,7 +79,7 @@ def test_members_that_cannot_rewind_are_named_to_the_asker_alone() -> None:
     assert notes["x"] is notes["y"] is None
     assert notes["a"] is not None
     assert notes["a"].rewind == Rewind("1", {})
-    assert notes["a"].refusal.startswith("x, y are no members that can rewind")
+    assert notes["a"].refusal.startswith("x, y are not members that can rewind")
 
 
 def test_a_partition_without_an_owner_is_named() -> None:

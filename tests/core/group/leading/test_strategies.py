@@ -209,7 +209,7 @@ def test_a_leader_whose_assignor_fails_ends_and_leaves_so_that_the_group_does_no
     lead(harness)
     harness.work()
     (error,) = troubles(harness)
-    assert "assignor 'mine' returned partitions for 'x', which is no member of the group" in str(error)
+    assert "assignor 'mine' returned partitions for 'x', which is not a member of the group" in str(error)
     assert state(harness).value == "fatal"
     leaves = harness.pending(LeaveGroupRequest)
     assert len(leaves) == (instance is None)

@@ -112,7 +112,7 @@ def test_a_member_without_notes_is_named_and_nothing_is_sent(eager: Member) -> N
     eager.ask()
     eager.describe(described("m"), described("x", None))
     (error,) = eager.outcomes
-    assert "nothing has changed: member x (client client-x, host /1.2.3.4) is no member that can rewind" in str(error)
+    assert "nothing has changed: member x (client client-x, host /1.2.3.4) is not a member that can rewind" in str(error)
     assert (state(eager), eager.pending(JoinGroupRequest)) == (MemberState.STABLE, [])
 
 
