@@ -152,7 +152,7 @@ ROWS: dict[str, Callable[[Scene], None]] = {
     "the group rebalances": rebalances,
     "the member was fenced, or removed from the group": fenced,
     "the partition was revoked, or is not this member's": not_its_own,
-    "the coordinator moved, loads or is down": moved,
+    "the coordinator has moved, is still loading offsets, or is down": moved,
     "the consumer is closed": closed,
 }
 
