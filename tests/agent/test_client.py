@@ -245,14 +245,19 @@ def test_a_limit_above_the_usual_send_buffer_enlarges_it(datagrams: Place) -> No
 def test_a_client_outlives_an_ended_connection_where_sigpipe_ends_processes(streams: Place) -> None:
     agent = streams.start()
     with streams.client() as client:
+        closed, tell = os.pipe()
         child = os.fork()
         if child == 0:
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             client.send("t", "v")
             agent.accept()
             agent.close()
+            os.read(closed, 1)
             os._exit(1 if client.send("t", "v") else 0)
-        agent.listener.close()  # so that the child's end is the last
+        agent.listener.close()  # or the child's second message would find this listener
+        os.write(tell, b".")
+        os.close(closed)
+        os.close(tell)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
