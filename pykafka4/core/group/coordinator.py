@@ -20,12 +20,12 @@ from pykafka4.options.config import ConsumerConfig
 
 __all__ = ["GroupCoordinator", "MembersCoordinator"]
 
-CHECK_S = 10.0  # seconds between checks with other brokers that the coordinator still is the coordinator, while it holds a response back
+CHECK_S = 10.0  # seconds between checks with other brokers that the coordinator is still the coordinator, while it holds a response back
 
 
 @attrs.define(eq=False)
 class CheckInFlight(Request):
-    """A FindCoordinator in flight to another broker, to check that broker `checked` still is the coordinator."""
+    """A FindCoordinator in flight to another broker, to check that broker `checked` is still the coordinator."""
 
     coordinator: GroupCoordinator = attrs.field(kw_only=True)
     checked: int = attrs.field(kw_only=True)
@@ -86,7 +86,7 @@ class GroupCoordinator(MembersCoordinator):
         self._network.drop_lane(self.join_lane)
 
     def check(self, now: float, since: float) -> float:
-        """Check with another broker, every CHECK_S seconds, that the coordinator still is the coordinator; returns when to call this again.
+        """Check with another broker, every CHECK_S seconds, that the coordinator is still the coordinator; returns when to call this again.
 
         The coordinator has held a response back since `since`. A frozen or isolated broker might do so until the time-out (for a JoinGroup,
         more than max_poll_interval_ms), while the group has continued with another coordinator.

@@ -104,7 +104,7 @@ class Leadership:
         self._changes: TopicChanges | None = None  # None while another member leads
 
     def decide(self, response: JoinGroupResponse, due: float, assign_by: float) -> str | None:
-        """Take the role and the members from the response to JoinGroup. Returns the assignor's name if this leader lacks it."""
+        """Read the role and the members from the response to JoinGroup. Returns the assignor's name if this leader lacks it."""
         self.abandon()
         self.holds = response.leader == response.member_id
         if not self.holds:
@@ -242,12 +242,12 @@ class Leadership:
         return shares
 
     def question(self, now: float, group: str) -> DescribeGroupsRequest:
-        """The request for the current assignment; `learn` takes the response."""
+        """The request for the current assignment; `learn` reads the response."""
         self.ask_at = INFINITY
         return DescribeGroupsRequest(groups=[group])
 
     def learn(self, now: float, outcome: Outcome) -> None:
-        """Take the current assignment from the response to `question`; request it again if the response lacks it."""
+        """Read the current assignment from the response to `question`; request it again if the response lacks it."""
         groups: list[DescribeGroupsResponse.Group] = [] if isinstance(outcome, Failed) else outcome.message.groups
         if not groups or groups[0].error_code or groups[0].group_state != STABLE:
             self.ask_at = now + ASK_AGAIN_S

@@ -222,7 +222,7 @@ class ClassicProtocol(ConsumerGroupMember):
         self._beating = True
         self._heartbeat.sent(now)
         message = requests.heartbeat_request(self._config, self.member_id, self.generation)
-        # A frozen coordinator answers nothing. A third of the session time-out is enough to notice that; the other two thirds are for
+        # A frozen coordinator sends no response. A third of the session time-out is enough to notice that; the other two thirds are for
         # finding the next coordinator.
         patience = min(self._timeout, max(self._session / 3, self._heartbeat.interval))
         self._ask(now, node, message, now + patience, GroupRequest.HEARTBEAT)

@@ -300,7 +300,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
             super()._answered(now, heartbeat, outcome)
 
     def _enter(self, now: float, answer: ConsumerGroupHeartbeatResponse) -> None:
-        """Take the member epoch, and the assignment if the response has one."""
+        """Apply the member epoch, and the assignment if the response has one."""
         self._unreleased_since = None
         if answer.member_epoch <= 0:  # a member without an assignment yet
             self._rejoin(now)

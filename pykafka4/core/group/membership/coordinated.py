@@ -340,7 +340,7 @@ class HeartbeatMember(CoordinatedMember):
 
     @abstractmethod
     def _enter(self, now: float, answer: Any) -> None:
-        """Take the epoch and assignment in a response without an error."""
+        """Apply the epoch and assignment in a response without an error."""
 
     @abstractmethod
     def _put_out(self, now: float, verdict: Reaction, error: KafkaError) -> None:

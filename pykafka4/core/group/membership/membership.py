@@ -214,7 +214,7 @@ class Membership:
     # ---------------------------------------------------------------- calls of the protocol
 
     def assigned(self, partitions: Collection[TopicPartition], starts: Mapping[TopicPartition, int] = NOWHERE) -> None:
-        """Take assigned partitions. Ignore topics outside the subscription: it has changed meanwhile, or the leader is wrong."""
+        """Begin to hold assigned partitions. Ignore topics outside the subscription: it has changed meanwhile, or the leader is wrong."""
         subscribed = set(self.subscription.names)
         claims = tuple(Claim(tp) for tp in dict.fromkeys(partitions) if tp.topic in subscribed)
         generation, self.assignments = self.protocol.generation, self.assignments + 1

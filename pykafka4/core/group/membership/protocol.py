@@ -59,7 +59,7 @@ class Assignee(Protocol):
         """Return the end of the lease. If the lease has ended, first drop out of the group and begin to leave it; then return `now`."""
 
     def assigned(self, partitions: Collection[TopicPartition], starts: Mapping[TopicPartition, int] = NOWHERE) -> None:
-        """Take these partitions in addition to the held ones. They begin at the offsets in `starts`, otherwise at committed offsets."""
+        """Add these partitions to the held partitions. Reading begins at the offsets in `starts`, otherwise at committed offsets."""
 
     def revoke(self, partitions: Collection[TopicPartition], deadline: float, reason: str) -> None:
         """Have the application release `partitions`. `GroupProtocol.released` follows, or `GroupProtocol.drop_out` at `deadline`."""

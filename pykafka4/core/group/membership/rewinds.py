@@ -116,13 +116,13 @@ class Rewinds:
         return self._check_at if self._wish is not None and self._wish.step is Step.NEW else INFINITY
 
     def question(self) -> DescribeGroupsRequest:
-        """The request that describes the members; `learn` takes its response."""
+        """The request that describes the members; `learn` reads its response."""
         assert self._wish is not None
         self._wish.step = Step.CHECKING
         return DescribeGroupsRequest(groups=[self._group])
 
     def learn(self, now: float, outcome: Outcome, *, is_member: bool) -> None:
-        """Take the response to `question`: refuse the wish, let the next join make it, or check again later."""
+        """Read the response to `question`: refuse the wish, let the next join make it, or check again later."""
         wish = self._wish
         if wish is None or wish.step is not Step.CHECKING:
             return

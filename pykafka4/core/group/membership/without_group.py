@@ -41,7 +41,7 @@ class WithoutGroup:
         return self.state is S.UNJOINED
 
     def join(self, now: float) -> float:
-        """Take all partitions as soon as every topic has been looked up, so that the first assignment is complete."""
+        """Assign all partitions as soon as every topic has been looked up, so that the first assignment is complete."""
         if all(map(self._looked_up, self._assignee.subscription.names)):
             self._move(S.STABLE)
             self._assignee.assigned(self._wanted())

@@ -83,7 +83,7 @@ class Discovery:
         log.info("%s: cannot look for topics: %s", self._config.log_name, error)
 
     def _take(self, now: float, job: object, result: Any) -> None:
-        """Take the result of a helper's job: the selected topics, or an exception."""
+        """Store the result of a helper's job: the selected topics, or an exception."""
         if job is not self._under_way:
             return
         self._under_way = None

@@ -134,7 +134,7 @@ class SubscribedTopics:
     # ---------------------------------------------------------------- which topics
 
     def _take(self, now: float, found: frozenset[str]) -> None:
-        """Take the topics that the filter selects. A topic that a later list adds is new: its partitions are read from the beginning."""
+        """Subscribe to the topics that the filter selects. Topics that a later list adds are new, and are read from their beginning."""
         first, self.matching = self.matching is None, found
         kept = {topic for topic in self._found_before(found) if not (first or self._is_gone(topic))}
         names = tuple(found.union(kept, self.listed))

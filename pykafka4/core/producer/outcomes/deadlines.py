@@ -29,7 +29,7 @@ class TimedBatches(Protocol):
     """The sender: the part that the deadlines use."""
 
     def seal_due(self, queue: PartitionQueue, now: float) -> Batch | None:
-        """Seal the batch of `queue` whose linger is over."""
+        """Seal the batch of `queue` whose linger has ended."""
 
     def why_late(self, queue: PartitionQueue, batch: Batch) -> KafkaError:
         """The reason why `batch` was not acknowledged in time."""

@@ -3,9 +3,9 @@
 Invariant: accepted = acked + queued + in flight + failed + dropped, at every moment, in total and for each topic and partition.
 
 Every record that `send` accepted is counted in exactly one of these; `tests/simulation` compares the sums with the batches.
-The loop counts acknowledged and lost records here, per batch. Queued and in-flight records are counted in the batches, when a
-thread calls `stats` or `status`. One step of the loop reads both (`Ledger.snapshot`), and the calling thread computes the result from the
-snapshot. The accumulator counts dropped records; the calling thread adds up these counts, too.
+The loop counts acknowledged and lost records here, per batch. Queued and in-flight records are counted in the batches, when a thread calls
+`stats` or `status`. One step of the loop reads both (`Ledger.snapshot`), and the calling thread computes the result from the snapshot. The
+accumulator counts dropped records; the calling thread adds up these counts, too.
 The step delays the loop, so it makes few objects that the garbage collector tracks: a full collection would delay the loop for longer.
 """
 

@@ -1,4 +1,5 @@
-"""Applies Produce responses to their batches. The row of an error code in `errors/codes.py` has a reaction, and `ACTIONS` its function.
+"""Applies Produce responses to their batches. The row of an error code in `errors/codes.py` names a reaction; `ACTIONS` and `TRANSACTIONAL`
+have the functions that react to errors.
 
 A batch is acknowledged or requeued. A requeued batch is resent, is halved, is resent without the records that the broker refused, or fails.
 """
@@ -260,7 +261,7 @@ class ProduceAnswers:
         self._give_up_or_hold(queue, batch, now, error)
 
     def _epoch_over(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
-        """Fail a batch whose epoch the broker refuses, of a transactional producer: the transaction ends, not only the epoch of the queue.
+        """Fail a batch of a transactional producer whose epoch the broker refuses: the transaction ends, not only the epoch of the queue.
 
         After an unacknowledged batch, a wrong sequence is a consequence of that batch's failure.
         """
@@ -270,7 +271,7 @@ class ProduceAnswers:
         self._outcomes.fail(queue, batch, short_name(error), error)
 
     def _fenced(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
-        """Take another producer id for this queue: its partition has seen a higher epoch of the id, and rejects the queue's epoch.
+        """Have `queue` continue under another producer id: the partition has seen a higher epoch of the id, and rejects the queue's epoch.
 
         Without a transactional id no other producer can take over the id, so other partitions are not affected.
         """

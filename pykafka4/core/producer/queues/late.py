@@ -41,7 +41,7 @@ class BrokerShare:
     cursor: int = 0  # index of the partition that was checked last
     checked: int = 0  # number of checks without success since one of the partitions got a batch
     taken: float = 0.0  # records per partition
-    busy_since: float | None = None  # the time since which it is this broker's turn, and it cannot take a batch
+    busy_since: float | None = None  # since when this broker, whose turn it is, has been unable to take a batch
     excused: bool = False  # the broker took nothing for LAGGARD_S: the others do not wait for it
 
 

@@ -36,7 +36,7 @@ class PartitionQueue:
     backoff: Backoff
     depth: int = 1  # maximum number of batches in flight to the current leader
     batches: list[Batch] = attrs.Factory(list)  # not a deque: an empty one takes 600 bytes, and most queues are empty
-    due: Batch | None = None  # an open batch whose linger is over; sealed when its connection can take it
+    due: Batch | None = None  # an open batch whose linger has ended; sealed when its connection can take it
     in_flight: int = 0
     strays: int = 0  # number of batches that got their outcome while in flight, and whose requests have not ended yet
     node: int = -1  # the broker to which the last batch was sent

@@ -152,7 +152,7 @@ class Transactions:
         self._why: KafkaError = TransactionAborted(f"{self.id}: the transaction was aborted")  # the error of records that an abort fails
         self._now = 0.0  # the time of the last poll
         self._begun_at = 0.0
-        self.given_up: list[tuple[int, int]] = []  # ranges of failed records whose only reason is the abort: no news to its caller
+        self.given_up: list[tuple[int, int]] = []  # ranges of records that failed only with the transaction: no news to the caller of abort
         self._dropped = 0  # number of records that were dropped before this transaction
         self._done: Done | None = None  # the callback of the running init, commit or abort
         self._waiters: list[Callable[[], None]] = []  # called when no transaction is open
