@@ -30,7 +30,7 @@ FEW, MANY, TOPICS = "bench-few", "bench-many", "bench-topic"
 LONGEST = 180.0
 AT_ONCE = 250  # topics in one request
 NO_LATER = 1.0  # maximum ratio to confluent-kafka's time or cost
-# An installed package has its byte code beside it, whatever this checkout's environment says about writing it.
+# An installed package has its byte code in its folders, whatever this checkout's environment says about writing it.
 ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(SCRIPT.parent.parent / "build" / "bytecode")}
 
 

@@ -1,8 +1,8 @@
 """Runs one client in its own process, for `benchmarks.first`: `first_client.py CLIENT CASE BOOTSTRAP TOPIC COUNT`. COUNT is the number of
 partitions, topics or members.
 
-The module imports only the client and a few standard modules, as the time of the imports is measured, too. It prints one line of JSON per
-event: seconds since the epoch, and the CPU seconds used so far. The idle cases then read lines with numbers of seconds to be idle.
+The module imports only the client and a few standard modules, because the time of the imports is measured, too. It prints one line of JSON
+per event: seconds since the epoch, and the CPU seconds used so far. The idle cases then read lines with numbers of seconds to be idle.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 WAIT = 60.0
-Poll = Callable[[float], int]  # waits up to so many seconds; returns the number of records
+Poll = Callable[[float], int]  # waits up to that number of seconds; returns the number of records
 
 
 def report(**more: Any) -> None:

@@ -1,4 +1,4 @@
-"""Measures the cost of idle clients, with brokers and without, and over TLS beside plaintext.
+"""Measures the cost of idle clients, with brokers and without, and over TLS compared with plaintext.
 
 `python -m benchmarks.idle` measures the CPU time of one producer and one consumer in their own process: connected, a member of a group,
 polling; then with every broker killed. The figure is a multiple of the cost of a thread that at the same time wakes up WAKES times a second
@@ -143,7 +143,7 @@ def idle(options: dict[str, Any], topic: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--rounds", type=int, default=5, help="of TLS beside plaintext")
+    parser.add_argument("--rounds", type=int, default=5, help="of TLS and plaintext")
     parser.add_argument("--idler", nargs=2, metavar=("OPTIONS", "TOPIC"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.idler:

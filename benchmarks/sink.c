@@ -93,7 +93,7 @@ static char *put_varint(char *p, int64_t v) {
     return p;
 }
 
-/* the nullable text at *b; moves *b behind it */
+/* the nullable text at *b; moves *b past it */
 static const char *take_text(const char **b, int *n) {
     const char *s = *b + 2;
     *n = get16(*b);
@@ -320,7 +320,7 @@ static size_t fill_chunk(Conn *c, int slot, int64_t offset, int64_t size) {
 
 static void part(Conn *c, char *from, size_t size) { c->parts[c->count++] = (struct iovec){from, size}; }
 
-/* adds its own parts, because record data lies in `chunk`; NULL: the answer has no records, hold the request */
+/* adds its own parts, because record data is in `chunk`; NULL: the answer has no records, hold the request */
 static char *fetch(Conn *c, int version, const char *b, char *o, char *start) {
     int slot = 0, n;
     int64_t budget = get32(b + 12);
@@ -394,8 +394,8 @@ static void flush(Conn *c) {
     watch(c, 0);
 }
 
-/* Answers the request at r; 0 if it is to be held. The answer to a held Fetch is dropped and built once more when its time is over: that is
- * less code than to keep the answer. */
+/* Answers the request at r; 0 if it is to be held. The answer to a held Fetch is dropped and built once more when its time has ended: that
+ * is less code than to keep the answer. */
 static int answer(Conn *c, const char *r) {
     int api = get16(r), version = get16(r + 2), n, count = c->count;
     size_t used = c->out_used;
@@ -426,7 +426,7 @@ static int answer(Conn *c, const char *r) {
     return 1;
 }
 
-/* Answers the requests that have come, in order. One Fetch at a time: its data lies in the connection's chunks until it is written, and the
+/* Answers the requests that have come, in order. One Fetch at a time: its data is in the connection's chunks until it is written, and the
  * next Fetch would patch other offsets into them. */
 static void serve(Conn *c) {
     while (!c->broken && c->used - c->done >= 4) {
@@ -519,7 +519,7 @@ static void listen_on(int i) {
     epoll_ctl(poller, EPOLL_CTL_ADD, listeners[i], &e);
 }
 
-/* serve the held fetches whose time is over; milliseconds until the next one, -1: none is held */
+/* serve the held fetches whose time has ended; milliseconds until the next one, -1: none is held */
 static int release_held(void) {
     int64_t now = milliseconds(CLOCK_MONOTONIC), next = -1;
     for (Conn *c = all, *link; c; c = link) {

@@ -1,4 +1,4 @@
-"""Hand messages over to the agent of this machine. The agent delivers each message, or discards and counts it; a missing agent
+"""Pass messages to the agent of this machine. The agent delivers each message, or discards and counts it; a missing agent
 does not stop the application.
 
 pykafka4 agent --config examples/agent.toml      # in another terminal
@@ -17,7 +17,7 @@ def main() -> None:
     parser.add_argument("--socket-path", default="/run/pykafka4/agent.sock")
     parser.add_argument("--topic", default="clicks")
     parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--max-block-ms", type=float, default=1000, help="how long a message may wait while the agent is behind or away")
+    parser.add_argument("--max-block-ms", type=float, default=1000, help="how long a message may wait while the agent is slow or not there")
     options = parser.parse_args()
 
     # A datagram socket has room for few messages. An application that would rather lose messages than wait sets max_block_ms to 0.

@@ -170,7 +170,7 @@ def held(run: Run, share: float) -> Iterator[None]:
     """A block in which only a trickle is sent once `share` of the rows were sent, however long the script waits in the block.
 
     Sent rows count, not acknowledged rows: while a partition has no leader, its records wait, and then are acknowledged all at once. The
-    trickle goes on, because new records are the sign that a partition works again.
+    trickle continues, because new records are the sign that a partition works again.
     """
 
     def hold() -> None:

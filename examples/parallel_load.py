@@ -59,7 +59,7 @@ def planned(folder: Path, topic: str, count: int, config: Any, servers: str) -> 
 
 
 def begin(counter: Synchronized[int]) -> None:
-    """Keep the shared counter. Called once in each process of the pool, when it starts."""
+    """Keep the shared counter. Each process of the pool calls this function once, when it starts."""
     global loaded
     loaded = counter
 

@@ -3,7 +3,7 @@
     python examples/topic_to_duckdb.py --bootstrap-servers localhost:9092 --topic greetings --database greetings.duckdb
 
 The program needs `pip install duckdb`. The next run begins after the offsets in the table, so there is no group and nothing to commit. A
-killed run appends nothing, as one statement inserts all rows.
+run that is killed before its end appends nothing, because one statement inserts all rows.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@
     spark/                      Spark in addition to the brokers: a standalone cluster, the jars of its own Kafka connector
     security/ access.py         brokers that demand TLS and users; users, rights and certificates of a running cluster
     faults/ workload/ java/ go/ faults of brokers and connections; loads, and clients of other libraries
+    agent/                      the agent in a process of its own, its senders, and a reader of its topics
     admin.py judge/             requests and orders to brokers; the records in their logs
     host/ waiting.py            this machine; deadlines
 

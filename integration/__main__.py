@@ -30,7 +30,7 @@ ROOT = Path(__file__).parent.parent
 
 
 class NotUp(RuntimeError):
-    """No daemon answers."""
+    """Raised if no daemon answers."""
 
 
 def order(verb: str, **arguments: Any) -> Any:
@@ -62,7 +62,7 @@ def up(options: argparse.Namespace) -> None:
     until(lambda: state_file().exists() or daemon.poll() is not None, START_S, f"the cluster to come up; see {log}")
     if daemon.poll() is not None:
         raise RuntimeError(f"the cluster did not come up:\n{log.read_text()[-3000:]}")
-    daemon.returncode = 0  # else Popen warns about a child that still runs, as the daemon does on purpose
+    daemon.returncode = 0  # otherwise Popen warns about a child that still runs, as the daemon does on purpose
     told = order("status")
     print(told["bootstrap"])
     explain(told)

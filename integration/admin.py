@@ -119,7 +119,7 @@ class Connection:
             if answered != number:
                 raise ConnectionLost(f"{self.address} answered request {answered} where {number} was asked")
         except BaseException:
-            self.broken = True  # the remaining bytes of this answer would be taken for the next answer
+            self.broken = True  # the remaining bytes of this answer would be mistaken for the next answer
             raise
         return response
 
@@ -146,7 +146,7 @@ class Connection:
 
 
 class Admin:
-    """Requests and orders to the brokers of a cluster, over the listener that is never proxied. For any thread."""
+    """Requests and orders to the brokers of a cluster, over the listener that is never proxied. Any thread may use it."""
 
     def __init__(self, brokers: Brokers) -> None:
         self.brokers = brokers
@@ -358,7 +358,7 @@ class Admin:
 
 
 class Refused(Exception):
-    """Carries a final error, of the controller or about a controller that is too old, past the wait that forgives errors."""
+    """Wraps a final error of an order, because the wait for the order forgives errors of brokers."""
 
     def __init__(self, error: KafkaError) -> None:
         super().__init__(str(error))

@@ -35,15 +35,15 @@ class State(enum.Enum):
 
 
 class BrokerDied(RuntimeError):
-    """A broker ended by itself; the message has the end of its log."""
+    """Raised if a broker has ended by itself; the message has the end of its log."""
 
 
 class PortTaken(BrokerDied):
-    """A broker cannot run because another process has one of its ports."""
+    """Raised if a broker cannot run because another process has one of its ports."""
 
 
 class Unsupported(RuntimeError):
-    """This backend lacks the operation; the message has the reason."""
+    """Raised if this backend lacks the operation; the message has the reason."""
 
 
 def died(what: str, log: str) -> BrokerDied:
@@ -97,7 +97,7 @@ class Brokers(abc.ABC):
 
     @abc.abstractmethod
     def stop(self, node: int, timeout: float = 30.0) -> None:
-        """Stop a broker cleanly: it hands over its leaders first, for which the others need a quorum.
+        """Stop a broker cleanly: its leaders move to other brokers first, for which the others need a quorum.
 
         A broker that has not ended after `timeout` seconds is killed, and an error is raised.
         """

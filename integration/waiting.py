@@ -15,7 +15,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25
 
 
 class WaitTimeout(AssertionError):
-    """The condition of a wait did not hold in time; an AssertionError, because a test that waits asserts the condition."""
+    """Raised if the condition of a wait does not hold in time; an AssertionError, because a test that waits asserts the condition."""
 
 
 class Deadline:

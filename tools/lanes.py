@@ -24,7 +24,7 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$|^(\S+::.+): (?:setup|ca
 WHOLE = ""  # the options of a second run with all tests: after a crash some tests have not run, and are not listed as failed
 CRASHED = re.compile(r"crashed while running|crashed workers reached")
 LIMIT_S = 4200  # for a target that hangs; on a slow machine `integration` takes twice the usual time
-AGAIN_S = 900  # for its second run: CI ends the whole run after 5,400 s, and a run that CI ends may have no report
+AGAIN_S = 900  # for the second run of a target: CI ends the whole run after 5,400 s, and a run that CI ends may have no report
 OUTPUT = threading.Lock()
 
 

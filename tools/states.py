@@ -4,7 +4,7 @@
 states are made from each `Transitions` table of `pykafka4.core`, and of the batch's table in the plain core. A state without a meaning is
 an error. A picture that belongs to no table is deleted.
 
-A diagram is a column of states. An arrow to the next state down is straight. All other arrows to one state share a line beside the column:
+A diagram is a column of states. An arrow to the next state down is straight. All other arrows to one state share a line next to the column:
 on the right for arrows that lead down, on the left for arrows that lead up. A dot joins a state to the line; lines without a dot only
 cross.
 """

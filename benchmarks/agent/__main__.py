@@ -50,7 +50,7 @@ class Run:
 
     @property
     def loop_us(self) -> float:
-        """The part of `cpu_us` that the agent's loop used; the rest is the producer's."""
+        """The part of `cpu_us` that the agent's loop used; the producer used the other part."""
         return (self.settled.loop_cpu - self.before.loop_cpu) * 1e6 / max(1, self.settled.read - self.before.read)
 
     @property
@@ -75,7 +75,7 @@ def run(name: str, agent: AgentProcess, path: Path, load: Load, *, settles: bool
     """Run one load and print its figures. `settles`: whether there are brokers, so that every message is acknowledged in the end."""
     before = agent.look()
     senders = Senders(path, load)
-    time.sleep(load.seconds * 0.98)  # a look after the last send would count time without sends and lower the rate
+    time.sleep(load.seconds * 0.98)  # counts after the last send would include time without sends and lower the rate
     after = agent.look()
     sent = senders.results()
     done = Run(name, load, sent, before, after, agent.settled() if settles else agent.look())

@@ -26,7 +26,7 @@ def pairs(count: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 class Tally:
-    """Counts deliveries; called by one thread at a time."""
+    """Counts deliveries. One thread at a time may use it."""
 
     def __init__(self) -> None:
         self.good = 0

@@ -1,4 +1,4 @@
-"""Measures a group of 100 members over 1,000 partitions on three real brokers, beside confluent-kafka.
+"""Measures a group of 100 members over 1,000 partitions on three real brokers, and confluent-kafka's.
 
 The figures: the time until the group has settled when all members start together, the CPU time until then, and the CPU time of idle
 members. `python -m benchmarks.groups` runs both clients in turns, for each protocol, prints medians and ratios, and writes
@@ -26,10 +26,10 @@ from integration.local.cluster import LocalCluster
 SCRIPT = Path(__file__).with_name("members.py")
 OUT = Path(__file__).resolve().parents[2] / "build" / "groups.json"
 PROTOCOLS = ("range", "cooperative-sticky", "consumer")
-LONGEST = 120.0  # seconds; a group that has not settled by then counts with this time
+LONGEST = 120.0  # seconds; a group that has not settled after this time counts with it
 # Kafka's defaults: the brokers of tests have shorter times.
 DEFAULTS = {"group.consumer.heartbeat.interval.ms": "5000", "group.consumer.session.timeout.ms": "45000"}
-LOOK = 0.5  # seconds between looks at the members
+LOOK = 0.5  # seconds between two queries of the members
 HALF, SAME = 0.5, 1.0  # bars, as multiples of confluent-kafka's figure
 # Members use byte code, as with an installed package, even where the environment of this checkout forbids writing it.
 ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(OUT.parent / "bytecode")}

@@ -10,7 +10,7 @@ Modules; each line imports only from lines below it:
     acks           loops around the producers of `writers`
     tasks          loops around the producers of `async_writers`
     passing        a writer and a reader, from end to end
-    members        a group member beside computing threads
+    members        a group member next to computing threads
     async_writers  producers for asyncio
     writers        producers whose calls block
     places         the brokers of a run

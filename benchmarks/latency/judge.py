@@ -96,7 +96,7 @@ def verdicts(bars: Sequence[Bar], ours: Figures, compared: Figures) -> dict[str,
 
 
 def distribution(latencies: Sequence[float]) -> list[tuple[float, float]]:
-    """Return (percent, milliseconds) for a plot: percentiles that lie closer together towards 100, as far as there are samples."""
+    """Return (percent, milliseconds) for a plot: percentiles that are closer together towards 100, as far as there are samples."""
     ordered = sorted(latencies)
     points = [*range(1, 100), *(99 + tenth / 10 for tenth in range(1, 10)), *(99.9 + tenth / 100 for tenth in range(1, 10)), 99.999]
     found = ((round(point, 3), percentile(ordered, point)) for point in points)

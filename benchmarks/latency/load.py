@@ -23,7 +23,7 @@ __all__ = ["LONGEST", "VALUE", "WAIT", "Load", "Samples", "Spec", "Window", "bur
 clock = time.monotonic
 VALUE = bytes(100)
 WAIT = 30.0  # seconds that an operation may take
-LONGEST = 10.0  # seconds that acknowledgements may take after the last record of the window, while the load goes on
+LONGEST = 10.0  # seconds that acknowledgements may take after the last record of the window, while the load continues
 STEPS = 1000  # of a computing thread between two checks whether it should end
 
 
@@ -32,7 +32,7 @@ class Load:
     """The work of a contender.
 
     `steps`: steps of computation between two sends, or for each record read. `threads`: threads that compute all the time. `sample`: every
-    n-th record is sampled. `serve`: clients whose callbacks need the sending thread run them after so many records. `rate`: records per
+    n-th record is sampled. `serve`: clients whose callbacks need the sending thread run them after this many records. `rate`: records per
     second; 0 for as many as the computation allows.
     """
 
@@ -85,7 +85,7 @@ def steps_in(seconds: float) -> int:
 
 @contextlib.contextmanager
 def burning(threads: int) -> Iterator[None]:
-    """Run threads beside the caller that only compute."""
+    """Run threads next to the caller that only compute."""
     stop = threading.Event()
 
     def burn() -> None:
@@ -104,7 +104,7 @@ def burning(threads: int) -> Iterator[None]:
 
 
 class Samples:
-    """Latencies of sampled records, reported by any one thread. A record that failed ends the process, once the window is over."""
+    """Latencies of sampled records, reported by any one thread. A record that failed ends the process after the window."""
 
     def __init__(self) -> None:
         self.taken = 0

@@ -1,4 +1,4 @@
-"""Runs a group member that polls beside computing threads. The broker records the arrival of its heartbeats: see `heartbeats`."""
+"""Runs a group member that polls next to computing threads. The broker records the arrival of its heartbeats: see `heartbeats`."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def open_member(spec: Spec) -> Member:
 
 
 def stay(member: Member, load: Load) -> dict[str, Any]:
-    """Poll beside the threads of the load, for the warm-up and then for the measured time."""
+    """Poll next to the threads of the load, for the warm-up and then for the measured time."""
     with burning(load.threads):
         member.poll_until(clock() + load.warm_up)
         began, used = clock(), cpu()

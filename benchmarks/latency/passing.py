@@ -26,7 +26,7 @@ PADDING = bytes(100 - STAMP.size)
 SETTLE = 1.0  # seconds: how long a reader reads an empty topic before anything is written
 ASYNC = "aiokafka"  # the client that needs a running loop
 Written = dict[str, Any]
-Poll = Callable[[float], list[bytes]]  # waits up to so many seconds for values
+Poll = Callable[[float], list[bytes]]  # waits up to that number of seconds for values
 
 
 def stamp(number: int) -> bytes:
@@ -39,7 +39,7 @@ def numbers(load: Load) -> range:
 
 
 class Arrivals:
-    """The records that the reader has seen, and the numbers of the rest."""
+    """The records that the reader has seen, and the numbers of the missing ones."""
 
     def __init__(self, load: Load) -> None:
         self.load, self.window, self.latencies = load, Window(), list[float]()

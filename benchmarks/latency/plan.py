@@ -79,7 +79,7 @@ def computing(microseconds: int, threads: int, seconds: float) -> Case:
         seconds=seconds,
         steps=steps_in(microseconds / 1e6),
         threads=threads,
-        sample=max(1, COMPUTED_US[microseconds] // (threads or 1)),  # beside threads there are fewer sends
+        sample=max(1, COMPUTED_US[microseconds] // (threads or 1)),  # next to computing threads there are fewer sends
         serve=max(1, SERVE_US // microseconds),
     )
     contenders = (

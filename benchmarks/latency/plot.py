@@ -1,7 +1,7 @@
 """Draws the results and judges nothing: `python -m benchmarks.latency.plot build/latency.json FOLDER`.
 
 The files are latency-PLACE.svg, one for each place, with a panel for each case. The horizontal axis has the percentiles, spread out towards
-100; the vertical axis has the latency that so many percent of the operations do not exceed. The same input gives the same file.
+100; the vertical axis has the latency that this percentage of the operations does not exceed. The same input gives the same file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs the scale cases beside confluent-kafka on the same work. Each bar is one row; a missed bar is a result and no error.
+"""Runs the scale cases, and confluent-kafka on the same work. Each bar is one row; a missed bar is a result and no error.
 
 `python -m benchmarks.scale` prints the table after each case and writes build/scale.json. A consumer is assigned all partitions of a
 cluster, a producer sends to all of them: by default 10,000 partitions of 1,000 topics on 100 brokers.

@@ -25,7 +25,7 @@ LONGEST = 600.0  # seconds
 
 
 class Failed(RuntimeError):
-    """A process ended, or did not answer."""
+    """Raised if a process has ended, or does not answer."""
 
 
 def obey(orders: object) -> None:
@@ -64,7 +64,7 @@ class Process:
         self._process.wait(10)
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
-            with contextlib.suppress(BrokenPipeError):  # `close` writes the rest of an order that was interrupted
+            with contextlib.suppress(BrokenPipeError):  # `close` writes the remaining bytes of an order that was interrupted
                 stream.close()
 
     def begin(self, name: str, *arguments: Any) -> None:

@@ -28,7 +28,7 @@ class Reader(Protocol):
         """Read these partitions: a new one from its first record on, one that was assigned before from its position on."""
 
     def poll(self, seconds: float) -> int:
-        """Wait up to so many seconds; return the number of records that came."""
+        """Wait up to `seconds`; return the number of records that came."""
 
     def pause(self) -> None:
         """Pause all assigned partitions."""

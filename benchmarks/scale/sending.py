@@ -1,7 +1,7 @@
 """Runs a producer in its own process, which carries out the methods of `Orders`.
 
-The command is `python -m benchmarks.scale.sending CLIENT BOOTSTRAP DELIVERY_TIMEOUT_MS`. Invariant: an order to send is over when all
-records are acknowledged; only records of `fill` are not, whose partition has no leader.
+The command is `python -m benchmarks.scale.sending CLIENT BOOTSTRAP DELIVERY_TIMEOUT_MS`. Invariant: an order to send has ended when
+all records are acknowledged, except records of `fill`, whose partition has no leader.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from benchmarks.scale.shape import Place
 __all__ = ["Writer"]
 
 BLOCK_MS = 3_600_000  # `send` waits for room in a full partition until the process ends
-IDLE_MS = 20_000  # a topic without a send for so long is forgotten
-FORGOTTEN_AFTER = 35.0  # seconds: by then an idle topic is forgotten
+IDLE_MS = 20_000  # a topic without a send for this time is forgotten
+FORGOTTEN_AFTER = 35.0  # seconds after which an idle topic is forgotten
 LONG = 300.0  # seconds
 FULL, VALUE = 16 << 20, bytes(1000)  # bytes for a partition without a leader (the most that ours takes), and the value of one record
 STILL = 2.0  # seconds without another record after which a partition counts as full; also the wait until a topic is known
@@ -150,7 +150,7 @@ class Orders(Memory):
         self._writer.wait()
 
     def keep(self, places: list[Place], seconds: float) -> None:
-        """Use only these partitions for so many seconds."""
+        """Use only these partitions for `seconds`."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self.send(places)

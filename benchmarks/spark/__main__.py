@@ -1,4 +1,4 @@
-"""Measures Spark jobs beside the JVM connector and confluent-kafka: a million rows of 100 bytes on local[2], three real brokers.
+"""Measures Spark jobs, with the JVM connector and confluent-kafka as peers: a million rows of 100 bytes on local[2], three real brokers.
 
 `python -m benchmarks.spark` runs each contender's job once a round, in random order, after one round that warms the JVM and the Python
 workers up. It prints rows per second, CPU seconds of the client (the JVM and the Python workers, not the brokers) per million rows, and the

@@ -47,15 +47,15 @@ class Total:
 
 
 class AgentEnded(RuntimeError):
-    """The agent's process has ended by itself; the message has the end of its output."""
+    """Raised if the agent's process has ended by itself; the message has the end of its output."""
 
 
 class AgentProcess:
     """An agent whose sockets, spool and output are in `folder`.
 
     `kafka` has options of the producer, `tables` the other tables of the configuration. An input that `tables` does not name is off, except
-    the datagram socket, which is always there. After a kill or an end, `start` continues with the same agent, as its files are in the
-    folder.
+    the datagram socket, which is always there. After a kill or an end, `start` continues with the same agent, because its files are in
+    the folder.
     """
 
     def __init__(self, folder: Path, kafka: Mapping[str, Any], python: str = sys.executable, **tables: Mapping[str, Any]) -> None:
@@ -96,7 +96,7 @@ class AgentProcess:
             until(self.serves, START_S, lambda: f"the agent to serve; it says: {self.said()[-3000:]}")
 
     def serves(self) -> bool:
-        """Whether the datagram socket takes messages and the page answers. Raises AgentEnded if the process has ended."""
+        """Whether the datagram socket accepts messages and the page answers. Raises AgentEnded if the process has ended."""
         self.check_alive()
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
             try:
@@ -179,7 +179,7 @@ class AgentProcess:
         return until(lambda: self.total_if(settled), timeout, lambda: f"{what}: {self.total()}; {self.said()[-2000:]}")
 
     def total_if(self, holds: Callable[[Total], bool]) -> Total | None:
-        """Return the account of all messages if `holds` is true for it, else None."""
+        """Return the account of all messages if `holds` is true for it, otherwise None."""
         found = self.total()
         return found if holds(found) else None
 

@@ -3,7 +3,7 @@
 Its argument is JSON: `to` (a path or a port), `kind` (datagram, stream), `topics`, `name`, `first`, `count`, `size`, `rate` (per second,
 0: as fast as it can), `partition_key` (modulus, 0: AnyPartition), `wait` (whether it waits while the datagram queue is full). Message n
 goes to topic n % len(topics), with key `name-topic number`, value `name n` filled up to `size`, timestamp START_MS + n. It prints JSON:
-`sent`, `refused` (the numbers that the socket did not take), `longest` (seconds of one send).
+`sent`, `refused` (the numbers that the socket did not accept), `longest` (seconds of one send).
 """
 
 import json

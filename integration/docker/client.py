@@ -19,7 +19,7 @@ TROUBLE = (OSError, DockerException, WaitTimeout)  # the errors of `purge` in an
 
 
 class EngineFailed(RuntimeError):
-    """An engine did not start or does not answer; the message has the end of its log."""
+    """Raised if an engine did not start or does not answer; the message has the end of its log."""
 
 
 def connect(host: str) -> DockerClient:

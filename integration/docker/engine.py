@@ -1,5 +1,5 @@
-"""Gives a process a Docker engine: the running engine that DOCKER_HOST names, else one of our own. Invariant: our own engine leaves nothing
-but images behind.
+"""Gives a process a Docker engine: the running engine that DOCKER_HOST names, otherwise one of our own. Invariant: our own engine
+leaves nothing behind but its folder, with images and logs.
 
 Processes that use our own engine at the same time share it, and it ends with the last of them (`keeper.py`): so a test suite need not wait
 for a cluster that runs by hand. The containers and networks of a process are removed when it ends. Images stay in the cache for the next
@@ -139,7 +139,7 @@ class Engine:
             goes_on = connection.recv(1)
         keeper, self.keeper = self.keeper, None
         if keeper is not None and goes_on:
-            keeper.returncode = 0  # else Popen warns about a child that runs on without this process
+            keeper.returncode = 0  # otherwise Popen warns about a child that runs on without this process
         elif keeper is not None and keeper.wait(LEAVE_S) != 0:
             raise EngineFailed(f"the engine at {self.host} did not end in order; python -m integration.docker --clean{tail(self.log)}")
 
@@ -168,8 +168,7 @@ class Engine:
 
 
 def clean(folder: Path | str | None = None) -> list[str]:
-    """Remove the leftovers of crashed runs: from our own engine all but its images, from the engine at DOCKER_HOST the objects with our
-    label.
+    """Remove the leftovers of crashed runs: of our own engine everything outside its folder, in the engine at DOCKER_HOST our objects.
 
     Returns a line for each. An engine in use, and any other engine, is not touched. Raises `EngineFailed` if the named engine does not
     answer.

@@ -3,7 +3,7 @@ in any way.
 
 Each `Place` has one keeper process. A user is a connection, together with the process at its other end: the end of either is the end of the
 user (a forked child may keep the connection open, but it is another process). The first user starts the keeper, and the end of the last one
-stops the engine. In an engine of somebody else, the keeper touches only objects with our label.
+stops the engine. In an engine that is not ours, the keeper touches only objects with our label.
 
     python -m integration.docker.keeper FOLDER [HOST]      # without HOST: an engine of our own
 """
@@ -47,7 +47,7 @@ class Kept(Protocol):
 
 @attrs.frozen
 class Foreign:
-    """An engine of somebody else, of which only objects with our label are removed."""
+    """An engine that is not ours: only its objects with our label are removed."""
 
     place: Place
     host: str
@@ -79,7 +79,7 @@ class User:
 
 
 class Keeper:
-    """Serves the users of one engine that runs."""
+    """Serves the users of one running engine."""
 
     def __init__(self, place: Place, host: str, alive: Callable[[], bool] = lambda: True) -> None:
         self.place, self.host, self.alive = place, host, alive
@@ -97,7 +97,7 @@ class Keeper:
         self.selector.register(self.listener, selectors.EVENT_READ, self.welcome)
 
     def serve(self) -> None:
-        """Serve until the last user is gone, no user came at all, or the engine has ended by itself."""
+        """Serve until the last user is gone, no user has come in FIRST_USER_S, or the engine has ended by itself."""
         patience: float | None = FIRST_USER_S
         while ready := self.selector.select(patience):
             for key, _ in ready:
@@ -136,7 +136,7 @@ class Keeper:
                 purge(client, f"{OWNER}={user.owner}")
 
     def release(self) -> None:
-        """Close the connections of users whose objects are removed. The last user's stays open until keeper and engine have ended."""
+        """Close the connections of users whose objects are removed. The last user's connection stays open until the engine has ended."""
         for connection in self.leaving:
             with connection, contextlib.suppress(OSError):
                 connection.send(b".")

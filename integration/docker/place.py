@@ -22,7 +22,7 @@ __all__ = ["CLUSTER", "LABEL", "OWNER", "Place", "free_subnets"]
 LABEL = "pykafka4"
 OWNER = "pykafka4.owner"
 CLUSTER = "pykafka4.cluster"
-# Our networks get unused subnets of these ranges; a range is tried only when the one before it has none left.
+# Our networks get unused subnets of these ranges; a range is tried only when the range before it has no unused subnet left.
 POOLS = ("10.251.0.0/16", "10.201.0.0/16", "172.30.0.0/16", "192.168.192.0/18")
 
 
@@ -83,7 +83,7 @@ class Place:
 
     @property
     def life(self) -> Path:
-        """The lock that the keeper holds as long as it runs; the next keeper waits for it."""
+        """The lock that the keeper holds as long as it runs; the next keeper waits for its release."""
         return self.folder / "life.lock"
 
     @property
@@ -92,7 +92,7 @@ class Place:
 
     @property
     def label(self) -> str:
-        """The value of the label `pykafka4` on everything created for this place; with the host name, as machines may share an engine."""
+        """The value of the label `pykafka4` on all objects of this place; with the host name, because machines may share an engine."""
         return f"{socket.gethostname()}-{self.key}"
 
     @staticmethod
@@ -102,19 +102,19 @@ class Place:
 
     @staticmethod
     def at(host: str) -> Place:
-        """The place of an engine that somebody else runs; `host` is its DOCKER_HOST."""
+        """The place of an engine that is not ours; `host` is its DOCKER_HOST."""
         return Place(cache() / f"engine-at-{hashlib.sha256(host.encode()).hexdigest()[:8]}")
 
 
 def used() -> list[ipaddress.IPv4Network]:
-    """Every network that this machine has an address in or a route to; the default route does not count."""
+    """The networks in which this machine has an address, or to which it has a route; the default route does not count."""
     told = subprocess.run(["ip", "-j", "-4", "route", "show", "table", "all"], capture_output=True, text=True, timeout=10, check=True)
     targets = (row["dst"] for row in json.loads(told.stdout) if row.get("dst") != "default")
     return [ipaddress.IPv4Network(target, strict=False) for target in targets]
 
 
 def free_subnets() -> Iterator[ipaddress.IPv4Network]:
-    """The /24 networks that nothing on this machine uses now, in random order, so that two processes rarely choose the same one."""
+    """The /24 networks that this machine does not use now, in random order within each range: two processes rarely choose the same one."""
     taken = used()
     for pool in map(ipaddress.IPv4Network, POOLS):
         candidates = list(itertools.islice(pool.subnets(new_prefix=24), 256))

@@ -132,7 +132,7 @@ FAULTS: Final[tuple[ScheduledFault, ...]] = (
     ScheduledFault(name="member dies", consumers=AT_ONCE, lane=Lane.MEMBERS),
 )
 
-# Faults of real schedules only: a clean restart, which hands leaders over first, and a member that is stopped for a while.
+# Faults of real schedules only: a clean restart, before which leaders move to other brokers, and a member that is stopped for a while.
 REAL_ONLY: Final[tuple[ScheduledFault, ...]] = (
     ScheduledFault(name="broker restarts", lane=Lane.BROKERS),
     ScheduledFault(name="member freezes", lane=Lane.MEMBERS, real=(1.0, 10.0)),

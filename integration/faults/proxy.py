@@ -1,5 +1,5 @@
-"""Passes the bytes between clients and one broker through a TCP proxy that makes faults, and counts the bytes. A fault is a method, and its
-end is `heal()`.
+"""Passes the bytes between clients and one broker through a TCP proxy that makes faults, and counts the bytes. A fault is a method, and
+`heal()` ends all faults.
 
 The proxy has a thread of its own. "Requests" are the bytes of clients, "responses" the bytes of the broker. Every method is synchronous:
 when it returns, the fault is in force. `integration.faults.proxied` puts a proxy in front of each broker of a cluster.
@@ -162,7 +162,7 @@ class Direction(asyncio.Protocol):
 
 
 class Link:
-    """A client's connection, and the connection to the broker behind it."""
+    """A client's connection to the proxy, and the proxy's connection to the broker for this client."""
 
     def __init__(self, proxy: Proxy) -> None:
         self.proxy, self.loop = proxy, proxy.loop
@@ -394,7 +394,7 @@ class Proxy:
             self.loop.add_reader(self.listener, self.welcome)
 
     def welcome(self) -> None:
-        """Accept the waiting connections. Not with asyncio's own server: closed right after an accept, it forgets the connection."""
+        """Accept the waiting connections. asyncio's own server would forget a connection if it is closed right after the accept."""
         with contextlib.suppress(BlockingIOError, ConnectionError):
             while self.listener is not None:
                 self.spawn(Link(self).adopt(self.listener.accept()[0]))

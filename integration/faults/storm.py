@@ -64,7 +64,7 @@ class Storm:
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.run, name="storm", daemon=True)
         self.before = self.counted()
-        self.after: tuple[int, int, int] | None = None  # the counts at the end; None: the storm goes on
+        self.after: tuple[int, int, int] | None = None  # the counts at the end; None: the storm continues
 
     def counted(self) -> tuple[int, int, int]:
         counters = [proxy.counters for proxy in self.proxies]
@@ -95,7 +95,7 @@ class Storm:
 
     @property
     def rounds(self) -> int:
-        """The number of times that each fault had an effect, at least."""
+        """The number of times that every fault has had an effect, at least."""
         return min(self.done[name] for name in FAULTS)
 
     def __enter__(self) -> Self:

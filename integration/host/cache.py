@@ -22,7 +22,7 @@ MAKING_S = 900.0  # seconds: a cold Maven repository over a slow connection
 
 
 def cache() -> Path:
-    """Return the folder for files that are made once: `$PYKAFKA4_CACHE`, else `~/.cache/pykafka4`."""
+    """Return the folder for files that are made once: `$PYKAFKA4_CACHE`, otherwise `~/.cache/pykafka4`."""
     chosen = os.environ.get("PYKAFKA4_CACHE")
     folder = Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "pykafka4"
     folder.mkdir(parents=True, exist_ok=True)

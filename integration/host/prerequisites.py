@@ -19,11 +19,11 @@ JAVA = 17
 
 
 class MissingPrerequisite(RuntimeError):
-    """This machine lacks a program or a right; the message is the line to show."""
+    """Raised if this machine lacks a program or a right; the message is the line to show."""
 
 
 def java() -> str:
-    """Return the `java` to run: in `JAVA_HOME` if that is set, else on the path."""
+    """Return the `java` to run: in `JAVA_HOME` if that is set, otherwise on the path."""
     home = os.environ.get("JAVA_HOME")
     candidate = Path(home, "bin", "java") if home else None
     return str(candidate) if candidate is not None and candidate.exists() else "java"
@@ -40,7 +40,7 @@ def java_version(program: str) -> int | None:
 
 
 def javac() -> str:
-    """Return the compiler beside `java()`."""
+    """Return the compiler in the folder of `java()`."""
     return str(Path(java()).with_name("javac")) if "/" in java() else "javac"
 
 

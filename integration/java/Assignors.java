@@ -64,7 +64,7 @@ public class Assignors {
         out.flush();
     }
 
-    /** A new assignor each time, as a new leader has one: assignors remember the latest generation. */
+    /** A new assignor each time, because a new leader has one: assignors remember the latest generation. */
     static ConsumerPartitionAssignor assignor(String name) {
         return switch (name) {
             case "range" -> new RangeAssignor();

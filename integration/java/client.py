@@ -58,7 +58,7 @@ class JavaRecord(NamedTuple):
 
 
 class JavaAck(NamedTuple):
-    """The place of a record according to the acknowledgement to the Java producer."""
+    """The partition, offset and timestamp of a record, by the acknowledgement to the Java producer."""
 
     partition: int
     offset: int
@@ -74,7 +74,7 @@ def java_produce(
     transaction: str | None = None,
     timeout: float = TIMEOUT_S,
 ) -> list[JavaAck]:
-    """Send the records with Java's producer, and return their places.
+    """Send the records with Java's producer, and return their acknowledgements.
 
     With `transaction`, "commit" or "abort", all records are in one transaction, which ends in this way; `properties` must have the
     `transactional.id`.

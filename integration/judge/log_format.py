@@ -44,7 +44,7 @@ def crc32c(data: bytes) -> int:
 
 
 class Wrong(AssertionError):
-    """A broker's log breaks the format; the message has the place."""
+    """Raised if a broker's log breaks the format; the message has the position."""
 
 
 class LogRecord(NamedTuple):

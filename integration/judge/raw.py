@@ -20,7 +20,7 @@ CLIENT_ID = b"judge"
 
 
 class NotNow(ConnectionError):
-    """The broker cannot answer now; another attempt may succeed."""
+    """Raised if the broker cannot answer now; another attempt may succeed."""
 
 
 class Reader:

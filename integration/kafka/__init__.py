@@ -1,1 +1,1 @@
-"""Has the parts of a broker: its release, the release's jars, its settings, and a formatted data folder."""
+"""Provides the parts of a broker: its release, the release's jars, its settings, and a formatted data folder."""

@@ -91,7 +91,7 @@ class LocalCluster(Cluster):
         return [f"removed {folder}" for folder in sweep(Path(tempfile.gettempdir()))]
 
     def keep_logs_for(self, error: BaseException) -> None:
-        if self.members:  # else nothing was started
+        if self.members:  # otherwise nothing was started
             super().keep_logs_for(error)
 
     def prepare(self) -> None:

@@ -1,4 +1,4 @@
-"""Has the parts of a secured cluster. Invariant: no module here uses the client under test, or knows a backend.
+"""Provides the parts of a secured cluster. Invariant: no module here uses the client under test, or knows a backend.
 
 settings        the brokers' demands on clients (`Security`), as properties of brokers
 certificates    a certificate authority of the cluster's own, and certificates of every kind, valid and faulty

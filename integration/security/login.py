@@ -32,7 +32,7 @@ Exchange = Generator[bytes, bytes, None]
 
 
 class Refused(Exception):
-    """The broker's refusal of a login: its error code and its message."""
+    """Raised if the broker refuses a login, with its error code and its message."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"{message} (error {code})")

@@ -162,7 +162,7 @@ class VagrantCluster(Cluster):
             self.order(node, "start")
 
     def stop(self, node: int, timeout: float = STOP_S) -> None:
-        """Stop a broker by the machine's own means: it hands over its leaders first. A broker that does not end is killed: WaitTimeout."""
+        """Stop a broker by the machine's own means: its leaders move first. A broker that does not end is killed: WaitTimeout."""
         code, told = self.opened().run(node, NODE, "stop", f"{min(timeout, STOP_S):.0f}")
         self.wait_down(node, STOP_S)
         if code != 0:

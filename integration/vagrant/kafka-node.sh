@@ -72,7 +72,7 @@ run() {
     jvm kafka.Kafka "$CONFIG/server.properties"
 }
 
-# Whether a majority of the controllers runs: a broker needs it to hand over its leaders before it ends.
+# Whether a majority of the controllers runs: a broker needs it to move its leaders before it ends.
 quorum() {
     local voters voter address alive=0
     IFS=, read -ra voters <<<"$(setting controller.quorum.voters)"

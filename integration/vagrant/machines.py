@@ -19,7 +19,7 @@ ORDER_S = 60.0  # seconds for a command in a machine
 
 
 class Off(RuntimeError):
-    """The machine does not run, or cannot be reached."""
+    """Raised if the machine does not run, or cannot be reached."""
 
 
 class Machines(abc.ABC):

@@ -19,7 +19,7 @@ PROGRAMS = {
 
 
 class VagrantFailed(RuntimeError):
-    """A command ended with an error; the message has the end of its output."""
+    """Raised if a command ends with an error; the message has the end of its output."""
 
 
 class Vagrant:

@@ -4,8 +4,8 @@ The program is like Kafka's own TransactionalMessageCopier. SETTINGS is a JSON o
 id and group), `input`, `output`, `ends` (partition -> end of the input), `grouped` (subscribe instead of assign), `size` (most records of a
 transaction), `seed`. Each transaction has the records of one poll or several, and the offsets after them; about a third of the
 transactions, chosen at random, are aborted. Half of them use the context manager, the others single calls. The process writes one JSON
-object per line to its standard output, and ends with 0 when the committed offsets are the ends. After an error that no abort can mend it
-ends with FAILED, as if it had crashed.
+object per line to its standard output, and ends with 0 when the committed offsets are the ends. After an error that an abort cannot
+repair, it ends with FAILED, as if it had crashed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TRANSACTION_MS = 20_000
 
 
 class Aborted(Exception):
-    """Ends a transaction's block on purpose."""
+    """Raised to end a transaction's block on purpose."""
 
 
 def note(what: str, **details: Any) -> None:

@@ -29,7 +29,7 @@ MOST = 500  # limit of the records of a poll
 
 
 def digest(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]], timestamp: int) -> int:
-    """Return a checksum of a record's content, without its place."""
+    """Return a checksum of a record's content, without its partition and offset."""
     return zlib.crc32(repr((key, value, tuple((name, text) for name, text in headers), timestamp)).encode())
 
 
@@ -51,7 +51,7 @@ class Member(Protocol):
         """Leave the group."""
 
     def wake(self) -> None:
-        """End a poll in progress, if the library can. Called from a signal handler."""
+        """End a poll in progress, if the library can. A signal handler calls this method."""
 
     def generation(self) -> int | None:
         """Return the generation or member epoch; None if the library does not return it."""

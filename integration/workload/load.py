@@ -30,7 +30,7 @@ MARGIN = 1_000  # records that may be on their way to `send` when a load learns 
 
 
 class Content(NamedTuple):
-    """The content of a record, without its place."""
+    """The content of a record, without its partition and offset."""
 
     key: bytes | None
     value: bytes | None
@@ -53,7 +53,7 @@ class Load(threading.Thread):
         self.producer, self.topic, self.rate, self.enough = producer, topic, rate, enough
         self.sent = 0
         self.counts = [(0, partitions)]  # (first record, number of partitions from it on)
-        self.excuses: list[tuple[int, Callable[[int], bool]]] = []  # (number of records sent by then, choice among them)
+        self.excuses: list[tuple[int, Callable[[int], bool]]] = []  # (number of records sent before the excuse, choice among them)
         self.shaken: set[int] = set()  # partitions with an unclean election, in which records may fail
         self.refuse = False  # whether the next record has a timestamp that brokers refuse
         self.refused: set[int] = set()

@@ -37,7 +37,7 @@ class Place:
 
 @attrs.frozen
 class Scenario:
-    """The members of a storm. With several `protocols`, new members change to the next one as the storm goes on: a rolling migration."""
+    """The members of a storm. With several `protocols`, new members change to the next one during the storm: a rolling migration."""
 
     name: str
     places: Sequence[Place]

@@ -19,7 +19,7 @@ from tools.mutants.run import Fate, Tree, Verdict, survey
 
 __all__ = ["judge_all"]
 
-LOOK = 0.5  # seconds between looks at the host's output
+LOOK = 0.5  # seconds between two reads of the host's output
 
 
 def judge_all(mutants: Sequence[Mutant], tell: Callable[[Verdict], None]) -> list[Verdict]:

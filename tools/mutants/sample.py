@@ -1,8 +1,8 @@
 """Draws mutations of a folder of the package with the operators of cosmic-ray.
 
 Invariant: the sample is a function of the seed and the source. Each place of the source has a rank, which depends only on the seed, the
-name of its file and the text of its line; the places with the lowest ranks are taken. So a change of one line does not change the rest of
-the sample, nor does a file that moves to another folder.
+name of its file and the text of its line; the sample has the places with the lowest ranks. So a change of one line does not change the
+other parts of the sample, nor does a file that moves to another folder.
 
 Some mutations are not drawn, because no test could notice them or because each test does: annotations (never evaluated), comparisons by
 identity replaced by the equality of the same sign and the reverse (the same for None, enums and small integers), `|` between types, and the

@@ -48,7 +48,7 @@ def build(client: DockerClient) -> str:
 
 
 def key() -> Path:
-    """Return the private key that opens the machines, which is made once; the public key is beside it."""
+    """Return the private key that opens the machines, which is made once; the public key is in the same folder."""
     return install(cache() / "vagrant" / "ssh", make_key) / "key"
 
 
@@ -64,7 +64,7 @@ def suite() -> str:
 
 
 def digest(public: Path) -> str:
-    """Return a digest of the parts of the image; the release file stands for its Java."""
+    """Return a digest of the parts of the image; the release file of Java represents all files of Java."""
     java = java_home()
     parts = [Path(__file__).read_bytes(), BOOT.read_bytes(), public.read_bytes(), str(java).encode(), (java / "release").read_bytes()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]

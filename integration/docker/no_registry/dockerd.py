@@ -109,7 +109,7 @@ class Dockerd:
         return self.process is not None and self.process.poll() is None
 
     def stop(self) -> None:
-        """Remove all containers and networks, end the engine if it still runs, and leave nothing but its data."""
+        """Remove all containers and networks, end the engine if it still runs, and leave nothing but its folder."""
         if self.alive():
             with contextlib.suppress(*TROUBLE), contextlib.closing(connect(self.place.host)) as client:
                 purge(client)

@@ -55,7 +55,7 @@ def everywhere() -> str:
 
 
 def rights(path: str) -> str | None:
-    """Return the obstacle if root may not make bridges, namespaces and mounts here; else None."""
+    """Return the obstacle if root may not make bridges, namespaces and mounts here; otherwise None."""
     command = ["unshare", "--pid", "--net", "--mount-proc", "--fork", "--kill-child", "sh", "-ec", ACTS]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_S, check=False, env={"PATH": path, "LC_ALL": "C"})
@@ -68,7 +68,7 @@ def rights(path: str) -> str | None:
 
 
 def grouped(mounts: str) -> str | None:
-    """Return the obstacle if no control groups can be written, by the content of /proc/mounts; else None."""
+    """Return the obstacle if no control groups can be written, by the content of /proc/mounts; otherwise None."""
     rows = [line.split() for line in mounts.splitlines()]
     if any("rw" in row[3].split(",") for row in rows if row[2] in ("cgroup", "cgroup2")):
         return None
