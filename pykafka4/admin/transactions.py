@@ -84,11 +84,11 @@ class TransactionCalls(AdminCalls):
         pattern: str | None = None,
         timeout: float | None = None,
     ) -> TransactionList:
-        """The transactional ids of all brokers, or only ids in some `states` (Ongoing, Empty, …), of some producers, or open for long.
+        """The transactional ids of all brokers, or only the ids that match all given filters.
 
-        `running_longer_than` is in seconds, `pattern` is a regular expression (RE2/J) for ids. `errors` of the result has the brokers that
-        returned no list. Brokers leave out ids that this user may not DESCRIBE. Needs Kafka 3.0, for
-        `running_longer_than` 3.8, for `pattern` 4.1. Source: KIP-664, KIP-994, KIP-1152.
+        `states` has Kafka's names (Ongoing, Empty, …), `running_longer_than` is the least age of a transaction in seconds, `pattern` is a
+        regular expression (RE2/J) for ids. `errors` of the result has the brokers that returned no list. Brokers leave out ids that this
+        user may not DESCRIBE. Needs Kafka 3.0, for `running_longer_than` 3.8, for `pattern` 4.1. Source: KIP-664, KIP-994, KIP-1152.
         """
         longer_ms = -1 if running_longer_than is None else int(_seconds(running_longer_than, "running_longer_than") * 1000)
         if isinstance(states, str):
@@ -112,12 +112,13 @@ class TransactionCalls(AdminCalls):
         return value_or_raise(self._transactions_described([name], self._begin(timeout))[name])
 
     def abort_transaction(self, partition: Any, producer: ActiveProducer, timeout: float | None = None) -> None:
-        """Abort a hanging transaction in one partition, without its coordinator. `producer` is a result of `describe_producers`.
+        """Abort a hanging transaction in one partition, without its coordinator.
 
-        Use this call only for results of `find_hanging_transactions`. If the coordinator knows the transaction, the producer continues,
-        and only a part of its records is committed. Raises ConfigError if the producer has no open transaction, BrokerError if the leader
-        refuses: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED. After KafkaTimeoutError, or an error with a note that the request
-        may have been carried out, call `describe_producers` again. Source: KIP-664.
+        Use this call only with `partition` and `producer` of a transaction that `find_hanging_transactions` returned. If the coordinator
+        knows the transaction, the producer continues, and only a part of its records is committed. Raises ConfigError if the producer has
+        no open transaction, BrokerError if the leader refuses: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED. After
+        KafkaTimeoutError, or an error with a note that the request may have been carried out, `describe_producers` shows whether the
+        transaction is still open. Source: KIP-664.
         """
         tp = topic_partition(partition)
         if not isinstance(producer, ActiveProducer):
@@ -129,11 +130,11 @@ class TransactionCalls(AdminCalls):
     def find_hanging_transactions(
         self, topics: Collection[str], *, older_than: float = MAX_TRANSACTION_S, timeout: float | None = None
     ) -> list[HangingTransaction]:
-        """Open transactions without a record for `older_than` seconds, in partitions of `topics` that no coordinator lists for them.
+        """Transactions open in a partition of `topics`, but not in their coordinator's state, without a record for `older_than` seconds.
 
         `older_than` should be at least the highest transaction time-out that brokers allow (`transaction.max.timeout.ms`): a younger
-        transaction may still end by itself. Raises the common error or PartialFailure if partitions or brokers did not answer: without
-        these answers, the result could have transactions that their coordinators know. Source: KIP-664.
+        transaction may still end by itself. Raises the common error or PartialFailure if the call fails for a topic, partition or broker:
+        otherwise the result could lack transactions, or have transactions that their coordinators know. Source: KIP-664.
         """
         if isinstance(topics, str):
             raise ConfigError(f"topics={shown(topics)}: takes a list of names")
@@ -198,7 +199,7 @@ def _ids(value: object) -> list[str]:
 
 def _seconds(value: object, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 2**53:
-        raise ConfigError(f"{name}={shown(value)}: must be a number of seconds")
+        raise ConfigError(f"{name}={shown(value)}: must be a number of seconds, 0 or more")
     return float(value)
 
 

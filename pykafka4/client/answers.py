@@ -12,7 +12,7 @@ from pykafka4.net.handoff.waiting import Promise
 from pykafka4.net.handoff.workers import Callbacks, Workers
 from pykafka4.net.loop import CALLER_GONE
 
-if TYPE_CHECKING:  # few clients need their messages
+if TYPE_CHECKING:  # few clients need the messages of admin calls
     from pykafka4.core.admin.call import Begin
     from pykafka4.core.admin.machine import AdminMachine
 
@@ -42,7 +42,7 @@ class Asker(Protocol):
         """The machine, whose methods are only for the loop thread."""
 
     def promise(self) -> Promise[Any]:
-        """Return a Promise that fails with the machine."""
+        """Return a Promise that fails if the machine fails."""
 
     def post(self, fn: Callable[[float], object]) -> None:
         """Run `fn(now)` on the loop thread."""
@@ -96,8 +96,8 @@ class CallFuture(Future[T]):
 class Futures:
     """Makes futures for answers. A separate thread resolves all of them.
 
-    The loop does not resolve them: an application thread holds the future's lock, a signal handler on this thread waits for the loop, and
-    the loop would wait for the lock.
+    The loop must not resolve them, because it could wait forever: an application thread holds a future's lock, a signal handler on this
+    thread waits for the loop, and the loop waits for the lock.
     """
 
     def __init__(self, callbacks: Callbacks) -> None:

@@ -41,7 +41,7 @@ class ApiVersionsResponse(Response):
 
 @request(api_key=18, versions="0-5", flexible="3+")
 class ApiVersionsRequest(Request[ApiVersionsResponse]):
-    """Ask for a broker's API versions. From v5 on the broker may return REBOOTSTRAP_REQUIRED if the ids are not its own."""
+    """Ask for a broker's API versions. From v5 on the broker may return REBOOTSTRAP_REQUIRED for a wrong `cluster_id` or `node_id`."""
 
     client_software_name: str = wire(string, "3+", ignorable=True)
     client_software_version: str = wire(string, "3+", ignorable=True)
