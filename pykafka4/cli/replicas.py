@@ -34,7 +34,7 @@ __all__ = ["elect_leaders", "reassign"]
 
 MOVE: Final = re.compile(r"(.+):(\d{1,9})=(\d{1,9}(?:,\d{1,9})*)")
 MOVES_LOOK_S: Final = 0.5
-SETTLING: Final = 10  # how often the partitions are read, MOVES_LOOK_S apart, until all brokers know the end of a move
+SETTLING: Final = 10  # how many times at most the partitions are read, MOVES_LOOK_S apart, until all brokers know that a move has ended
 Targets = dict[TopicPartition, tuple[int, ...] | None]  # None: cancel
 
 
@@ -54,7 +54,7 @@ Examples:
 @click.argument("moves", nargs=-1, metavar="[TOPIC:PARTITION=BROKER,…]…")
 @click.option("--from-file", metavar="FILE", help="Moves from a JSON file of kafka-reassign-partitions.")
 @click.option("--cancel", multiple=True, metavar="TOPIC[:0,1,…]", help="Cancel the moves of a topic, or of some partitions.")
-@click.option("--wait", is_flag=True, help="Wait for the end of the moves, with a bar on a terminal.")
+@click.option("--wait", is_flag=True, help="Wait for the end of the moves, with a progress bar on a terminal.")
 @execute_option
 @as_json_option
 @click.pass_obj
@@ -132,7 +132,7 @@ class ReassignFlags:
 
 
 def _carry_out(admin: AdminClient, invocation: Invocation, wanted: Targets, errors: dict[Any, KafkaError], wanting: ReassignFlags) -> int:
-    """Show the plan of moves; with the flags, begin them and wait for their end. Return the exit code."""
+    """Plan the moves, begin them with `--execute`, show the plan, and wait for their end with `--wait`. Return the exit code."""
     parts, missing = find_partitions(admin, wanted, invocation.timeout)
     sizes = _sizes(admin, parts, invocation.timeout)
     plan = [_planned(tp, part, wanted[tp], sizes) for tp, part in parts.items()]
@@ -146,7 +146,7 @@ def _carry_out(admin: AdminClient, invocation: Invocation, wanted: Targets, erro
     _show_plan(plan, errors, wanting)
     moved = [row for row in plan if row.partition not in errors and row.new is not None]
     if not wanting.execute and plan:
-        show_note("nothing has been changed; --execute begins these moves")
+        show_note("nothing has been changed; --execute carries out this plan")
     elif wanting.wait and moved:
         errors |= _awaited(admin, moved, invocation.timeout)
     return show_errors(errors)
@@ -257,7 +257,7 @@ def _elsewhere(admin: AdminClient, plan: Sequence[Planned], timeout: float | Non
             if row.partition in parts and set(parts[row.partition].replicas) != set(row.new or ()):
                 has = _nodes(parts[row.partition].replicas)
                 errors[row.partition] = KafkaError(
-                    f"{row.partition} is on brokers {has} now: another move, or a cancellation, came between"
+                    f"{row.partition} is on brokers {has} now: another move or a cancellation replaced this move"
                 )
         if not errors:
             break
@@ -279,12 +279,12 @@ Examples:
 )
 @click.argument("topics", nargs=-1, metavar="[TOPIC[:0,1,…]]…")
 @click.option("--all", "all_", is_flag=True, help="All topics, internal ones too.")
-@click.option("--unclean", is_flag=True, help="For partitions without a leader: any replica that is up. Records may be lost.")
+@click.option("--unclean", is_flag=True, help="Elect any replica that is up, only for partitions without a leader. Records may be lost.")
 @execute_option
 @as_json_option
 @click.pass_obj
 def elect_leaders(invocation: Invocation, topics: tuple[str, ...], all_: bool, unclean: bool, execute: bool, json_: bool) -> int:
-    """Have the preferred replica of each partition lead: the first of its list. Partitions that it leads already are left out."""
+    """Elect the preferred replica of each partition, the first in its replica list, as leader. Partitions with this leader are left out."""
     if bool(topics) == all_:
         raise click.UsageError("give topics, or --all")
     with invocation.admin() as admin:

@@ -197,7 +197,7 @@ def test_moves_are_planned_with_their_bytes_and_begun_with_execute(canned: Calla
     assert (code, "error: t-0: the cluster has no broker 9; its brokers are 1,2,3,4\n" in err) == (1, True)
     code, out, err = command("cluster", "reassign", "t:0=3,4,1", "none:0=1")
     assert rows(out)[1] == ["t", "0", "1,2", "3,4,1", "3,4", "2.0", "kB", "would", "begin"]
-    assert (code, "--execute begins" in err, "error: none-0" in err) == (1, True, True)
+    assert (code, "--execute carries out this plan" in err, "error: none-0" in err) == (1, True, True)
     assert not admin.called("alter_reassignments")
     file = tmp_path / "moves.json"
     file.write_text('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [3, 2]}]}')
@@ -214,7 +214,7 @@ def test_moves_are_awaited_and_one_that_was_changed_meanwhile_is_told(canned: Ca
     courses = InTurn([{T0: move, T1: move}, {T0: move}, {}])
     canned(describe_topics=looks, describe_log_dirs=SIZES, alter_reassignments={}, reassignment_progress=courses)
     code, _, err = command("cluster", "reassign", "t:0=3", "t:1=3", "--execute", "--wait")
-    assert (code, err) == (1, "1 of 2 moves are done\nerror: t-1 is on brokers 1 now: another move, or a cancellation, came between\n")
+    assert (code, err) == (1, "1 of 2 moves are done\nerror: t-1 is on brokers 1 now: another move or a cancellation replaced this move\n")
 
 
 def test_moves_under_way_are_shown_and_cancelled(canned: Callable[..., Canned], command: Run) -> None:

@@ -1,6 +1,6 @@
 """Creates and deletes topics, and adds partitions.
 
-Invariant: a repeated change that is refused as done already (`RefusedRepeat`) counts only after a check of the topic.
+Invariant: a creation or addition that is refused when it is repeated (`RefusedRepeat`) counts as done only after a check of the topic.
 """
 
 from __future__ import annotations
@@ -61,7 +61,11 @@ class NewPartitions:
 
 @attrs.frozen
 class CreatedTopic:
-    """A topic that was created. `topic_id` is None before Kafka 2.8. The numbers are -1 if the broker does not report them (before 2.4)."""
+    """A topic that was created, or that got more partitions.
+
+    `topic_id` is None before Kafka 2.8; the numbers are -1 if the broker does not report them (before 2.4). A response to
+    CreatePartitions has neither `topic_id` nor `replication_factor`.
+    """
 
     name: str
     topic_id: UUID | None
@@ -71,7 +75,7 @@ class CreatedTopic:
 
 @attrs.frozen
 class DeletedTopic:
-    """A topic that was deleted. None: the broker does not report the name, or the id."""
+    """A topic that was deleted. `name` or `topic_id` is None if the broker does not report it."""
 
     name: str | None
     topic_id: UUID | None
@@ -79,7 +83,7 @@ class DeletedTopic:
 
 @attrs.frozen
 class RefusedRepeat:
-    """The outcome of a repeated request that is refused as done already, perhaps by the first request, whose response was lost."""
+    """The refusal of a repeated request whose change seems to be made already, perhaps by the first request, whose response was lost."""
 
     refusal: Refusal
 

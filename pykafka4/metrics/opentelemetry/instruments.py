@@ -1,8 +1,9 @@
-"""Shows the metrics of clients to OpenTelemetry. Invariant: nothing is counted for OpenTelemetry; a collection reads each client
+"""Shows the metrics of clients to OpenTelemetry. Invariant: this module counts nothing itself; a collection reads each client
 once, unless another reader collects at the same time.
 
-OpenTelemetry has no observable histogram, so a histogram `NAME` becomes two counters, `NAME.count` and `NAME.sum`. The conventions define
-`messaging.client.operation.duration` as a histogram, so it has no counters here: `pykafka4.client.request.duration` has its values.
+OpenTelemetry has no observable histogram, so a histogram `NAME` becomes two counters, `NAME.count` and `NAME.sum`. OpenTelemetry's
+conventions define `messaging.client.operation.duration` as a histogram, so it has no counters here: `pykafka4.client.request.duration` has
+its values.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def instrument(*clients: Measured, meter_provider: MeterProvider | None = None, 
     """Have the readers of `meter_provider` (default: the global provider) collect the metrics of `clients` until the clients are closed.
 
     `by` and `by_broker` are as in `metrics()`, and determine the number of series. Each provider gets its instruments once. Raises
-    TypeError for an object that is not a client, ConfigError for another `by`.
+    TypeError for an object that is not a client, ConfigError for an unknown `by`.
     """
     provider = metrics.get_meter_provider() if meter_provider is None else meter_provider
     with _lock:

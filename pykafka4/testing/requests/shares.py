@@ -144,7 +144,7 @@ def acknowledge(call: Call) -> ShareAcknowledgeResponse:
 
 
 def fetch(call: Call) -> Any:
-    """Acknowledge records, then acquire others, when there are some, or when `max_wait_ms` has passed."""
+    """Acknowledge records, then acquire others. The response waits for records, or for an error of a partition, at most `max_wait_ms`."""
     message: ShareFetchRequest = call.message
     session, refused = _session(call)
     if session is None:
@@ -225,7 +225,7 @@ def _fetched(call: Call, session: ShareSession, errors: Errors, named: set[tuple
 
 
 def _read(partition: Partition, spans: list[tuple[int, int, int]]) -> bytes:
-    """The batches with the acquired records."""
+    """All batches from the first acquired record to the last."""
     if not spans:
         return b""
     first, last = spans[0][0], spans[-1][1]
