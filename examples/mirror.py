@@ -4,8 +4,8 @@
 
 Stop the program with Ctrl-C, or kill it: the next start continues. Delivery is at least once. The group commits the offsets of a batch only
 after the destination has acknowledged the batch, so no record is lost, and after a kill the batches since the last commit are copied again.
-Within one run no batch is written twice, because the producer is idempotent. A copy keeps partition, order, key, value, headers, timestamp
-and compression; offsets are new. Start up to as many processes as there are partitions: the processes share the partitions.
+A retry writes no batch twice, because the producer is idempotent. A copy keeps partition, order, key, value, headers, timestamp and
+compression; offsets are new. Start up to as many processes as there are partitions: the processes share the partitions.
 """
 
 from __future__ import annotations

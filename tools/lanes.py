@@ -3,8 +3,8 @@
     python -m tools.lanes unit simulated+secured      # two lanes; the second lane runs its two targets one after the other
 
 While other lanes run, a test can fail because the processor is busy. So the failed tests of a target run again when all lanes have ended.
-The report names such tests even if they pass then: a test that many reports name has a fault. A run that SIGTERM or Ctrl-C ends prints its
-report, too.
+The report names such tests even if they pass then: a test that many reports name has a fault. If SIGTERM or Ctrl-C ends the lanes, the
+report is printed, too.
 """
 
 from __future__ import annotations

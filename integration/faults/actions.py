@@ -1,6 +1,6 @@
 """Carries out the faults of the list on real brokers, on the proxies in front of them, and on group members.
 
-Invariant: an action of the lane BROKERS returns when its fault has ended and the cluster is ready for the next fault. Actions note for the
+Invariant: an action of the lane BROKERS returns when its fault has ended and all brokers serve again. Actions note for the
 judge the records whose log was lost through no fault of the client.
 """
 

@@ -349,7 +349,7 @@ class Proxy:
         self.drop_connections()
 
     def heal(self) -> None:
-        """End every fault. Connections that have lost bytes are reset: no client can read a stream with holes."""
+        """End every fault. If connections may have lost bytes, all are reset: no client can read a stream with holes."""
         torn = self.silent or self.requests.swallow or self.responses.swallow or self.chaotic is not None
         self.set(silent=False, chaotic=None)
         self.both(**{field.name: field.default for field in attrs.fields(Faults)})

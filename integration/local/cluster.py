@@ -126,7 +126,7 @@ class LocalCluster(Cluster):
         }
 
     def launch(self, node: int) -> None:
-        """Start the process of one broker, after the session of its last run has ended; does not wait for the start."""
+        """Start the process of one broker; with ZooKeeper, after the session of its last run has ended. Does not wait for the start."""
         member = self.members[node]
         self.quorum.admit(node, STOP_S)
         if self.ports is not None:

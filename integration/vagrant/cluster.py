@@ -48,7 +48,7 @@ def write_settings(folder: Path, brokers: int) -> None:
 
 
 class VagrantCluster(Cluster):
-    """A `Cluster` of machines. `provider`: docker, virtualbox or libvirt; by default VAGRANT_DEFAULT_PROVIDER, or else docker.
+    """A `Cluster` of machines. `provider`: docker, virtualbox or libvirt; by default VAGRANT_DEFAULT_PROVIDER, otherwise docker.
 
     `up` makes the machines; if they are up already, it only empties them, with another cluster id.
     """
@@ -162,7 +162,7 @@ class VagrantCluster(Cluster):
             self.order(node, "start")
 
     def stop(self, node: int, timeout: float = STOP_S) -> None:
-        """Stop a broker by the machine's own means: its leaders move first. A broker that does not end is killed: WaitTimeout."""
+        """Stop a broker by the machine's own means: its leaders move first. WaitTimeout if it did not end, and was killed."""
         code, told = self.opened().run(node, NODE, "stop", f"{min(timeout, STOP_S):.0f}")
         self.wait_down(node, STOP_S)
         if code != 0:

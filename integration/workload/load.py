@@ -1,8 +1,8 @@
-"""Compares a producer's acknowledgements with the brokers' own logs, record by record, while leaders are killed.
+"""Compares a producer's acknowledgements with the brokers' own logs, record by record.
 
-A load sends numbered records at a fixed rate, while a leader is killed and restarted again and again. The verdict: no acknowledged record
-is missing, no record is in a partition twice, every record is unchanged, every partition has its records in the order of sending, and every
-record has the offset of its acknowledgement.
+A load sends numbered records at a fixed rate, while a test kills or freezes leaders, or makes other faults. The verdict: no acknowledged
+record is missing, no record is in a partition twice, every record is unchanged, every partition has its records in the order of sending,
+and every record has the offset of its acknowledgement.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Load(threading.Thread):
         self.producer, self.topic, self.rate, self.enough = producer, topic, rate, enough
         self.sent = 0
         self.counts = [(0, partitions)]  # (first record, number of partitions from it on)
-        self.excuses: list[tuple[int, Callable[[int], bool]]] = []  # (number of records sent before the excuse, choice among them)
+        self.excuses: list[tuple[int, Callable[[int], bool]]] = []  # (first record that is not excused, choice among the earlier ones)
         self.shaken: set[int] = set()  # partitions with an unclean election, in which records may fail
         self.refuse = False  # whether the next record has a timestamp that brokers refuse
         self.refused: set[int] = set()
@@ -116,7 +116,7 @@ class Load(threading.Thread):
         self.sent += 1
 
     def finished(self, n: int, delivery: Any) -> None:
-        """Note the outcome of record `n`. Runs on the callback executor."""
+        """Note the outcome of record `n`. The callback executor calls this method."""
         self.completions[n] += 1
         error = delivery.exception(0)
         if error is not None:

@@ -171,11 +171,11 @@ class Members:
         return self.all[-1]
 
     def living(self, kind: str | None = None) -> list[Member]:
-        """Return the members that were neither killed nor asked to end."""
+        """Return the members that run and were not asked to end."""
         return [member for member in self.all if member.alive and kind in (None, member.kind)]
 
     def end_all(self, which: Callable[[Member], bool] = lambda _: True) -> None:
-        """Ask all living members to end, all at once, and wait for every member that was asked at any time."""
+        """Ask the living members for which `which` is true to end, all at once, and wait until these members have ended."""
         chosen = [member for member in self.all if which(member)]
         for member in chosen:
             member.ask()

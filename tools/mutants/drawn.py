@@ -1,6 +1,6 @@
 """Judges drawn mutations: mutations inside functions in the children of one process (`tools.mutants.host`), other mutations one by one.
 
-Invariant: a mutation gets a verdict only if the same tests pass without it.
+Invariant: a mutation in the host gets a verdict only if all tests pass without it.
 """
 
 from __future__ import annotations
