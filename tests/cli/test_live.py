@@ -88,7 +88,7 @@ def test_members_that_cannot_rewind_are_named_before_anything_joins(
         shown = capsys.readouterr().err
         assert "group billing is not rewound, and nothing has changed: member sticks-" in shown
         assert "(client sticks, host 127.0.0.1) is not a member that can rewind" in shown
-        assert "with another assignor than 'sticky'" in shown
+        assert "with an assignor other than 'sticky'" in shown
         assert server.do(lambda cluster: cluster.group("billing").generation) == before
         assert seen == []
 

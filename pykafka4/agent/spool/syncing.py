@@ -59,8 +59,8 @@ class Syncing:
 
     def _run(self) -> None:
         while True:
-            # Both under one lock: `begin`, called between the check of an empty set and `_running = False`, would start no sync, and its
-            # file would wait for the next write.
+            # The set and `_running` change under one lock: otherwise a call of `begin` between the check of an empty set and
+            # `_running = False` would start no sync, and the new file would wait for the next write.
             with self._lock:
                 paths, self._waiting = self._waiting, set()
                 self._running = bool(paths)
@@ -72,9 +72,12 @@ class Syncing:
     def _note(self, failure: str | None) -> None:
         if failure is not None and self.failure is None:
             self.failing_since = self._clock()
-            log.warning("spool: cannot %s; a loss of power would lose the messages written since then: read the kernel's log", failure)
+            log.warning(
+                "spool: cannot %s; a loss of power would lose the messages written since the last successful sync: read the kernel's log",
+                failure,
+            )
         elif failure is None and self.failure is not None:
-            log.warning("spool: files are synced again (it could not %s)", self.failure)
+            log.warning("spool: files can be synced again (the spool could not %s)", self.failure)
         self.failure = failure
 
 

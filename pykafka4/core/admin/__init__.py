@@ -11,7 +11,7 @@ Modules; each line imports only from lines below it:
     call            one call: its questions, and the outcome of each key
     machine         the machine that runs questions until each key has its outcome
     fetches         fetches of records by offset
-    topic_queries   lists and descriptions of topics; the brokers that know of a change
+    topic_queries   lists and descriptions of topics; checks that brokers know of changes
     topics          changes of topics
     configs         questions about settings
     shares          questions about start offsets of share groups
@@ -26,7 +26,7 @@ Modules; each line imports only from lines below it:
     groups          questions about groups
     committed       questions about committed offsets
     offsets         questions about offsets of logs, and about numbers of partitions
-    requests        a message of the application, to one broker; the choices of a broker by number and of the controller
+    requests        one message of the application to one broker; the choice of a broker by its number, and of the controller
     broker_choices  the broker for each key: coordinators, leaders, every broker
     question_run    one question under way: retries, the deadline
     values          outcomes: groups, members, offsets, records

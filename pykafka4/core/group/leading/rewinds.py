@@ -47,7 +47,7 @@ def strangers_refusal(names: list[str]) -> str:
         return ""
     what = "is not a member that can rewind" if len(names) == 1 else "are not members that can rewind"
     return (
-        f"{listed(names)} {what}: only members of this client, from this version on and with another assignor than 'sticky', can "
+        f"{listed(names)} {what}: only members of this client, from this version on and with an assignor other than 'sticky', can "
         "carry out a rewind; stop the members named, or stop all members and reset the offsets"
     )
 

@@ -1,12 +1,12 @@
-"""Assigns partitions to batches of `partitioner="late"`. Invariant: a batch gets its partition when it can be sent, and keeps it.
+"""Assigns partitions to batches of `partitioner="late"`. Invariant: a batch gets a partition that can send a batch now, and keeps it.
 
 With `partitioner="late"` the records of a topic that have neither key nor partition share one open batch. The sealed batches of the topic
-wait in one queue, whose partition is -1, until a broker can take one: then the batch moves to the queue of one of that broker's partitions,
-the next one in turn, and is numbered and sent from there. A request gets at most one such batch of each topic.
+wait in one queue, whose partition is -1, until a broker can take a batch: then the oldest batch moves to the queue of one of that broker's
+partitions, the next one in turn, and is numbered and sent from there. A request gets at most one such batch of each topic.
 
 Brokers get records in proportion to the partitions that they lead: a broker that is ahead of its share waits for brokers that are behind
 theirs, but not for a broker that can take nothing for `LAGGARD_S` (because it is not connected, for example) or that leads no online
-partition. (Dory's AnyPartition.)
+partition. (The model is Dory's AnyPartition.)
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from pykafka4.wire.records.hot import Accumulator, Batch
 
 __all__ = ["UNDESIGNATED", "LateBatches"]
 
-UNDESIGNATED = -1  # the partition of the queue of batches without one
+UNDESIGNATED = -1  # the partition number of the queue of batches that have no partition yet
 LAGGARD_S = 0.1  # seconds for which the other brokers wait for a broker that is behind its share
-HUNGER_S = 0.5  # seconds after which a batch may wait after other batches of a partition, if these keep every partition busy
-MOST_CHECKS = 50  # maximum number of a broker's partitions that one search checks: a broker may lead thousands, and a turn must be short
+HUNGER_S = 0.5  # seconds after which a batch may queue behind a partition's other batches, if no partition of the broker is free
+MOST_CHECKS = 50  # maximum number of partitions that one search checks: a broker may lead thousands, and a turn of the loop must be short
 PACE_S = 0.01  # seconds until the next check, after a check of all partitions of a broker found none that can take a batch
 
 
 @attrs.define(eq=False)
 class BrokerShare:
-    """A broker's share of a topic."""
+    """The partitions of a topic that a broker leads, and the records that these partitions got."""
 
     partitions: list[int] = attrs.Factory(list)  # the online partitions that the broker leads
     cursor: int = 0  # index of the partition that was checked last
@@ -100,7 +100,7 @@ class LateBatches:
         self.wake_at = INFINITY
 
     def changed(self, topic: str) -> None:
-        """Compute the shares of `topic` again, because its metadata changed."""
+        """Let the next `assign` compute the shares of `topic` again, because its metadata changed."""
         if (shares := self._shares.get(topic)) is not None:
             shares.as_of = (-1, -1)
 
@@ -122,7 +122,7 @@ class LateBatches:
         served: set[int] = set()
         while waited_for and queue.waiting:
             node = min(waited_for, key=lambda node: (shares[node].taken, node))
-            if node in served:  # one batch of a topic for each request of a broker: the next batch goes with the next request
+            if node in served:  # one batch of a topic for each request to a broker: the next batch goes with the next request
                 break
             share = shares[node]
             target = self._target(queue, node, share, now)
@@ -144,9 +144,9 @@ class LateBatches:
         return bool(served)
 
     def is_hungry(self, queue: PartitionQueue, now: float) -> bool:
-        """Whether the oldest batch of `queue` has waited for so long that it may also be queued after other batches of a partition.
+        """Whether the oldest batch of `queue` has waited for so long that it may also queue behind other batches of a partition.
 
-        False until all partitions of the broker were checked: a partition with other batches may be stuck while others are idle.
+        False until all partitions of the broker have been checked: a partition with other batches may be stuck while others are idle.
         """
         oldest = queue.candidate or queue.due
         share = self._checking
@@ -171,7 +171,7 @@ class LateBatches:
     def _next_target(self, topic: str, node: int, share: BrokerShare, now: float) -> PartitionQueue | None:
         count = len(share.partitions)
         for _ in range(min(count, MOST_CHECKS)):
-            share.cursor = (share.cursor + 1) % count  # also past a stuck partition: the next turn continues after it
+            share.cursor = (share.cursor + 1) % count  # moves past a stuck partition too: the next search continues after it
             target = self._queues.late_queue(topic, share.partitions[share.cursor], node, now)
             if target is not None:
                 return target
