@@ -30,7 +30,7 @@ FEW, MANY, TOPICS = "bench-few", "bench-many", "bench-topic"
 LONGEST = 180.0
 AT_ONCE = 250  # topics in one request
 NO_LATER = 1.0  # maximum ratio to confluent-kafka's time or cost
-# An installed package has its byte code in its folders, whatever this checkout's environment says about writing it.
+# Clients use byte code, as with an installed package, even where the environment of this checkout forbids writing it.
 ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(SCRIPT.parent.parent / "build" / "bytecode")}
 
 
@@ -98,7 +98,7 @@ def assigned(table: Table, bootstrap: str, partitions: int, rounds: int, seconds
 
 
 def create(cluster: Cluster, topics: int) -> None:
-    """Create topics of one partition, many in a request, and wait until the last of them has a leader."""
+    """Create topics of one partition, many in a request, and wait until each of them has a leader."""
     names = [f"{TOPICS}-{number}" for number in range(topics)]
 
     def judge(response: Any, again: bool) -> None:

@@ -1,7 +1,7 @@
 """Measures the cost of idle clients, with brokers and without, and over TLS compared with plaintext.
 
 `python -m benchmarks.idle` measures the CPU time of one producer and one consumer in their own process: connected, a member of a group,
-polling; then with every broker killed. The figure is a multiple of the cost of a thread that at the same time wakes up WAKES times a second
+polling; then with every broker killed. The figure is a multiple of the cost of a thread that right afterwards wakes up WAKES times a second
 for a little Python: on a shared machine the same wake-up costs two or three times as much from one hour to the next. The bars are in BARS.
 TLS and plaintext are measured in turns, each with its own process and cluster. TLS may cost as much as plaintext, plus NOISE for other work
 of the machine.

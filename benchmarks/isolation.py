@@ -9,8 +9,8 @@ to the partitions in turns. The sick partition gets its turns like every other o
 these records, and these records wait, are refused or dropped. (One thread for all under `block` would have to wait.) And one thread that
 names no partition: all its records count, wherever they go.
 
-The bar: in the median over the rounds, the other partitions lose at most 10 % of their rate. It is judged at half speed, as an application
-does other work, too: there each thread has its own pace, so that no partition gains from time that another one does not use. At full speed
+The bar: in the median over the rounds, the other partitions lose at most 10 % of their rate. It is judged at half speed, because an
+application does other work, too: there each thread has its own pace, so that no partition gains from time that another one does not use. At full speed
 no time is free: a refused record takes time from the other partitions, and a thread that waits gives them time. These rows are only
 reported, as is the loss per second of the client's CPU, on which other work of the machine has hardly an effect.
 """

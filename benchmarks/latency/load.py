@@ -104,7 +104,7 @@ def burning(threads: int) -> Iterator[None]:
 
 
 class Samples:
-    """Latencies of sampled records, reported by any one thread. A record that failed ends the process after the window."""
+    """Latencies of sampled records, which a single thread reports. A record that failed ends the process after the window."""
 
     def __init__(self) -> None:
         self.taken = 0

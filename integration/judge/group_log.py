@@ -25,7 +25,7 @@ CLASSIC_VERSION = 3  # the last version that is not flexible; brokers write this
 
 
 class Committed(NamedTuple):
-    """An offset was committed; `at_ms` is the broker's wall clock."""
+    """The commit of an offset; `at_ms` is the broker's wall clock."""
 
     partition: int
     offset: int
@@ -51,7 +51,7 @@ class Owned(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """A member of a group of the consumer protocol is gone."""
+    """The end of a member of a group of the consumer protocol."""
 
     client: str
     at_ms: int

@@ -1,7 +1,7 @@
 """Runs a realm of Kerberos with Debian's KDC, from a temporary folder on 127.0.0.1. Invariant: no Kerberos file of the system is read or
 changed.
 
-`environment` is all that Kerberos libraries and programs need to find the realm. Java takes `config`.
+`environment` is all that Kerberos libraries and programs need to find the realm. Java reads `config`.
 """
 
 from __future__ import annotations

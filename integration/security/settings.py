@@ -51,9 +51,9 @@ class Security:
     """The brokers' demands on clients.
 
     `users`: name -> password, the same for PLAIN and both SCRAM mechanisms. `client_auth="required"`: a client has to show a certificate of
-    the cluster's authority; over SSL its common name is the user. `authorizer`: only `super_users` may do anything, until `Access.grant`
-    allows it. `reauthentication_ms`: a connection must authenticate again within this time (KIP-368). `kerberos`: for GSSAPI, which is not
-    among the usual mechanisms.
+    the cluster's authority; over SSL its common name is the user. `authorizer`: only `super_users` and the harness may do anything, until
+    `Access.grant` allows it. `reauthentication_ms`: a connection must authenticate again within this time (KIP-368). `kerberos`: for
+    GSSAPI, which is not among the usual mechanisms.
     """
 
     protocol: Protocol = "SASL_SSL"

@@ -5,7 +5,7 @@ Rules, each with a planted breach in `tests/harness/test_validator.py`:
 * a member reads records only of partitions that it was assigned, and in a generation in which the coordinator's log says so;
 * from an assignment on, the offsets of a partition follow one another, and begin at a committed offset;
 * no two members read a partition in one generation, and the coordinator's log gives it to one member at a time;
-* a commit never goes back, and never exceeds the records that members had received by then: so no record is skipped;
+* a commit never goes back, and never exceeds the records that members had received before it: so no record is skipped;
 * a member that ends cleanly leaves position = consumed = committed;
 * some member has read every record.
 
@@ -75,14 +75,14 @@ class Judge:
     wall: float
     found: list[Breach] = attrs.Factory(list)
     by_name: dict[str, Journal] = attrs.field(init=False)
-    read_by: dict[int, list[float]] = attrs.field(init=False)  # partition -> for each offset, the time by which all up to it were read
+    read_by: dict[int, list[float]] = attrs.field(init=False)  # partition -> for each offset, the time at which all up to it had been read
     owners: dict[Era, dict[int, set[str]]] = attrs.Factory(dict)  # generation -> partition -> members, by the coordinator
     began: list[float] = attrs.Factory(list)  # the times at which the coordinator began to count generations anew
     latest: int = -1  # the generation that the coordinator wrote last
 
     @functools.cached_property
     def history(self) -> list[tuple[Era, dict[int, set[str]]]]:
-        """The owners, the latest generation first. Used after the log was read."""
+        """The owners, the latest generation first. Read it only after `check_log`."""
         return sorted(self.owners.items(), key=lambda row: row[0], reverse=True)
 
     def __attrs_post_init__(self) -> None:

@@ -5,8 +5,8 @@ a replaced `__code__` has the same effect as an import of the changed module. An
 
 `python -m tools.mutants.host JOBS OUT TEST…`: JOBS is a JSON list of [file, changed source, tests near it]; OUT gets one JSON line for
 each job as it ends: [number, fate, test or reason, number of tests, seconds]. The first line has number -1: it is about all tests without a
-mutation, which record the functions that each test calls. A mutation is judged by the tests that call its function, near tests first, and
-then by all tests marked `simulation`, until one fails.
+mutation; their run records the functions that each unit test calls. A mutation is judged by the tests that call its function, near tests
+first, and then by all tests marked `simulation`, until one fails.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Host:
     # -- without a mutation
 
     def learn(self, session: pytest.Session) -> bool:
-        """Run all tests once, and record the functions that each test calls. Returns False if a test fails without a mutation."""
+        """Run all tests once, and record the functions that unit tests call. Returns False if a test fails without a mutation."""
         path = self.out.with_suffix(".calls")
         pid = os.fork()
         if pid == 0:

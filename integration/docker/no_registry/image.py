@@ -1,5 +1,5 @@
 """Makes the image of a broker from the files of this machine: its Java, its tools, Maven's jars. Invariant: the image is never pulled, and
-its tag changes with its parts.
+its tag changes with its programs, its Java and its jars.
 
 The image runs one broker, which its environment configures like the image apache/kafka (`kafka.sh`), from a data folder that was formatted
 when the image was made.
@@ -115,7 +115,7 @@ def prune(client: DockerClient, keep: str, family: str) -> None:
 
 
 def broker(jars: Path, template: Path) -> Iterator[tuple[str, Path | bytes]]:
-    """Return all files of the image."""
+    """Yield all files of the image."""
     java = java_home()
     runtime = [path for path in sorted(java.rglob("*")) if path.is_file() and not skipped(path.relative_to(java))]
     linked = [path for path in runtime if path.suffix == ".so" and not DISPLAYS.search(path.name)] + [java / "bin" / "java"]
@@ -128,7 +128,7 @@ def broker(jars: Path, template: Path) -> Iterator[tuple[str, Path | bytes]]:
 
 
 def rootfs(programs: Iterable[Path], linked: Iterable[Path] = (), inside: Path | None = None) -> Iterator[tuple[str, Path | bytes]]:
-    """Return programs of this machine, and the libraries that they and `linked` need, except libraries in the folder `inside`."""
+    """Yield programs of this machine, and the libraries that they and `linked` need, except libraries in the folder `inside`."""
     programs = list(programs)
     yield from ((f"usr/bin/{program.name}", program) for program in programs)
     for library in libraries([*programs, *linked]):
@@ -172,7 +172,7 @@ def skipped(path: Path) -> bool:
 
 
 def digest(jars: Path) -> str:
-    """Return a digest of the parts of the image: of this module's text, and of the size and time of the machine's files."""
+    """Return a digest of the image's recipe: the texts of this module, entry script and logging; size and time of the machine's files."""
     java = java_home()
     parts = [Path(__file__).read_bytes(), ENTRY.read_bytes(), LOGGING.read_bytes(), str(java).encode()]
     for path in (*tools(), java / "release", java / "lib" / "modules", *sorted(jars.glob("*.jar"))):
