@@ -10,9 +10,9 @@ these records, and these records wait, are refused or dropped. (One thread for a
 names no partition: all its records count, wherever they go.
 
 The bar: in the median over the rounds, the other partitions lose at most 10 % of their rate. It is judged at half speed, because an
-application does other work, too: there each thread has its own pace, so that no partition gains from time that another one does not use. At full speed
-no time is free: a refused record takes time from the other partitions, and a thread that waits gives them time. These rows are only
-reported, as is the loss per second of the client's CPU, on which other work of the machine has hardly an effect.
+application does other work, too: there each thread has its own pace, so that no partition gains from time that another one does not use. At
+full speed no time is free: a refused record takes time from the other partitions, and a thread that waits gives them time. These rows are
+only reported, as is the loss per second of the client's CPU, on which other work of the machine has hardly an effect.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measures a group of 100 members over 1,000 partitions on three real brokers, and confluent-kafka's.
+"""Measures a group of 100 members over 1,000 partitions on three real brokers, with this client and with confluent-kafka.
 
 The figures: the time until the group has settled when all members start together, the CPU time until then, and the CPU time of idle
 members. `python -m benchmarks.groups` runs both clients in turns, for each protocol, prints medians and ratios, and writes
