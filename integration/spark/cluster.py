@@ -49,7 +49,7 @@ class Executor:
 
 
 class StandaloneSpark:
-    """A master and one worker for each of `hosts`, up inside a `with` block. Each worker has one core: an executor runs one task at a time."""
+    """A master and one worker for each of `hosts`, up inside a `with` block. Each worker has one core, for one task at a time."""
 
     def __init__(self, hosts: tuple[str, ...] = HOSTS, scratch: Path | str | None = None) -> None:
         self.hosts = hosts
