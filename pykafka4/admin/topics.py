@@ -57,7 +57,7 @@ class TopicCalls(AdminCalls):
         question = CreateTopics(wanted, self._broker_ms(deadline), validate_only=validate_only)
         found: dict[str, Any] = self._ask_controller(question, wanted, deadline)
         sizes = {name: len(topic.assignments) if topic.assignments else topic.partitions for name, topic in wanted.items()}
-        self._look_after(found, question, sizes, deadline)
+        self._settle_refused_repeats(found, question, sizes, deadline)
         if wait and not validate_only:
             changes = {name: Change(max(1, one.partitions, sizes[name])) for name, one in found.items() if isinstance(one, CreatedTopic)}
             self._await_known(changes, "created", deadline)
@@ -76,7 +76,7 @@ class TopicCalls(AdminCalls):
         wanted, deadline = as_new_partitions(topics), self._begin(timeout)
         question = CreatePartitions(wanted, self._broker_ms(deadline), validate_only=validate_only)
         found = self._ask_controller(question, wanted, deadline)
-        self._look_after(found, question, {name: topic.total for name, topic in wanted.items()}, deadline)
+        self._settle_refused_repeats(found, question, {name: topic.total for name, topic in wanted.items()}, deadline)
         if wait and not validate_only:
             changes = {name: Change(wanted[name].total) for name, one in found.items() if not isinstance(one, KafkaError)}
             self._await_known(changes, "extended", deadline)
@@ -135,14 +135,16 @@ class TopicCalls(AdminCalls):
         found |= self._ask_any_broker(DescribeTopics(), [topic for topic in topics if not isinstance(topic, str)], deadline)
         return {topic: found[topic] for topic in topics}
 
-    def _look_after(self, found: dict[Any, Any], question: Question[Any, Any], sizes: Mapping[str, int], deadline: Deadline) -> None:
+    def _settle_refused_repeats(
+        self, found: dict[Any, Any], question: Question[Any, Any], sizes: Mapping[str, int], deadline: Deadline
+    ) -> None:
         """Settle the topics whose outcome in `found` is `RefusedRepeat`: a topic with the wanted number of partitions counts as done."""
         doubtful = {name: one.refusal for name, one in found.items() if isinstance(one, RefusedRepeat)}
-        looks = self._described(list(doubtful), deadline)
+        described = self._described(list(doubtful), deadline)
         for name, refusal in doubtful.items():
-            look = looks[name]
-            if isinstance(look, TopicDescription) and sizes[name] in (-1, len(look.partitions)):
-                found[name] = CreatedTopic(name, look.topic_id, len(look.partitions), look.replication_factor)
+            topic = described[name]
+            if isinstance(topic, TopicDescription) and sizes[name] in (-1, len(topic.partitions)):
+                found[name] = CreatedTopic(name, topic.topic_id, len(topic.partitions), topic.replication_factor)
             else:
                 found[name] = question.error(name, refusal)
                 found[name].add_note(DOUBT)

@@ -121,14 +121,14 @@ class Channel:
         self._waits = True
         self.lost = dict.fromkeys(Loss, 0)
 
-    def hand_over(self, data: bytes, wait_s: float = 0.0) -> Failure | None:
+    def offer(self, data: bytes, wait_s: float = 0.0) -> Failure | None:
         """Give a message to the agent. Returns None if the agent's socket took it, otherwise the failure, which is counted in `lost`.
 
         Waits up to `wait_s` while the agent is behind or away, but only once: until a message is taken again, later messages fail at once.
         So an agent that is stuck costs an application one wait, not one for each message. If a stream has taken a part of the message, the
         call waits for the rest for up to `wait_s` again, or for a tenth of a second if that is longer.
         """
-        failure = self._offer(data)
+        failure = self._offer_once(data)
         if failure is not None and wait_s > 0 and self._waits and failure.loss in (Loss.FULL, Loss.ABSENT):
             failure = self._offer_until(time.monotonic() + wait_s, data)
         if failure is not None:
@@ -156,13 +156,13 @@ class Channel:
     def _finish(self, wait_s: float) -> None:
         """Let a stream take the rest of a message."""
         deadline = time.monotonic() + wait_s
-        while self._rest and self._offer(b"") is not None and (left := deadline - time.monotonic()) > 0:
+        while self._rest and self._offer_once(b"") is not None and (left := deadline - time.monotonic()) > 0:
             self._wait(left)
 
     def _offer_until(self, deadline: float, data: bytes) -> Failure | None:
         while (left := deadline - time.monotonic()) > 0:
             self._wait(left)
-            failure = self._offer(data)
+            failure = self._offer_once(data)
             if failure is None or failure.loss not in (Loss.FULL, Loss.ABSENT):
                 return failure
         self._waits = False
@@ -181,7 +181,7 @@ class Channel:
             return
         poll.poll(max(1, int(left * 1000)))
 
-    def _offer(self, data: bytes) -> Failure | None:
+    def _offer_once(self, data: bytes) -> Failure | None:
         if len(data) > self._largest:
             text = f"it has {len(data):,} bytes, and max_message_bytes={self._largest:,}; raise it here and in the agent's [inputs]"
             return Failure(Loss.TOO_LARGE, text)

@@ -106,7 +106,7 @@ class Client:
         """
         now = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
         data = pack(_as_bytes("topic", topic), _as_bytes("value", value), _as_bytes("key", key), partition_key, now)
-        failure = self._channel.hand_over(data, self._wait_s)
+        failure = self._channel.offer(data, self._wait_s)
         if failure is None:
             return True
         self._report(failure)

@@ -107,7 +107,7 @@ def _send_all(given: argparse.Namespace, values: Iterator[bytes], channel: Chann
         if (early := due - time.monotonic()) > 0:
             time.sleep(early)
         data = pack(topic, prefix + value, key, given.partition_key, time.time_ns() // 1_000_000)
-        failure = channel.hand_over(_damaged(data) if given.bad else data, given.wait)
+        failure = channel.offer(_damaged(data) if given.bad else data, given.wait)
         if failure is not None:
             return f"message {number:,} was not handed over to {channel.address.text}: {failure.text}"
         progress.add()

@@ -149,16 +149,16 @@ class Handshake(ABC):
 class Socks5(Handshake):
     """SOCKS 5: the offer of methods, user name and password if the proxy demands them, and the request; an answer follows each."""
 
-    __slots__ = ("_take",)
+    __slots__ = ("_answer_reader",)
 
     def __init__(self, proxy: Proxy, host: Host, port: int, prefix: str) -> None:
         super().__init__(proxy, host, port, prefix)
         methods = [NO_AUTHENTICATION] if proxy.username is None else [NO_AUTHENTICATION, PASSWORD]
         self.out = bytes((VERSION, len(methods), *methods))
-        self._take: Callable[[Socks5], bytes | None] = Socks5._take_method  # reads the next answer
+        self._answer_reader: Callable[[Socks5], bytes | None] = Socks5._take_method  # reads the next answer
 
     def _take_answer(self) -> bytes | None:
-        return self._take(self)
+        return self._answer_reader(self)
 
     def _take_method(self) -> bytes | None:
         if self._received[0] != VERSION:
@@ -171,7 +171,7 @@ class Socks5(Handshake):
         if method == NO_AUTHENTICATION:
             return self._request()
         if method == PASSWORD and username is not None:
-            self._take, self._end_note = Socks5._take_verdict, "after it received the user name and the password; are they right?"
+            self._answer_reader, self._end_note = Socks5._take_verdict, "after it received the user name and the password; are they right?"
             return bytes((1, len(username))) + username + bytes((len(password),)) + password
         if method == NOTHING and username is not None:
             raise self._no_method()
@@ -188,7 +188,7 @@ class Socks5(Handshake):
         return self._request()
 
     def _request(self) -> bytes:
-        self._take, self._end_note = Socks5._take_reply, "instead of connecting to the broker"
+        self._answer_reader, self._end_note = Socks5._take_reply, "instead of connecting to the broker"
         if isinstance(self._host, str):
             name = self._host.encode()
             address = bytes((NAME, len(name))) + name

@@ -50,9 +50,9 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     block_on_close = False
     request_queue_size = MOST_CONNECTIONS
 
-    def __init__(self, port: int, answers: PageContent, monotonic: Callable[[], float]) -> None:
+    def __init__(self, port: int, content: PageContent, monotonic: Callable[[], float]) -> None:
         """Listen on `port` (0: a free port). Raises OSError."""
-        self.answers, self.names = answers, Names()
+        self.content, self.names = content, Names()
         self._monotonic = monotonic
         self._open: dict[socket.socket, float] = {}  # by connection: the time when it was accepted
         self._ended = False
@@ -142,7 +142,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _respond(self, *, with_body: bool) -> None:
         refusal = self.server.names.refusal(self.headers.get_all("Host", []), self.headers.get_all("Origin", []))
-        answer = Response(f"{refusal}\n".encode(), status=403) if refusal is not None else self.server.answers.answer(self.path)
+        answer = Response(f"{refusal}\n".encode(), status=403) if refusal is not None else self.server.content.answer(self.path)
         self.send_response(answer.status)
         self.send_header("Content-Type", f"{answer.kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(answer.body)))

@@ -16,7 +16,7 @@ from typing import Any, Final
 import attrs
 
 from pykafka4.agent.account.values import Discards, Report
-from pykafka4.agent.http.look import Queue
+from pykafka4.agent.http.look import TopicQueue
 from pykafka4.agent.message import Reason
 
 __all__ = [
@@ -73,7 +73,7 @@ def counters(process: PageHead, counts: Mapping[str, int]) -> Json:
     return {**process.head(), "counters": [{"location": LOCATION, "name": name, "value": value} for name, value in counts.items()]}
 
 
-def queue_counts(process: PageHead, queues: Mapping[str, Queue]) -> Json:
+def queue_counts(process: PageHead, queues: Mapping[str, TopicQueue]) -> Json:
     """Return /queues/json: a row for each topic with messages that have a partition; `new` counts all messages without a partition."""
     rows = [
         {"topic": topic, "batch": queue.batch, "send_wait": queue.waiting, "ack_wait": queue.in_flight}

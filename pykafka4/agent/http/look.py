@@ -12,7 +12,7 @@ from pykafka4.agent.message import Source
 from pykafka4.agent.spool.values import SpoolState
 from pykafka4.core.producer.partition_status import NO_PARTITION
 
-__all__ = ["InputState", "AgentLook", "Queue", "WatchedAgent", "offline", "queues", "topic_of", "unknown_topics"]
+__all__ = ["InputState", "AgentLook", "TopicQueue", "WatchedAgent", "offline", "queues", "topic_of", "unknown_topics"]
 
 UNDECIDED = NO_PARTITION.format("")  # the end of the name of a row for messages without a partition
 
@@ -48,7 +48,7 @@ class AgentLook:
 
 
 @attrs.frozen
-class Queue:
+class TopicQueue:
     """Messages of a topic in the producer's memory.
 
     `new` counts messages without a partition; `batch` messages in open batches; `waiting` messages in sealed batches that wait for their
@@ -66,10 +66,10 @@ class Queue:
         """The number of messages in all four states."""
         return self.new + self.batch + self.waiting + self.in_flight
 
-    def plus(self, other: Queue) -> Queue:
+    def plus(self, other: TopicQueue) -> TopicQueue:
         """Return the sum of both queues, with the higher age."""
         ages = [age for age in (self.oldest_s, other.oldest_s) if age is not None]
-        return Queue(
+        return TopicQueue(
             self.new + other.new,
             self.batch + other.batch,
             self.waiting + other.waiting,
@@ -107,12 +107,12 @@ class WatchedAgent(Protocol):
         """Return the reason why the agent takes no messages now, None if it takes them. The agent's loop calls this."""
 
 
-def queues(status: Mapping[str, Any]) -> dict[str, Queue]:
+def queues(status: Mapping[str, Any]) -> dict[str, TopicQueue]:
     """Return the messages in the producer's memory, for each topic with a row in the producer's status."""
-    found: dict[str, Queue] = {}
+    found: dict[str, TopicQueue] = {}
     for name, row in status.get("partitions", {}).items():
         topic = topic_of(name)
-        mine = Queue(row["parked"], row["open"], row["queued"] - row["open"] - row["parked"], row["in_flight"], row["oldest_age"])
+        mine = TopicQueue(row["parked"], row["open"], row["queued"] - row["open"] - row["parked"], row["in_flight"], row["oldest_age"])
         found[topic] = found[topic].plus(mine) if topic in found else mine
     return found
 

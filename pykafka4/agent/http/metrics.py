@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from pykafka4.agent.account.values import Discards, TopicAccount
-from pykafka4.agent.http.look import AgentLook, Queue, offline, queues, topic_of
+from pykafka4.agent.http.look import AgentLook, TopicQueue, offline, queues, topic_of
 from pykafka4.agent.message import Reason
 from pykafka4.pages.brokers import brokers
 
@@ -123,7 +123,7 @@ def _messages(rows: Mapping[str, TopicAccount]) -> Iterator[Metric]:
     yield from (accepted, acknowledged, queued, spooled, discarded)
 
 
-def _queues(found: Mapping[str, Queue]) -> Iterator[Metric]:
+def _queues(found: Mapping[str, TopicQueue]) -> Iterator[Metric]:
     states = {"new": 0, "batch": 0, "waiting": 0, "in_flight": 0}
     for queue in found.values():
         for state in states:

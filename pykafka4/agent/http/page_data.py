@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from pykafka4.agent.http.headline import headline
-from pykafka4.agent.http.look import AgentLook, Queue, offline, queues, unknown_topics
+from pykafka4.agent.http.look import AgentLook, TopicQueue, offline, queues, unknown_topics
 from pykafka4.pages.brokers import brokers_json
 from pykafka4.pages.outages import Outages
 from pykafka4.pages.rates import STEP_S, Rates
@@ -22,7 +22,7 @@ MOST_DISCARDS: Final = 200
 MOST_OFFLINE: Final = 100
 MOST_OUTAGES: Final = 100
 CURVES: Final = ("accepted", "acknowledged")
-NOTHING: Final = Queue()
+NOTHING: Final = TopicQueue()
 TOPIC_COLUMNS: Final = (
     "topic", "new", "batch", "waiting", "in_flight", "spooled", "oldest_s", "accepted", "acknowledged", "discarded"
 )  # fmt: skip

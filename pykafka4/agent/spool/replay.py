@@ -47,7 +47,7 @@ GIVEN_UP: Final = (ClosedError.code, KafkaError.code)
 class ByteRange:
     """A range of bytes to read: `length` at `offset`, or fewer at the end of the segment."""
 
-    replayed: Replayed
+    replay: TopicReplay
     segment: Segment
     offset: int
     length: int
@@ -74,7 +74,7 @@ class Unsettled(NamedTuple):
     crashed: bool
 
 
-class Replayed:
+class TopicReplay:
     """The replay of one topic."""
 
     __slots__ = ("fifo", "in_flight", "least", "length", "pause_s", "paused_until", "reading", "sent", "watched")
@@ -95,8 +95,8 @@ class Replay:
 
     def __init__(self, sender: Sender, discards: Discards, window: int, empty: bytes | None, clock: Callable[[], float]) -> None:
         self.sender, self._discards, self._window, self._empty, self._clock = sender, discards, window, empty, clock
-        self._topics: dict[str, Replayed] = {}
-        self._turns: deque[Replayed] = deque()
+        self._topics: dict[str, TopicReplay] = {}
+        self._turns: deque[TopicReplay] = deque()
         self._hurry = True  # False from the moment when `should_hurry` returns True until a message leaves the disk
         self._freed = False  # messages left the disk since a topic found no room: the next topics are tried in spite of their pause
         self.stopped = False
@@ -105,14 +105,14 @@ class Replay:
     def add(self, fifo: Fifo) -> None:
         """Add a topic with messages on disk."""
         if fifo.topic not in self._topics:
-            self._topics[fifo.topic] = replayed = Replayed(fifo)
-            self._turns.append(replayed)
+            self._topics[fifo.topic] = replay = TopicReplay(fifo)
+            self._turns.append(replay)
 
     def remove(self, fifo: Fifo) -> None:
         """Remove a topic without messages on disk."""
-        replayed = self._topics.pop(fifo.topic, None)
-        if replayed is not None:
-            self._turns.remove(replayed)
+        replay = self._topics.pop(fifo.topic, None)
+        if replay is not None:
+            self._turns.remove(replay)
 
     def next_reading(self) -> ByteRange | None:
         """Return the next range of bytes to read, None if no message can be sent now. Topics take turns."""
@@ -120,16 +120,16 @@ class Replay:
             return None
         now, share = self._clock(), self._share()
         for _ in range(len(self._turns)):
-            replayed = self._turns[0]
+            replay = self._turns[0]
             self._turns.rotate(-1)
-            pauses = replayed.paused_until > now and not self._freed
-            if replayed.reading or pauses or (replayed.in_flight and replayed.in_flight >= share):
+            pauses = replay.paused_until > now and not self._freed
+            if replay.reading or pauses or (replay.in_flight and replay.in_flight >= share):
                 continue
-            at = replayed.fifo.next_read()
+            at = replay.fifo.next_read()
             if at is not None:
-                replayed.reading = True
-                length = min(replayed.length, max(FIRST_READ, share - replayed.in_flight))
-                return ByteRange(replayed, *at, max(length, replayed.least))
+                replay.reading = True
+                length = min(replay.length, max(FIRST_READ, share - replay.in_flight))
+                return ByteRange(replay, *at, max(length, replay.least))
         return None
 
     def _share(self) -> int:
@@ -139,7 +139,7 @@ class Replay:
     def pause(self) -> float | None:
         """Return the seconds until the first topic without room is tried again, None if no topic pauses."""
         now = self._clock()
-        pauses = [replayed.paused_until - now for replayed in self._turns if replayed.paused_until > now]
+        pauses = [replay.paused_until - now for replay in self._turns if replay.paused_until > now]
         return min(pauses, default=None)
 
     def should_hurry(self) -> bool:
@@ -151,7 +151,7 @@ class Replay:
         if not self._hurry:
             return False
         share = self._share()
-        if not any(replayed.in_flight >= share and replayed.fifo.unread for replayed in self._turns):
+        if not any(replay.in_flight >= share and replay.fifo.unread for replay in self._turns):
             return False
         self._hurry = False
         return True
@@ -160,77 +160,77 @@ class Replay:
 
     def send(self, reading: ByteRange, data: bytes) -> None:
         """Send the messages in the bytes that were read."""
-        replayed, segment = reading.replayed, reading.segment
-        replayed.reading = False
+        replay, segment = reading.replay, reading.segment
+        replay.reading = False
         # The read began before `hold`: a message sent now would be in both counts of the account. The same bytes are read again later.
         if self.stopped or self.holds:
             return
-        found, replayed.least = cut(data), 0
+        found, replay.least = cut(data), 0
         if not data:  # another program has cut the file off
-            self._skip(replayed, segment, reading.offset, segment.size)
+            self._skip(replay, segment, reading.offset, segment.size)
         elif found:
-            self._send_all(replayed, segment, reading.offset, found, [])
+            self._send_all(replay, segment, reading.offset, found, [])
         elif reading.offset + len(data) < segment.size and len(data) == reading.length:
-            replayed.least = max(2 * reading.length, LARGEST_READ)  # a frame is longer, or its length is damaged
+            replay.least = max(2 * reading.length, LARGEST_READ)  # a frame is longer, or its length is damaged
         else:
             whole = salvage(data)
             ranges = [(start, end) for start, end in (*whole.damaged, (whole.end, len(data))) if end > start]
-            self._send_all(replayed, segment, reading.offset, whole.frames, ranges)
+            self._send_all(replay, segment, reading.offset, whole.frames, ranges)
 
     def unreadable(self, reading: ByteRange, refused: OSError) -> None:
         """Handle a failed read: skip the rest of the segment, or pause if only descriptors or memory are short."""
-        reading.replayed.reading = False
+        reading.replay.reading = False
         if refused.errno in OUT_OF:
             self._freed = False
-            reading.replayed.paused_until = self._clock() + LONGEST_PAUSE_S
+            reading.replay.paused_until = self._clock() + LONGEST_PAUSE_S
             return
         log.warning("spool: cannot read %s from byte %d on: %s", reading.segment.path, reading.offset, refused.strerror or refused)
-        self._skip(reading.replayed, reading.segment, reading.offset, reading.segment.size)
+        self._skip(reading.replay, reading.segment, reading.offset, reading.segment.size)
 
     def _send_all(
-        self, replayed: Replayed, segment: Segment, base: int, frames: list[tuple[int, bytes]], damaged: list[tuple[int, int]]
+        self, replay: TopicReplay, segment: Segment, base: int, frames: list[tuple[int, bytes]], damaged: list[tuple[int, int]]
     ) -> None:
         waiting = deque(damaged)
         begin, share = base, self._share()
         for end, message in frames:
             if waiting and base + waiting[0][0] == begin:
-                begin = self._skip(replayed, segment, begin, base + waiting.popleft()[1])
-            if replayed.in_flight >= share and replayed.in_flight:  # the share is used up; the other frames are read again later
+                begin = self._skip(replay, segment, begin, base + waiting.popleft()[1])
+            if replay.in_flight >= share and replay.in_flight:  # the share is used up; the other frames are read again later
                 return
-            if not self._send(replayed, segment, base + end, message):
+            if not self._send(replay, segment, base + end, message):
                 return
             begin = base + end
         for start, end in waiting:
-            self._skip(replayed, segment, base + start, base + end)
-        replayed.length = min(LARGEST_READ, 2 * replayed.length)
-        replayed.pause_s = PAUSE_S
+            self._skip(replay, segment, base + start, base + end)
+        replay.length = min(LARGEST_READ, 2 * replay.length)
+        replay.pause_s = PAUSE_S
 
-    def _send(self, replayed: Replayed, segment: Segment, end: int, message: bytes) -> bool:
+    def _send(self, replay: TopicReplay, segment: Segment, end: int, message: bytes) -> bool:
         """Send a message. Returns False if it has to wait, True if it was sent or discarded."""
         try:
             delivery = self.sender.send_spooled(parse(message, self._empty))
         except (KafkaError, MemoryError):  # no room, or the producer has ended or failed
             self._freed = False
-            replayed.paused_until = self._clock() + max(replayed.pause_s, len(self._turns) * PAUSE_OF_EACH_S)
-            replayed.pause_s = min(LONGEST_PAUSE_S, 2 * replayed.pause_s)
-            replayed.length = FIRST_READ
+            replay.paused_until = self._clock() + max(replay.pause_s, len(self._turns) * PAUSE_OF_EACH_S)
+            replay.pause_s = min(LONGEST_PAUSE_S, 2 * replay.pause_s)
+            replay.length = FIRST_READ
             return False
         except Refused:  # a frame with the right checksum, but in no format that this agent knows
-            self._skip(replayed, segment, end - len(message) - 4, end)
+            self._skip(replay, segment, end - len(message) - 4, end)
             return True
         cost = len(message) + RECORD_COST
-        replayed.in_flight += cost
-        replayed.fifo.sent_to(end, 1)
-        replayed.sent.append(SentPart(segment, end, 1, cost, delivery, message))
+        replay.in_flight += cost
+        replay.fifo.sent_to(end, 1)
+        replay.sent.append(SentPart(segment, end, 1, cost, delivery, message))
         return True
 
-    def _skip(self, replayed: Replayed, segment: Segment, start: int, end: int) -> int:
+    def _skip(self, replay: TopicReplay, segment: Segment, start: int, end: int) -> int:
         """Skip bytes that cannot be read. Returns `end`."""
         log.warning(
-            "spool: bytes %d to %d of %s are damaged; their messages of topic %s are lost", start, end, segment.path, replayed.fifo.topic
+            "spool: bytes %d to %d of %s are damaged; their messages of topic %s are lost", start, end, segment.path, replay.fifo.topic
         )
-        replayed.fifo.skipped_to(end, end - start)
-        replayed.sent.append(SentPart(segment, end, 0, 0, None, b""))
+        replay.fifo.skipped_to(end, end - start)
+        replay.sent.append(SentPart(segment, end, 0, 0, None, b""))
         return end
 
     # ---- acknowledgements
@@ -242,49 +242,49 @@ class Replay:
         """
         emptied: list[Fifo] = []
         left = MOST_AT_ONCE
-        for replayed in list(self._turns):
-            done = self._remove_done_of(replayed, wake, left)
+        for replay in list(self._turns):
+            done = self._remove_done_of(replay, wake, left)
             left -= done
-            if done and replayed.fifo.empty:
-                emptied.append(replayed.fifo)
+            if done and replay.fifo.empty:
+                emptied.append(replay.fifo)
                 left -= LEAVING_COST
             if left <= 0:
                 wake(None)
                 break
         return emptied
 
-    def _remove_done_of(self, replayed: Replayed, wake: Callable[[object], object] | None, most: float = math.inf) -> int:
+    def _remove_done_of(self, replay: TopicReplay, wake: Callable[[object], object] | None, most: float = math.inf) -> int:
         """Remove the messages of one topic that are done, at most `most`. Returns their number."""
-        before = len(replayed.sent)
-        while replayed.sent and before - len(replayed.sent) < most:
-            first = replayed.sent[0]
+        before = len(replay.sent)
+        while replay.sent and before - len(replay.sent) < most:
+            first = replay.sent[0]
             if first.delivery is not None and not first.delivery.done():
                 # Only the oldest delivery calls back: messages leave in order, so none can leave before this one.
-                if wake is not None and replayed.watched is not first.delivery:
-                    replayed.watched = first.delivery
+                if wake is not None and replay.watched is not first.delivery:
+                    replay.watched = first.delivery
                     first.delivery.add_done_callback(wake)
                 break
             if first.delivery is not None and given_up(first.delivery):
                 break
-            replayed.sent.popleft()
+            replay.sent.popleft()
             self._hurry = self._freed = True
-            replayed.in_flight -= first.cost
-            lost = replayed.fifo.done_to(first.segment, first.end, first.count)
+            replay.in_flight -= first.cost
+            lost = replay.fifo.done_to(first.segment, first.end, first.count)
             if lost:
-                self._discards.damaged(replayed.fifo.topic, lost)
-        return before - len(replayed.sent)
+                self._discards.damaged(replay.fifo.topic, lost)
+        return before - len(replay.sent)
 
     def unsettled(self) -> dict[str, list[Unsettled]]:
         """Return the sent messages without a definite outcome, by topic, after the producer has ended."""
-        for replayed in self._turns:
-            self._remove_done_of(replayed, None)
+        for replay in self._turns:
+            self._remove_done_of(replay, None)
         return {
             topic: [
                 Unsettled(sent.message, sent.delivery.partition, sent.delivery.timestamp_ms, _has_crashed(sent.delivery))
-                for sent in replayed.sent
+                for sent in replay.sent
                 if sent.delivery is not None and (not sent.delivery.done() or given_up(sent.delivery))
             ]
-            for topic, replayed in self._topics.items()
+            for topic, replay in self._topics.items()
         }
 
 

@@ -105,7 +105,7 @@ class Question(ABC, Generic[K, V]):
         """The meaning of `found` for a key after a request whose response was lost: that request may have been carried out."""
         return found
 
-    def misplaced(self, found: V) -> KafkaError | None:
+    def wrong_broker_error(self, found: V) -> KafkaError | None:
         """The error in `found`, an outcome, for which the broker is looked up again; None if the broker was the right one."""
         return None
 
@@ -392,7 +392,7 @@ class QuestionRun(Generic[K, V]):
         if self._entries[key].is_lost:
             found = self._question.repeated(found)
         if not isinstance(found, Refusal):
-            if (reason := self._question.misplaced(found)) is not None:
+            if (reason := self._question.wrong_broker_error(found)) is not None:
                 self._choice.look_up_again(now, key, node, reason)
             self._settle(key, found)
             return

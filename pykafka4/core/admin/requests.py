@@ -94,7 +94,7 @@ class OneMessage(Question[Any, Any]):
         """The response, unchanged."""
         return dict.fromkeys(keys, reply.message)
 
-    def misplaced(self, found: Any) -> KafkaError | None:
+    def wrong_broker_error(self, found: Any) -> KafkaError | None:
         """The error of a response that refuses everything, because another broker is the right one."""
         code = refused(found, ELSEWHERE)
         return None if code is None else broker_error(code, self.api)

@@ -232,7 +232,7 @@ class Callbacks:
         if executor is not None:
             try:
                 future = executor.submit(callback)
-                future.add_done_callback(lambda _: self._look_after(callback))
+                future.add_done_callback(lambda _: self._run_if_dropped(callback))
                 # Read after the callback is in `_pending`: a thread of the executor that blocks later finds the callback there, and has the
                 # client's thread run it.
                 if not self._all_blocked():
@@ -242,7 +242,7 @@ class Callbacks:
                 self._executor = None
         callback()
 
-    def _look_after(self, callback: _Callback) -> None:
+    def _run_if_dropped(self, callback: _Callback) -> None:
         """Run `callback` here if the executor ended it without a run (`shutdown(cancel_futures=True)`)."""
         if not callback.begun:
             self._workers.submit(callback)
