@@ -44,7 +44,7 @@ class ModelCluster(Cluster):
 
     def _execute(self, call: Call) -> Any:
         """The response of a control function, otherwise of the API's handler."""
-        answer = self.controls.answer_for(call.key, call)
+        answer = self.controls.use_function(call.key, call)
         return HANDLERS[call.key](call) if answer is None else answer
 
     # ---- state

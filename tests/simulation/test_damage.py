@@ -19,11 +19,11 @@ from tests.simulation.plans.simulation import Simulation
 pytestmark = [pytest.mark.simulation]
 
 FOREVER = 1_000_000
-TROUBLE = 60.0  # virtual seconds
+TROUBLE_S = 60.0  # virtual seconds
 MOST = 50  # requests of all kinds per second
 
 
-def damaged(*apis: Any, times: int = FOREVER, release: str = "4.4", trouble: float = TROUBLE, **options: Any) -> Simulation:
+def damaged(*apis: Any, times: int = FOREVER, release: str = "4.4", trouble: float = TROUBLE_S, **options: Any) -> Simulation:
     """A schedule whose only fault is that so many answers to each of `apis` are damaged, until everything heals."""
     plan = calm(
         draw(1),
@@ -56,11 +56,11 @@ def test_one_damaged_answer_costs_no_record(api: Any, release: str) -> None:
 def test_damaged_answers_for_a_minute_cause_no_busy_loop_and_then_everything_is_delivered(api: Any) -> None:
     sim = damaged(api, delivery_timeout_ms=120_000, unknown_topic_timeout_ms=120_000)
     began = sim.timeline.now
-    sim.timeline.at(began + TROUBLE - 0.001, lambda: counted.update(sim.cluster.requests))
+    sim.timeline.at(began + TROUBLE_S - 0.001, lambda: counted.update(sim.cluster.requests))
     counted: dict[str, int] = {}
     report = sim.run()
-    assert report.seconds >= TROUBLE
-    assert sum(counted.values()) <= MOST * TROUBLE, counted
+    assert report.seconds >= TROUBLE_S
+    assert sum(counted.values()) <= MOST * TROUBLE_S, counted
     assert (report.acked, report.failed) == (report.accepted, 0)
 
 
@@ -74,7 +74,7 @@ def test_damaged_answers_for_ever_are_bounded_by_the_delivery_timeout_and_named(
     for sent, error in zip(sim.watch.sent, errors, strict=True):
         assert isinstance(error, DeliveryFailed)
         assert error.code == "TIMED_OUT"
-        assert error.written is (Written.MAYBE if sim.truth.places.get(sent.value) else Written.NO)
+        assert error.written is (Written.MAYBE if sim.truth.stored.get(sent.value) else Written.NO)
         named = f"cannot decode the response to {api.__name__}" in str(error)
         assert named or api is ProduceRequest, error  # batches behind the first one may have had no answer of their own
     assert any("cannot decode the response" in str(error) for error in errors)

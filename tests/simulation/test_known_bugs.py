@@ -16,17 +16,17 @@ from tests.simulation.world.weather import Climate
 pytestmark = [pytest.mark.simulation]
 
 SEEDS = range(3)
-SPELL = 4.0  # virtual seconds
+SPELL_S = 4.0  # virtual seconds
 FIRST, EVERY = 0.05, 1.2  # virtual seconds until something goes wrong, and until it does again: sending has not ended then
 FROZEN = 1.0
-AWAY = 0.8  # virtual seconds in which the leader of the batch in doubt cannot be reached
-GIVEN_UP = 0.4  # virtual seconds until its request has timed out: from then on it is in doubt, and not in flight
+AWAY_S = 0.8  # virtual seconds in which the leader of the batch in doubt cannot be reached
+GIVEN_UP_S = 0.4  # virtual seconds until its request has timed out: from then on it is in doubt, and not in flight
 
 
 def sending(seed: int, partitions: int, **options: int) -> Simulation:
     plan = calm(
         draw(1),
-        trouble=SPELL,
+        trouble=SPELL_S,
         release="4.4",
         topics={"t": partitions},
         unknown_topics=(),
@@ -40,7 +40,7 @@ def sending(seed: int, partitions: int, **options: int) -> Simulation:
 
 
 def again_and_again(sim: Simulation, act: object) -> None:
-    for n in range(int((SPELL - FIRST) / EVERY)):
+    for n in range(int((SPELL_S - FIRST) / EVERY)):
         sim.timeline.after(FIRST + n * EVERY, act)  # type: ignore[arg-type]
 
 
@@ -63,9 +63,9 @@ def epoch_ends_beside_doubt(seed: int) -> Simulation:
         def appended(tp: object, base: int, count: int) -> None:
             if tp == ("t", 1):
                 append.remove(appended)
-                sim.disturb(AWAY, node=doubtful)
-                sim.weather.darken(doubtful, AWAY)
-                sim.timeline.after(GIVEN_UP, refuse)
+                sim.disturb(AWAY_S, node=doubtful)
+                sim.weather.darken(doubtful, AWAY_S)
+                sim.timeline.after(GIVEN_UP_S, refuse)
 
         append.append(appended)
 

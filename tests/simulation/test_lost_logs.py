@@ -12,8 +12,8 @@ from tests.simulation.plans.simulation import Simulation
 
 pytestmark = [pytest.mark.simulation]
 
-SPELL = 15.0  # virtual seconds in which logs are lost
-EVERY = 0.5  # virtual seconds from one loss to the next
+SPELL_S = 15.0  # virtual seconds in which logs are lost
+EVERY_S = 0.5  # virtual seconds from one loss to the next
 ALL = 1_000_000  # batches
 
 
@@ -33,10 +33,10 @@ def lose_the_log(sim: Simulation) -> None:
 def test_records_stay_in_order_when_a_broker_comes_back_without_its_log(seed: int) -> None:
     options = {"acks": "all", "enable_idempotence": True, "batch_size": 1024, "linger_ms": 0, "delivery_timeout_ms": 60_000}
     plan = calm(
-        draw(1), trouble=SPELL, release="4.4", topics={"t": 1}, unknown_topics=(), actors=3, records=400, give_up=False, options=options
+        draw(1), trouble=SPELL_S, release="4.4", topics={"t": 1}, unknown_topics=(), actors=3, records=400, give_up=False, options=options
     )
     sim = Simulation(seed, plan=plan)
-    for n in range(1, int(SPELL / EVERY)):
-        sim.timeline.after(n * EVERY, lambda: lose_the_log(sim))
+    for n in range(1, int(SPELL_S / EVERY_S)):
+        sim.timeline.after(n * EVERY_S, lambda: lose_the_log(sim))
     report = sim.run()
     assert report.acked == report.accepted

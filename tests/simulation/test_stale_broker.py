@@ -13,8 +13,8 @@ from tests.simulation.plans.simulation import Simulation
 
 pytestmark = [pytest.mark.simulation]
 
-SPELL = 60.0  # virtual seconds in which the broker gets no metadata
-FIRST = 1.0  # virtual seconds before that
+SPELL_S = 60.0  # virtual seconds in which the broker gets no metadata
+FIRST_S = 1.0  # virtual seconds before that
 NODES = (1, 2, 3)
 SEEDS = range(12)
 TWO_MEMBERS = {
@@ -31,7 +31,7 @@ TWO_MEMBERS = {
 
 def two_members() -> ConsumerPlan:
     """Two members that only poll and commit."""
-    plan = calm(draw_plain_consumers(1), trouble=SPELL, **TWO_MEMBERS)
+    plan = calm(draw_plain_consumers(1), trouble=SPELL_S, **TWO_MEMBERS)
     plan.options.update(auto_offset_reset="earliest")
     return plan  # type: ignore[no-any-return]
 
@@ -42,8 +42,8 @@ def all_but(node: int) -> list[int]:
 
 def deafen(sim: Simulation | ConsumerSimulation, node: int) -> None:
     """The broker gets no more metadata, and then everything it leads or coordinates moves away."""
-    sim.disturb(SPELL)
-    sim.cluster.deafen(node, SPELL)
+    sim.disturb(SPELL_S)
+    sim.cluster.deafen(node, SPELL_S)
     others = all_but(node)
     for topic in sim.cluster.topics.values():
         for number in range(len(topic.partitions)):
@@ -57,7 +57,7 @@ def test_producers_find_the_new_leaders_meanwhile(seed: int, in_flight: int) -> 
     """The broker takes their batches as before and says after a while that its replicas have not."""
     plan = calm(
         draw(1),
-        trouble=SPELL,
+        trouble=SPELL_S,
         release="2.8",
         topics={"t": 1},
         unknown_topics=(),
@@ -75,7 +75,7 @@ def test_producers_find_the_new_leaders_meanwhile(seed: int, in_flight: int) -> 
         },
     )
     sim = Simulation(seed, plan=plan)
-    sim.timeline.after(FIRST, lambda: deafen(sim, 1 + seed % 3))
+    sim.timeline.after(FIRST_S, lambda: deafen(sim, 1 + seed % 3))
     report = sim.run()
     assert (report.acked, report.failed) == (report.accepted, 0)
 
@@ -84,11 +84,11 @@ def test_producers_find_the_new_leaders_meanwhile(seed: int, in_flight: int) -> 
 def test_members_find_the_new_coordinator_and_leaders_meanwhile(seed: int) -> None:
     plan = two_members()
     sim = ConsumerSimulation(seed, plan=plan)
-    sim.timeline.after(FIRST, lambda: deafen(sim, 1 + seed % 3))
+    sim.timeline.after(FIRST_S, lambda: deafen(sim, 1 + seed % 3))
     tp, ends, done = TopicPartition("t", 0), [0], [0]
-    sim.timeline.after(FIRST, lambda: ends.append(sim.cluster.log(*tp).end_offset))
-    sim.timeline.after(SPELL - 25.0, lambda: ends.append(sim.cluster.log(*tp).end_offset))
-    sim.timeline.after(SPELL - 5.0, lambda: done.append(sim.ledger.done_below(tp)))
+    sim.timeline.after(FIRST_S, lambda: ends.append(sim.cluster.log(*tp).end_offset))
+    sim.timeline.after(SPELL_S - 25.0, lambda: ends.append(sim.cluster.log(*tp).end_offset))
+    sim.timeline.after(SPELL_S - 5.0, lambda: done.append(sim.ledger.done_below(tp)))
     sim.run()
     assert ends[-1] > ends[-2]
     assert done[-1] >= ends[-1]
@@ -109,14 +109,14 @@ def test_members_do_not_wait_for_a_coordinator_that_froze_while_they_were_joinin
         node = sim.cluster.coordinator(GROUP)
         assert node is not None
         froze.append(node)
-        sim.cluster.freeze(node, SPELL)
+        sim.cluster.freeze(node, SPELL_S)
         others = all_but(node)
         sim.cluster.move_leader("t", 0, others[0])
         sim.timeline.after(2.0, lambda: sim.cluster.move_coordinator(GROUP, others[seed % 2]))
 
     freeze_when_joining()
     for before_the_end in range(20, 0, -1):
-        sim.timeline.after(SPELL - before_the_end, lambda: states.append(sim.states()))
+        sim.timeline.after(SPELL_S - before_the_end, lambda: states.append(sim.states()))
     sim.run()
     assert froze
     assert {"stable"} in states, "joining members have joined elsewhere"

@@ -99,9 +99,9 @@ class Cluster:
         if self.on_request is not None:
             self.on_request(f"broker {call.broker.node}: {call.name} v{call.version} {fault.fault.name if fault else ''}")
 
-    def throttling(self, call: Request) -> float:
-        """The throttle time of the response, in seconds; it is used up."""
-        return self.controls.throttle_for(call.key)
+    def use_throttle(self, call: Request) -> float:
+        """Remove the throttle time of the response, in seconds, and return it."""
+        return self.controls.use_throttle(call.key)
 
     def new_producer_id(self) -> int:
         """A new producer id."""
@@ -194,7 +194,7 @@ class Cluster:
         """
         for watch in self.on_append:
             watch(target.tp, base, target.log.end_offset - base)
-        order = self.controls.order_after_append(target.tp)
+        order = self.controls.use_after_append(target.tp)
         if order is not None:
             order(target)
         self.replication.spread(target)

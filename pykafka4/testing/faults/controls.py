@@ -161,32 +161,32 @@ class Controls:
 
     # ---- called by brokers
 
-    def fault_for(self, key: int, node: int) -> Injected | None:
-        """The fault that matches this request, counted down; None if there is none."""
+    def use_fault(self, key: int, node: int) -> Injected | None:
+        """Count down the fault that matches this request, and return it; None if there is none."""
         return _taken(self.injected, next((f for f in self.injected if f.fits(key, node)), None))
 
-    def error_for(self, key: int, topic: str | None = None, partition: int | None = None, when: When = When.BEFORE) -> str | None:
-        """The error that matches this part of a response, counted down; None if there is none."""
-        found = self.pushed_for(key, topic, partition, when)
+    def use_error(self, key: int, topic: str | None = None, partition: int | None = None, when: When = When.BEFORE) -> str | None:
+        """Count down the error that matches this part of a response, and return its name; None if there is none."""
+        found = self.use_pushed(key, topic, partition, when)
         return found.error if found else None
 
-    def error_of_part(self, key: int, topic: str, partition: int, when: When) -> str | None:
-        """As `error_for`, but only errors that were ordered for this topic: an error without a topic is for the request as a whole."""
+    def use_error_of_part(self, key: int, topic: str, partition: int, when: When) -> str | None:
+        """As `use_error`, but only errors that were ordered for this topic: an error without a topic is for the request as a whole."""
         fitting = (e for e in self.pushed if e.topic is not None and e.fits(key, topic, partition, when))
         found = _taken(self.pushed, next(fitting, None))
         return found.error if found else None
 
-    def pushed_for(self, key: int, topic: str | None, partition: int | None, when: When) -> PushedError | None:
-        """As `error_for`, with the complete entry."""
+    def use_pushed(self, key: int, topic: str | None, partition: int | None, when: When) -> PushedError | None:
+        """As `use_error`, but return the complete entry."""
         return _taken(self.pushed, next((e for e in self.pushed if e.fits(key, topic, partition, when)), None))
 
-    def throttle_for(self, key: int) -> float:
-        """The throttle time of this response, in seconds; it is used up."""
+    def use_throttle(self, key: int) -> float:
+        """Remove the throttle time of this response, in seconds, and return it."""
         waiting = self.throttles.get(key)
         return waiting.pop(0) if waiting else 0.0
 
-    def answer_for(self, key: int, call: Any) -> Any:
-        """The response of a control function; None if no function responds."""
+    def use_function(self, key: int, call: Any) -> Any:
+        """Call the control functions, and return the first response; None if no function responds."""
         for entry in list(self.functions.get(key, ())):
             function, keep = entry
             if not keep:
@@ -196,8 +196,8 @@ class Controls:
                 return answer
         return None
 
-    def order_after_append(self, tp: TopicPartition) -> AfterAppend | None:
-        """The function to call after this append, which is removed; None if there is none."""
+    def use_after_append(self, tp: TopicPartition) -> AfterAppend | None:
+        """Remove the function to call after this append, and return it; None if there is none."""
         found = next((entry for entry in self.orders if entry[0] == tp), None)
         if found is not None:
             self.orders.remove(found)

@@ -67,7 +67,7 @@ def keep(
     found = call.cluster.topics.by_id(topic.topic_id) if by_id else call.cluster.topics.get(topic.name)
     if found is None or part.partition_index >= len(found.partitions):  # brokers check this before they call the coordinator
         return row(error_code=code("UNKNOWN_TOPIC_ID" if by_id else "UNKNOWN_TOPIC_OR_PARTITION"))
-    ordered = partial(call.cluster.controls.error_of_part, call.key, found.name, part.partition_index)
+    ordered = partial(call.cluster.controls.use_error_of_part, call.key, found.name, part.partition_index)
     refused = refused or call.denied("topic", found.name, "READ")
     if refused is None and len(part.committed_metadata or "") > METADATA_MAX:
         refused = "OFFSET_METADATA_TOO_LARGE"

@@ -62,7 +62,7 @@ class Call:
 
     def ordered_error(self, topic: str | None = None, partition: int | None = None, when: When = When.BEFORE) -> str | None:
         """The error that a test has ordered for this part of the response, counted down; None if there is none."""
-        return self.cluster.controls.error_for(self.key, topic, partition, when)
+        return self.cluster.controls.use_error(self.key, topic, partition, when)
 
     def denied(self, resource: str, name: str, operation: str) -> str | None:
         """The error if the operation is denied, otherwise None."""
@@ -161,7 +161,7 @@ class Session:
         call = self._decode(frame)
         if call is None:
             return
-        self._fault = self.cluster.controls.fault_for(call.key, self.broker.node)
+        self._fault = self.cluster.controls.use_fault(call.key, self.broker.node)
         self.cluster.seen(call, self._fault)
         fault = self._fault.fault if self._fault else None
         pause = self.broker.slowness + (self._fault.seconds if self._fault and fault is Fault.DELAY else 0.0)
@@ -222,7 +222,7 @@ class Session:
     def answered(self, call: Call, response: Any) -> None:
         """Send the response to a request that was executed, unless a fault prevents that."""
         fault, self._fault = self._fault, None
-        mute = self.cluster.throttling(call)
+        mute = self.cluster.use_throttle(call)
         data = b"" if response is NO_ANSWER else self._encode(call, response, mute)
         if fault is None or fault.fault in (Fault.DELAY, Fault.DROP_BEFORE):
             self._reply(data, mute)

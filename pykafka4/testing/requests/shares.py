@@ -79,7 +79,7 @@ def _found(call: Call, topic_id: UUID, number: int, operation: str = "READ") -> 
     if topic is None:
         return None, "UNKNOWN_TOPIC_ID"
     found, refused = led(call, topic.name, number)
-    ordered = call.cluster.controls.error_of_part(call.key, topic.name, number, When.BEFORE)
+    ordered = call.cluster.controls.use_error_of_part(call.key, topic.name, number, When.BEFORE)
     return found, ordered or call.denied("topic", topic.name, operation) or refused
 
 

@@ -121,7 +121,7 @@ def _added(call: Call, name: str, producer_id: int, epoch: int, topics: list[Any
             errors = {tp: refused or transactions.verify(name, producer_id, epoch, tp) for tp in wanted}
         else:
             errors = dict.fromkeys(wanted, refused or transactions.add(name, producer_id, epoch, wanted))
-        ordered = call.cluster.controls.error_for
+        ordered = call.cluster.controls.use_error
         errors = {tp: error or ordered(call.key, tp.topic, tp.partition, When.AFTER) for tp, error in errors.items()}
     topic, part = AddPartitionsToTxnResponse.Topic, AddPartitionsToTxnResponse.Partition
 

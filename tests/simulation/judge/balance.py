@@ -27,7 +27,7 @@ def balance(stats: ProducerStats, known: Iterable[Sent]) -> None:
         whole, topics = getattr(stats, name), sum(getattr(counts, name) for counts in stats.topics.values())
         if whole != topics:
             raise Broken("the ledger balances", f"{name}: {whole} in all, {topics} in the topics")
-    acked = Counter(sent.place.tp for sent in known if sent.place is not None)
+    acked = Counter(sent.stored.tp for sent in known if sent.stored is not None)
     kept: Counter[str] = Counter()  # by topic, in partitions that were not forgotten
     for tp, counts in stats.partitions.items():
         kept[tp.topic] += counts.acked

@@ -25,5 +25,5 @@ class Flow:
     def go_on(self, now: float) -> None:
         """Drop the records that have their outcome."""
         while self.waiting and self.waiting[0].done:
-            self.proven = self.waiting.popleft().place is not None or self.proven
+            self.proven = self.waiting.popleft().stored is not None or self.proven
             self.since = self.look_at = now

@@ -37,13 +37,13 @@ REFUSALS: Final = {"INVALID_RECORD", "TOPIC_AUTHORIZATION_FAILED", "POLICY_VIOLA
 FINAL_CODES: Final = {*REFUSALS, "UNKNOWN_SERVER_ERROR"}
 UNANSWERED: Final = "AUTHENTICATION_FAILED"  # of a cluster whose connections were all cut before a first answer: it may demand TLS
 SHED: Final = {"BUFFER_FULL", "RATE_LIMITED"}  # not accepted: dropped by `send`
-EARLY: Final = 0.05  # seconds between a `send` and its record's being in a batch, at most
+EARLY_S: Final = 0.05  # seconds between a `send` and its record's being in a batch, at most
 LOST_COUNT: Final = {"OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "INVALID_PRODUCER_EPOCH"}  # final where a batch may be written
 
 
 @attrs.frozen(eq=False)
-class Place:
-    """Where a record was appended: the partition, the topic as it was created then, and whose log it was."""
+class StoredRecord:
+    """A record in a log: its partition, the topic as it was created then, and the record of the leader's log."""
 
     tp: TopicPartition
     topic: UUID
@@ -75,7 +75,7 @@ class Sent:
     judged: bool = False
     looked_at: bool = False  # the application has asked for the outcome
     shed: bool = False  # `send` dropped it
-    place: Place | None = None  # where it was acknowledged
+    stored: StoredRecord | None = None  # the record in the log that the acknowledgement is about
 
     @property
     def open(self) -> bool:
@@ -103,8 +103,8 @@ class Truth:
 
     def __init__(self, cluster: ModelCluster) -> None:
         self._cluster = cluster
-        self.places: dict[bytes, list[Place]] = defaultdict(list)
-        self.fresh: list[tuple[bytes, Place]] = []  # not looked at yet
+        self.stored: dict[bytes, list[StoredRecord]] = defaultdict(list)
+        self.fresh: list[tuple[bytes, StoredRecord]] = []  # not looked at yet
         cluster.on_append.append(self._appended)
 
     def _appended(self, tp: TopicPartition, base: int, count: int) -> None:
@@ -114,26 +114,26 @@ class Truth:
             if batch.base_offset < base:
                 break
             for record in log.records_in(batch):
-                place = Place(tp, topic, record)
+                stored = StoredRecord(tp, topic, record)
                 value = record.value or b""
-                self.places[value].append(place)
-                self.fresh.append((value, place))
+                self.stored[value].append(stored)
+                self.fresh.append((value, stored))
 
-    def at(self, value: bytes, tp: TopicPartition, offset: int) -> Place | None:
+    def at(self, value: bytes, tp: TopicPartition, offset: int) -> StoredRecord | None:
         """Where that value was appended at `offset` (-1: anywhere) of a partition of that name."""
-        return next((p for p in self.places.get(value, ()) if p.tp == tp and offset in (-1, p.record.offset)), None)
+        return next((p for p in self.stored.get(value, ()) if p.tp == tp and offset in (-1, p.record.offset)), None)
 
-    def lies(self, place: Place) -> bool:
+    def lies(self, stored: StoredRecord) -> bool:
         """Whether the record is still there: its topic was not deleted, and no other leader's log lacks it."""
-        topic = self._cluster.topics.get(place.tp.topic)
-        if topic is None or topic.id != place.topic:
+        topic = self._cluster.topics.get(stored.tp.topic)
+        if topic is None or topic.id != stored.topic:
             return False
-        log, offset = self._cluster.log(*place.tp), place.record.offset
+        log, offset = self._cluster.log(*stored.tp), stored.record.offset
         at = bisect.bisect_right(log.batches, offset, key=lambda batch: batch.next_offset)
         if at == len(log.batches) or log.batches[at].base_offset > offset:
             return False
         records = log.records_in(log.batches[at])
-        return any(r is place.record for r in records) or any(r.offset == offset and r.value == place.record.value for r in records)
+        return any(r is stored.record for r in records) or any(r.offset == offset and r.value == stored.record.value for r in records)
 
     def below(self, tp: TopicPartition, offset: int) -> Iterator[WireRecord]:
         """The records before `offset` now."""
@@ -149,18 +149,18 @@ class Truth:
         """How many partitions the topic of that name has."""
         return len(self._cluster.topics[topic].partitions)
 
-    def existing(self, place: Place) -> bool:
+    def existing(self, stored: StoredRecord) -> bool:
         """Whether the topic is the one it was appended to."""
-        topic = self._cluster.topics.get(place.tp.topic)
-        return topic is not None and topic.id == place.topic
+        topic = self._cluster.topics.get(stored.tp.topic)
+        return topic is not None and topic.id == stored.topic
 
-    def living(self, value: bytes) -> list[Place]:
-        """The current place of that value."""
-        places = self.places.get(value, [])
-        if len(places) < 2:
-            return places
+    def living(self, value: bytes) -> list[StoredRecord]:
+        """The records with that value that are in the logs now."""
+        found = self.stored.get(value, [])
+        if len(found) < 2:
+            return found
         # A record that was cut off with an old leader's log may lie at the same offset again.
-        return list({(p.tp, p.record.offset): p for p in places if self.lies(p)}.values())
+        return list({(p.tp, p.record.offset): p for p in found if self.lies(p)}.values())
 
 
 Term: TypeAlias = tuple[UUID | None, int]  # of a leader: the topic as it was created then, and the leader epoch
@@ -244,7 +244,7 @@ class Watch:
         self.sent.remove(sent)
         del self.by_value[sent.value]
         self.offered -= 1
-        if self.truth.places.get(sent.value):
+        if self.truth.stored.get(sent.value):
             raise Broken("no foreign records", f"{sent.value[:40]!r} was refused by send and lies in the log")
 
     def accept(self, sent: Sent, delivery: Delivery) -> None:
@@ -271,7 +271,7 @@ class Watch:
         sent.delivery, sent.shed = delivery, True
         self.shed += 1
         self.offered -= 1
-        if error.written is not Written.NO or self.truth.places.get(sent.value):
+        if error.written is not Written.NO or self.truth.stored.get(sent.value):
             raise Broken("what was dropped is told", f"{sent.value[:40]!r} was dropped as {error.written}, and lies in the log or may")
         self.special.counts[f"dropped: {error.code}"] += 1
 
@@ -311,12 +311,12 @@ class Watch:
             raise Broken("offsets are told", f"{sent.value[:40]!r} was acked as {tp} without an offset, which no broker left out")
         found = self.truth.at(sent.value, tp, meta.offset)
         if meta.topic != sent.topic or found is None:
-            places = [(str(p.tp), p.record.offset) for p in self.truth.places.get(sent.value, ())]
-            raise Broken("nothing acked is lost", f"{sent.value[:40]!r} was acked as {tp} offset {meta.offset}; it lies at {places}")
+            found_at = [(str(p.tp), p.record.offset) for p in self.truth.stored.get(sent.value, ())]
+            raise Broken("nothing acked is lost", f"{sent.value[:40]!r} was acked as {tp} offset {meta.offset}; it lies at {found_at}")
         forgotten = self.idempotent and sent.topic in self.forgetful  # no broker could recognise the batch
         if len(self.truth.living(sent.value)) > 1 and not meta.maybe_repeated and not forgotten:
             raise Broken("no duplicates", f"{sent.value[:40]!r} was acked as written once, and is in the log twice")
-        sent.place = found
+        sent.stored = found
         self.special.acknowledged(sent)
         if meta.timestamp_ms != found.record.timestamp_ms:
             raise Broken(
@@ -335,7 +335,7 @@ class Watch:
         if record is None or (record.value, record.key, record.headers) != (sent.value, sent.key, sent.headers):
             raise Broken("failed records come back", f"{sent.value[:40]!r} came back as {record!r}")
         self.special.look_at_failure(sent, error, code, self._clock())
-        lies = any(place.tp not in self.unchecked for place in self.truth.places.get(sent.value, ()))
+        lies = any(stored.tp not in self.unchecked for stored in self.truth.stored.get(sent.value, ()))
         if error.written is Written.NO and lies:
             raise Broken("not written is not in the log", f"{sent.value[:40]!r} failed ({error}) and lies in the log")
         self._explain(sent, error, code)
@@ -393,55 +393,55 @@ class Watch:
         if not self.truth.fresh:
             return
         fresh, self.truth.fresh = self.truth.fresh, []
-        for value, place in fresh:
-            sent, tp = self.by_value.get(value), place.tp
+        for value, stored in fresh:
+            sent, tp = self.by_value.get(value), stored.tp
             if sent is None and any(value in other.by_value for other in self.others):
-                if self.truth.lies(place):
-                    self._look_for_truncation(place)
+                if self.truth.lies(stored):
+                    self._look_for_truncation(stored)
                 continue
             if sent is None or sent.topic != tp.topic:
                 raise Broken("no foreign records", f"{value[:40]!r} was not sent to {tp} and lies there")
-            self._look_at_content(sent, place)
+            self._look_at_content(sent, stored)
             error = sent.delivery.exception(0) if sent.delivery is not None and sent.judged else None
             if isinstance(error, DeliveryFailed) and error.written is Written.NO and tp not in self.unchecked:
                 raise Broken("not written is not in the log", f"{value[:40]!r} failed ({error}) and came into the log later")
-            if not self.truth.lies(place):  # its leader was lost in the same step, before this look
+            if not self.truth.lies(stored):  # its leader was lost in the same step, before this look
                 continue
             if len(self.truth.living(value)) > 1:
                 self._judge_duplicate(sent, tp)
                 continue
-            self._look_at_order(sent, place)
+            self._look_at_order(sent, stored)
 
-    def _look_at_content(self, sent: Sent, place: Place) -> None:
-        record = place.record
+    def _look_at_content(self, sent: Sent, stored: StoredRecord) -> None:
+        record = stored.record
         timestamp = record.timestamp_ms if sent.timestamp_ms is None else sent.timestamp_ms
-        wanted = (sent.key, sent.headers, timestamp, place.tp.partition if sent.partition is None else sent.partition)
-        found = (record.key, tuple(record.headers), record.timestamp_ms, place.tp.partition)
+        wanted = (sent.key, sent.headers, timestamp, stored.tp.partition if sent.partition is None else sent.partition)
+        found = (record.key, tuple(record.headers), record.timestamp_ms, stored.tp.partition)
         if wanted != found:
             raise Broken("records are what was sent", f"{sent.value[:40]!r} lies as {found}, sent as {wanted}")
-        self.special.look_at_place(sent, place, self._clock())
+        self.special.look_at_stored(sent, stored, self._clock())
 
     def _judge_duplicate(self, sent: Sent, tp: TopicPartition) -> None:
         if tp.topic in self.forgetful or (not self.idempotent and not self.once and sent.value in self.unsafe):
             return
-        places = [(str(p.tp), p.record.offset) for p in self.truth.living(sent.value)]
-        raise Broken("no duplicates", f"{sent.value[:40]!r} lies at {places}")
+        found_at = [(str(p.tp), p.record.offset) for p in self.truth.living(sent.value)]
+        raise Broken("no duplicates", f"{sent.value[:40]!r} lies at {found_at}")
 
-    def _look_at_order(self, sent: Sent, place: Place) -> None:
-        self._look_for_truncation(place)
-        key, actor = (place.topic, place.tp, sent.actor, self._is_free(sent)), sent.actor
+    def _look_at_order(self, sent: Sent, stored: StoredRecord) -> None:
+        self._look_for_truncation(stored)
+        key, actor = (stored.topic, stored.tp, sent.actor, self._is_free(sent)), sent.actor
         before = self._last.get(key, -1)
         if sent.number < before and sent.topic not in self.unordered and not self._late(sent):
-            raise Broken("order per partition", f"{place.tp}: record {sent.number} of actor {actor} lies behind its record {before}")
+            raise Broken("order per partition", f"{stored.tp}: record {sent.number} of actor {actor} lies behind its record {before}")
         self._last[key] = max(before, sent.number)
 
-    def _look_for_truncation(self, place: Place) -> None:
+    def _look_for_truncation(self, stored: StoredRecord) -> None:
         """A record at an offset that was taken before: what lay there and behind it went with an old leader's log."""
-        where, offset = (place.topic, place.tp), place.record.offset
+        where, offset = (stored.topic, stored.tp), stored.record.offset
         if offset <= self._end.get(where, -1):
             for key in [key for key in self._last if key[:2] == where]:
                 del self._last[key]
-            for record in self.truth.below(place.tp, offset):
+            for record in self.truth.below(stored.tp, offset):
                 sent = self.by_value.get(record.value or b"")
                 if sent is not None:
                     key = (*where, sent.actor, self._is_free(sent))
@@ -566,11 +566,11 @@ class Watch:
         self.look_at_logs()
         self._look_at_timeouts()
         for sent in self.sent:
-            if sent.place is not None and self.truth.existing(sent.place) and not self.truth.lies(sent.place):
-                tp = sent.place.tp
+            if sent.stored is not None and self.truth.existing(sent.stored) and not self.truth.lies(sent.stored):
+                tp = sent.stored.tp
                 if tp not in self.truncated and (self.acks == -1 or tp not in self.led_anew):
                     raise Broken(
-                        "nothing acked is lost", f"{sent.value[:40]!r} was acked as {tp} offset {sent.place.record.offset}; it is gone"
+                        "nothing acked is lost", f"{sent.value[:40]!r} was acked as {tp} offset {sent.stored.record.offset}; it is gone"
                     )
 
     def _look_at_timeouts(self) -> None:
@@ -585,12 +585,12 @@ class Watch:
             return  # the oldest record may be one whose outcome is not observed
         for tp, failed in self._timed_out.items():
             for sent, seen in failed:
-                if seen is not None and tp in divided and seen - sent.at >= self._delivery_timeout - self._filling - EARLY:
+                if seen is not None and tp in divided and seen - sent.at >= self._delivery_timeout - self._filling - EARLY_S:
                     continue
                 if seen is not None and not any(
-                    older.at <= seen - self._delivery_timeout + EARLY
-                    and (older.parked or sent.at <= older.taken + self._filling + EARLY)
-                    and (other is None or abs(other - seen) < EARLY)
+                    older.at <= seen - self._delivery_timeout + EARLY_S
+                    and (older.parked or sent.at <= older.taken + self._filling + EARLY_S)
+                    and (other is None or abs(other - seen) < EARLY_S)
                     for older, other in failed
                 ):
                     raise Broken("no needless failure", f"{tp}: given up after {seen - sent.at:.3f} s of {self._delivery_timeout:g}")

@@ -12,13 +12,13 @@ from pykafka4.records import TopicPartition
 from tests.simulation.judge.promised import Broken
 
 if TYPE_CHECKING:
-    from tests.simulation.judge.invariants import Place, Sent, Watch
+    from tests.simulation.judge.invariants import Sent, StoredRecord, Watch
 
 __all__ = ["REASON", "Special", "forbidden", "value_of"]
 
 REASON: Final = "forbidden on purpose"
 EVERY, BAD = 13, 5  # of so many records of an application this one is bad, where brokers look
-AROUND: Final = 1.0  # seconds before a `send` in which its partition may have been found offline
+AROUND_S: Final = 1.0  # seconds before a `send` in which its partition may have been found offline
 
 
 def value_of(topic: str, actor: int, number: int, size: int) -> bytes:
@@ -97,24 +97,24 @@ class Special:
         return False
 
     def acknowledged(self, sent: Sent) -> None:
-        """The record has its place."""
+        """The record is acknowledged."""
         self.counts["acknowledged beside a bad record"] += sent.value in self.beside
         self.counts["acknowledged by number"] += sent.wraps is not None
 
     # ---- numbers
 
-    def look_at_place(self, sent: Sent, place: Place, now: float) -> None:
+    def look_at_stored(self, sent: Sent, stored: StoredRecord, now: float) -> None:
         """A number modulo the partitions there are, or were. Only where one of these was disturbed another one may have the record."""
         if sent.wraps is None:
             return
         watch, topic = self._watch, sent.topic
         most = watch.truth.partitions_of(topic)
         homes = {TopicPartition(topic, sent.wraps % count) for count in range(self.partitions.get(topic, 1), most + 1)}
-        if place.tp in homes:
+        if stored.tp in homes:
             return
-        since = sent.at - AROUND
+        since = sent.at - AROUND_S
         if all(watch.disturbances.calm(home, since, now) >= now - since - 1e-6 for home in homes):
-            raise Broken("a number chooses its partition", f"{sent.value[:40]!r} with {sent.wraps} lies in {place.tp}, of {most}")
+            raise Broken("a number chooses its partition", f"{sent.value[:40]!r} with {sent.wraps} lies in {stored.tp}, of {most}")
         self.counts["moved on by number"] += 1
 
     # ---- callbacks

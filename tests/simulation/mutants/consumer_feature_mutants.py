@@ -51,11 +51,16 @@ def never_end_a_lease(patch: pytest.MonkeyPatch) -> None:
 
 
 def commit_all_instead_of_a_topic(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Commits, "_places", lambda original, self, offsets, topic: original(self, offsets, None))
+    around(patch, Commits, "_offsets_to_commit", lambda original, self, offsets, topic: original(self, offsets, None))
 
 
 def commit_nothing_of_a_topic(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Commits, "_places", lambda original, self, offsets, topic: {} if topic is not None else original(self, offsets, topic))
+    around(
+        patch,
+        Commits,
+        "_offsets_to_commit",
+        lambda original, self, offsets, topic: {} if topic is not None else original(self, offsets, topic),
+    )
 
 
 def drop_the_text_of_a_commit(patch: pytest.MonkeyPatch) -> None:

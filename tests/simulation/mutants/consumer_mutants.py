@@ -53,7 +53,7 @@ def commit_what_is_prefetched(patch: pytest.MonkeyPatch) -> None:
 def commit_what_is_in_hand(patch: pytest.MonkeyPatch) -> None:
     def leave(original: Any, self: Reader) -> None:
         original(self)
-        self.finished.update({claim.tp: place for claim, place in self.taken.places.items() if claim.live})
+        self.finished.update({claim.tp: position for claim, position in self.taken.positions.items() if claim.live})
 
     around(patch, Reader, "leave", leave)
 

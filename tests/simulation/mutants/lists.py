@@ -18,9 +18,9 @@ __all__ = ["change_lists"]
 def change_lists(patch: pytest.MonkeyPatch, change: Callable[[list[Record]], list[Record]]) -> None:
     """Each list of a poll, and of a step of a loop, is `change` of the real one."""
 
-    def finish(original: Any, self: Any, places: Mapping[Claim, OffsetAndEpoch]) -> Any:
+    def finish(original: Any, self: Any, positions: Mapping[Claim, OffsetAndEpoch]) -> Any:
         self._records = change(self._records)
-        return original(self, places)
+        return original(self, positions)
 
     for form in (ListForm, LoopForm):
         around(patch, form, "finish", finish)

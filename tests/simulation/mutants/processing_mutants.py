@@ -52,7 +52,7 @@ def a_listener_commits_what_was_polled(patch: pytest.MonkeyPatch) -> None:
         finally:
             self._selection.run = running
 
-    around(patch, Commits, "_places", instead)
+    around(patch, Commits, "_offsets_to_commit", instead)
 
 
 def every_poll_takes_what_it_gets(patch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ def where_reading_began_is_not_committed(patch: pytest.MonkeyPatch) -> None:
         known |= self._unfinished().keys()
         return {tp: at for tp, at in original(self).items() if tp in known}
 
-    around(patch, CommittableOffsets, "places", instead)
+    around(patch, CommittableOffsets, "offsets", instead)
 
 
 def a_lane_stops_after_a_record(patch: pytest.MonkeyPatch) -> None:

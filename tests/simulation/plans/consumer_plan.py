@@ -38,7 +38,7 @@ EAGER: Final = ("range", "cooperative-sticky")  # the default
 COOPERATIVE: Final = ("cooperative-sticky",)
 # All members alike, or one of the two steps of an upgrade: first the new assignor is added, then the old one removed.
 STRATEGIES: Final = ((EAGER,), (EAGER, ("range",)), (COOPERATIVE,), (COOPERATIVE,), (COOPERATIVE, ("cooperative-sticky", "range")))
-LONGEST_JOIN: Final = 10.0  # seconds that a member may wait for an answer to JoinGroup that never comes
+LONGEST_JOIN_S: Final = 10.0  # seconds that a member may wait for an answer to JoinGroup that never comes
 
 
 @attrs.frozen(kw_only=True)
@@ -265,7 +265,7 @@ def _group_error(sim: ConsumerSimulation) -> None:
 def _group_fault(sim: ConsumerSimulation) -> None:
     api = sim.random.choice(list(_group_errors(sim)))
     fault = sim.random.choice((Fault.DROP_BEFORE, Fault.DROP_AFTER, Fault.SWALLOW, Fault.DELAY, Fault.DELAY_REPLY))
-    if api is JoinGroupRequest and fault is Fault.SWALLOW and sim.plan.options["max_poll_interval_ms"] > 1_000 * LONGEST_JOIN:
+    if api is JoinGroupRequest and fault is Fault.SWALLOW and sim.plan.options["max_poll_interval_ms"] > 1_000 * LONGEST_JOIN_S:
         # A group may take max_poll_interval_ms to gather: as long, nothing tells a member that its answer was lost on a living connection.
         fault = Fault.DROP_AFTER
     sim.note(f"the next {api.__name__}: {fault.value}")

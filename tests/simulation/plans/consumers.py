@@ -33,11 +33,11 @@ from tests.simulation.world.weather import VirtualTransport, Weather
 
 __all__ = ["ConsumerReport", "ConsumerSimulation"]
 
-PATIENCE: Final = 90.0  # virtual seconds after healing in which everything must be read and committed
+PATIENCE_S: Final = 90.0  # virtual seconds after healing in which everything must be read and committed
 POLL_SECONDS: Final = 0.1  # besides, for each poll: the application works, commits and makes calls that wait, one after the other
 QUIET: Final = 1.0  # what comes so long after the end is still looked at
 LAST_CALLBACKS: Final = 15.0  # until what was committed before the end is called back: an application may be in its longest sleep
-LONGEST_PAUSE: Final = 5.0  # seconds between two batches of a partition
+LONGEST_PAUSE_S: Final = 5.0  # seconds between two batches of a partition
 EPOCHS_SINCE: Final = 12  # the version of Fetch whose answers say where a log was cut
 FENCED_AFTER: Final = 5.0  # until a member that was fenced has asked for anything
 DELETED_SECONDS: Final = 15.0  # in which a deleted topic leaves the subscription; commits of it fail meanwhile
@@ -180,7 +180,7 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         if plan.crash:
             self.timeline.after(self.random.uniform(0.1, plan.trouble), self._crash)
         polls = sum(self._left.values()) / plan.options["max_poll_records"]
-        end = self.timeline.now + plan.trouble + PATIENCE + polls * POLL_SECONDS
+        end = self.timeline.now + plan.trouble + PATIENCE_S + polls * POLL_SECONDS
         while not self._finished() and self.timeline.next_at < end:
             self.world.step()
             self._look()
@@ -286,7 +286,7 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         self._left[tp] -= count
         if self._left[tp]:
             pace = self.plan.trouble / self.plan.records
-            self.timeline.after(min(self.random.expovariate(1 / pace) * count, LONGEST_PAUSE), lambda: self._write(tp))
+            self.timeline.after(min(self.random.expovariate(1 / pace) * count, LONGEST_PAUSE_S), lambda: self._write(tp))
 
     # ---- faults
 

@@ -27,9 +27,9 @@ from tests.simulation.world.weather import Climate, VirtualTransport, Weather
 
 __all__ = ["PROCESSING_FAULTS", "ProcessingPlan", "ProcessingReport", "ProcessingSimulation", "draw_processing"]
 
-SLACK: Final = 1.0  # seconds
-PATIENCE: Final = 60.0  # virtual seconds after healing in which every record must be finished and committed
-LOOK: Final = 0.3  # seconds between looks at processes that have ended
+SLACK_S: Final = 1.0
+PATIENCE_S: Final = 60.0  # virtual seconds after healing in which every record must be finished and committed
+LOOK_S: Final = 0.3  # seconds between looks at processes that have ended
 SHARED: Final = (
     *("move leader", "no leader", "broker stops", "broker freezes", "network is dark", "connection is cut", "all connections are cut"),
     *("metadata is stale", "fetch fault", "fetch error", "group fault", "group error", "coordinator moves", "offsets error"),
@@ -176,7 +176,7 @@ class ProcessingSimulation(Schedule[ProcessingPlan, ProcessingReport]):
         self._look_at_processes()
         self._next_fault(self.timeline.now + self.plan.trouble)
         self.timeline.after(self.plan.trouble, self._heal)
-        limit = self.timeline.now + self.plan.trouble + PATIENCE
+        limit = self.timeline.now + self.plan.trouble + PATIENCE_S
         while not self._over and self.timeline.next_at < limit:
             self.world.step()
         if not self._over:
@@ -200,7 +200,7 @@ class ProcessingSimulation(Schedule[ProcessingPlan, ProcessingReport]):
                 self.processors.append(started)
                 started.begin()
         self._over = self.drained() and all(processor is None or processor.over for processor in self._slots)
-        self.timeline.after(LOOK, self._look_at_processes)
+        self.timeline.after(LOOK_S, self._look_at_processes)
 
     def living(self) -> list[Processor]:
         """The processes that run."""
@@ -286,12 +286,12 @@ class ProcessingSimulation(Schedule[ProcessingPlan, ProcessingReport]):
     def ended(self, name: str, took: float, limit: float) -> None:
         """A run of `process`, or streams, that was asked to end has."""
         self._counts["ended"] += 1
-        if took > limit + SLACK:
+        if took > limit + SLACK_S:
             raise Broken("runs end when they are asked to", f"the run of {name} went on for {took:.3f} s, of {limit:g}")
 
     def closed(self, name: str, took: float, limit: float) -> None:
         """A consumer was closed."""
-        if took > limit + SLACK:
+        if took > limit + SLACK_S:
             raise Broken("runs end when they are asked to", f"the close of {name} took {took:.3f} s, of {limit:g}")
 
     def _report(self) -> ProcessingReport:

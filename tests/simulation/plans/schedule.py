@@ -215,9 +215,9 @@ class Watched(Controls):
         super().__init__()
         self._schedule = schedule
 
-    def fault_for(self, key: int, node: int) -> Injected | None:
-        """As `Controls.fault_for`."""
-        found = super().fault_for(key, node)
+    def use_fault(self, key: int, node: int) -> Injected | None:
+        """As `Controls.use_fault`."""
+        found = super().use_fault(key, node)
         if found is not None:
             self._schedule.damaged(found)
             lasting = found.seconds if found.fault in (Fault.DELAY, Fault.DELAY_REPLY) else 0.0
@@ -226,9 +226,9 @@ class Watched(Controls):
                 self._schedule.disturb(lasting, misleads=True)
         return found
 
-    def pushed_for(self, key: int, topic: str | None, partition: int | None, when: When) -> PushedError | None:
-        """As `Controls.pushed_for`."""
-        found = super().pushed_for(key, topic, partition, when)
+    def use_pushed(self, key: int, topic: str | None, partition: int | None, when: When) -> PushedError | None:
+        """As `Controls.use_pushed`."""
+        found = super().use_pushed(key, topic, partition, when)
         if found is not None:
             self._schedule.met(found.error, topic, partition)
             if topic is not None and partition is not None:

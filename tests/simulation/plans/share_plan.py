@@ -29,10 +29,10 @@ from tests.simulation.world.weather import Climate, VirtualTransport, Weather
 
 __all__ = ["SharePlan", "ShareReport", "ShareSimulation", "draw_shares"]
 
-SLACK: Final = 0.3  # seconds
-FAST: Final = 0.001  # seconds
-SETTLED: Final = 2.0  # seconds after healing in which errors that were ordered before may still come
-PATIENCE: Final = 30.0  # virtual seconds after healing in which every record must be final
+SLACK_S: Final = 0.3
+FAST_S: Final = 0.001
+SETTLED_S: Final = 2.0  # seconds after healing in which errors that were ordered before may still come
+PATIENCE_S: Final = 30.0  # virtual seconds after healing in which every record must be final
 SHARED: Final = (
     *("move leader", "no leader", "broker stops", "broker freezes", "network is dark", "connection is cut", "all connections are cut"),
     "metadata is stale",
@@ -94,7 +94,7 @@ class SharePlan:
     records: int
     lock: float  # seconds
     work: float  # mean seconds for the records of a poll
-    slow: float  # the same after healing; if it is not `FAST`, half of the records come then, and polls are for one record
+    slow: float  # the same after healing; if it is not `FAST_S`, half of the records come then, and polls are for one record
     most_deliveries: int
 
 
@@ -122,7 +122,7 @@ def draw_shares(seed: int) -> SharePlan:
         records=r.choice((20, 100)),
         lock=r.choice((0.3, 1.0, 5.0)),
         work=r.choice((0.001, 0.05, 0.5)),
-        slow=FAST,
+        slow=FAST_S,
         most_deliveries=r.choice((3, 5)),
     )
     return attrs.evolve(plan, slow=0.1) if plan.lock == 1.0 and r.random() < 0.5 else plan
@@ -176,7 +176,7 @@ class ShareSimulation(Schedule[SharePlan, ShareReport]):
         self.world.spawn(self._main, "main")
         self._next_fault(self.timeline.now + self.plan.trouble)
         self.timeline.after(self.plan.trouble, self._heal)
-        limit = self.timeline.now + self.plan.trouble + PATIENCE
+        limit = self.timeline.now + self.plan.trouble + PATIENCE_S
         while not self._ended and self.timeline.next_at < limit:
             self.world.step()
         if not self._ended:
@@ -186,7 +186,7 @@ class ShareSimulation(Schedule[SharePlan, ShareReport]):
     @property
     def slow(self) -> bool:
         """Whether members are slow after healing."""
-        return self.plan.slow > FAST
+        return self.plan.slow > FAST_S
 
     def _main(self) -> None:
         began = self.timeline.now
@@ -194,7 +194,7 @@ class ShareSimulation(Schedule[SharePlan, ShareReport]):
         with Producer(bootstrap_servers=self.servers, **QUICK) as producer:
             for number in range(self.plan.records):
                 if self.slow and number == self.plan.records // 2:
-                    self.world.sleep(max(0.0, began + self.plan.trouble + 1.1 * SETTLED - self.timeline.now))
+                    self.world.sleep(max(0.0, began + self.plan.trouble + 1.1 * SETTLED_S - self.timeline.now))
                 producer.send("t", b"%d" % number)
                 if self.random.random() < 0.1:
                     self.world.sleep(self.random.random() * 0.3)
@@ -240,7 +240,7 @@ class ShareSimulation(Schedule[SharePlan, ShareReport]):
     def _expired(self, key: Key, event: ShareEvent) -> None:
         """The time of a lock is over. It may be if the member has been given the record, polls too seldom, or something was wrong."""
         since = self._since[key, event.member]
-        if since < self.healed_at + SETTLED or self._counts.get(key, 0) >= event.count:
+        if since < self.healed_at + SETTLED_S or self._counts.get(key, 0) >= event.count:
             return
         for sharer in self.sharers:
             if sharer.member == event.member and sharer.longest_pause(since) < self.plan.lock / 3:
@@ -254,7 +254,9 @@ class ShareSimulation(Schedule[SharePlan, ShareReport]):
         """A member was given a record."""
         before = self._counts.get(one.key, 0)
         options = self.plan.options
-        late = (options["request_timeout_ms"] + options["fetch_max_wait_ms"]) / 1000 + SLACK  # until a member knows what a broker has done
+        late = (
+            options["request_timeout_ms"] + options["fetch_max_wait_ms"]
+        ) / 1000 + SLACK_S  # until a member knows what a broker has done
         lost = self._lost.get((one.key, one.member), -INFINITY)
         away = 0.0 if (one.key, one.member) in self._timed_out else self._away(one.member, lost)
         if one.at - lost - away < late:  # it cannot know that its lock has ended

@@ -188,15 +188,15 @@ class Simulation(Schedule[ProducerPlan, Report]):
 
     def _note_throttling(self) -> None:
         """A throttled answer keeps all waiting that goes to its broker."""
-        throttling = self.cluster.throttling
+        use_throttle = self.cluster.use_throttle
 
         def throttled(call: Any) -> float:
-            seconds = throttling(call)
+            seconds = use_throttle(call)
             if seconds:
                 self.disturb(seconds, node=call.broker.node)
             return seconds
 
-        self.cluster.throttling = throttled  # type: ignore[method-assign]
+        self.cluster.use_throttle = throttled  # type: ignore[method-assign]
 
     # ---- how long things take
 

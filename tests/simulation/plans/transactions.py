@@ -35,7 +35,7 @@ from tests.simulation.world.weather import Climate, VirtualTransport, Weather
 
 __all__ = ["TransactionPlan", "TransactionReport", "TransactionSimulation", "draw_transactions"]
 
-PATIENCE: Final = 120.0  # virtual seconds after healing in which every transaction must have its outcome, and be read
+PATIENCE_S: Final = 120.0  # virtual seconds after healing in which every transaction must have its outcome, and be read
 SHARED: Final = (
     *("move leader", "no leader", "broker stops", "broker freezes", "network is dark", "connection is cut", "all connections are cut"),
     *("metadata is stale", "lost before append", "lost after append", "answer swallowed", "answer delayed", "error before append"),
@@ -188,7 +188,7 @@ class TransactionSimulation(Schedule[TransactionPlan, TransactionReport]):
         self.world.spawn(self._main, "main")
         self._next_fault(self.timeline.now + self.plan.trouble)
         self.timeline.after(self.plan.trouble, self._heal)
-        limit = self.timeline.now + self.plan.trouble + PATIENCE
+        limit = self.timeline.now + self.plan.trouble + PATIENCE_S
         while not self._ended and self.timeline.next_at < limit:
             self.world.step()
         if not self._ended:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Application", "timed"]
 
-SLACK: Final = 0.3  # seconds that a call may take beside what it waits for
+SLACK_S: Final = 0.3  # seconds that a call may take beside what it waits for
 IN_CALLBACKS: Final = 100  # added to the number of who sends from a callback: another thread, so there is no order between the two
 HEADERS: Final = ((), (), (("trace", b"1"),), (("a", None), ("b", b"x" * 20)))
 
@@ -41,7 +41,7 @@ def timed(sim: Any, what: str, limit: float) -> Iterator[None]:
 def judge_time(sim: Any, what: str, began: float, limit: float) -> None:
     """Complain if a call took longer than `limit`."""
     took = sim.timeline.now - began
-    if took > limit + SLACK:
+    if took > limit + SLACK_S:
         raise Broken("waits end in time", f"{what} took {took:.3f} s of {limit:g}")
 
 
@@ -103,7 +103,7 @@ class Application:
                     self._last.delivery.exception(limit)  # type: ignore[union-attr]
                 self._last.looked_at = True
             elif choice < 0.07:
-                known = [sent for sent in sim.watch.sent if sent.place is not None]  # before the question: more are told meanwhile
+                known = [sent for sent in sim.watch.sent if sent.stored is not None]  # before the question: more are told meanwhile
                 balance(sim.producer.stats(), known)
             elif choice < 0.08:
                 self._look_at_partitions(limit)

@@ -85,7 +85,8 @@ class Companion:
     def _through(self) -> bool:
         """Whether it has read to the end of every log."""
         logs = {p.tp: p.log for p in self._sim.cluster.partitions()}
-        places = self.reading.owned
+        positions = self.reading.owned
         return all(
-            tp in places and ((places[tp].at or 0) >= log.end_offset or log.end_offset == log.start_offset) for tp, log in logs.items()
+            tp in positions and ((positions[tp].at or 0) >= log.end_offset or log.end_offset == log.start_offset)
+            for tp, log in logs.items()
         )

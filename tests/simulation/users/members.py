@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Member"]
 
-COMMIT_AGAIN: Final = 5.0  # virtual seconds; only the application repeats a commit that found no coordinator in its time
+COMMIT_AGAIN_S: Final = 5.0  # virtual seconds; only the application repeats a commit that found no coordinator in its time
 MOST_COMMITS: Final = 5  # under way without anybody waiting
 CLOSE_SECONDS: Final = 5.0
 RARELY: Final = 0.02  # how likely, between two polls, is a call that only some applications make
 BLOCK_SECONDS: Final = 10.0  # what the end of a `with` block may take
 LEAVE_SECONDS: Final = 5.0  # what the client takes to close a consumer that was forgotten
-AFTER_CRASH: Final = 1.0  # seconds in which every call has ended
+AFTER_CRASH_S: Final = 1.0  # seconds in which every call has ended
 WAYS: Final = ("close", "close", "with", "with and exception", "forget", "unsubscribe")  # how the application ends
 
 
@@ -84,7 +84,7 @@ class Member:
             self._way = "unsubscribe" if self._way == "unsubscribe" else "close"
         self._raised: Interrupted | None = None
         self._polling = False
-        self._commit_again_at = sim.timeline.now + COMMIT_AGAIN
+        self._commit_again_at = sim.timeline.now + COMMIT_AGAIN_S
         self._rare = RareCalls(self)
         sim.ledger.on_cut.append(self.reading.cut)
 
@@ -329,21 +329,22 @@ class Member:
     def _choose_offset(self, error: InvalidOffset) -> None:
         """The client has no offset, and auto_offset_reset is none."""
         sim, tp = self.sim, TopicPartition(error.topic, error.partition)
-        place, log = self.reading.owned.get(tp), sim.ledger.log(tp)
-        if sim.policy != "none" or place is None:
+        position, log = self.reading.owned.get(tp), sim.ledger.log(tp)
+        if sim.policy != "none" or position is None:
             raise Broken("no needless failure", f"{self.name} is asked where to read: {error!r}")
         if isinstance(error, OffsetOutOfRange):
-            overtaken = place.sought and not place.handed and tp in sim.ledger.cuts  # by another election, between the error and the seek
-            wrong = place.at is not None and place.at > log.start_offset and not place.cuts and not overtaken
+            # by another election, between the error and the seek
+            overtaken = position.sought and not position.handed and tp in sim.ledger.cuts
+            wrong = position.at is not None and position.at > log.start_offset and not position.cuts and not overtaken
         elif isinstance(error, LogTruncated):
             # Where the epochs of the log end, which is the cut but for a gap before the next record. The old log may lead again meanwhile.
             cuts = [cut.end for cut in sim.ledger.cuts.get(tp, ())]
             following = {sim.ledger.next_in_log(tp, max(end, log.start_offset)) for end in cuts}
             wrong = sim.ledger.next_in_log(tp, max(error.truncated_to, log.start_offset)) not in following
         else:
-            wrong = sim.ledger.last.get(tp, -1) >= 0 and place.at is None
+            wrong = sim.ledger.last.get(tp, -1) >= 0 and position.at is None
         if wrong and tp not in sim.ledger.gone:  # the group forgets the offsets of a topic that is deleted
-            raise Broken("no needless failure", f"{self.name} is asked where to read on, without need: {error!r}; {place}")
+            raise Broken("no needless failure", f"{self.name} is asked where to read on, without need: {error!r}; {position}")
         # What has been finished is read again from there, nothing is left out.
         at = error.truncated_to if isinstance(error, LogTruncated) else log.start_offset
         if not isinstance(error, LogTruncated):
@@ -396,7 +397,7 @@ class Member:
             self.finish()
         if self.unanswered >= MOST_COMMITS:  # they go out one by one: a flood of them only delays the last
             return
-        self._commit_again_at = self.sim.timeline.now + COMMIT_AGAIN
+        self._commit_again_at = self.sim.timeline.now + COMMIT_AGAIN_S
         number = len(self.callbacks)
         self.callbacks[number] = 0
         self.unanswered += 1
@@ -419,7 +420,11 @@ class Member:
         if self.iterates and not self._polling:
             return
         self.finish()
-        wanted = {tp: place.at for tp, place in self.reading.owned.items() if place.at is not None and not place.cuts and place.known}
+        wanted = {
+            tp: position.at
+            for tp, position in self.reading.owned.items()
+            if position.at is not None and not position.cuts and position.known
+        }
         began = sim.timeline.now
         try:
             with self.calling("commit", limit):
@@ -470,16 +475,16 @@ class Member:
 
     def _position(self) -> None:
         ledger = self.sim.ledger
-        for tp, place in list(self.reading.owned.items()):
-            at = place.at
+        for tp, position in list(self.reading.owned.items()):
+            at = position.at
             if at is not None:
                 with contextlib.suppress(ConfigError, KafkaTimeoutError, InvalidOffset), self.calling("position", 0.0):
-                    position = self.current_consumer().position(tp, 0.0)
+                    told = self.current_consumer().position(tp, 0.0)
                     following, start = ledger.next_in_log(tp, at), ledger.log(tp).start_offset
                     reset = ledger.latest and at < start  # out of range: on at the end of the log
-                    skips = following is not None and position > following >= start and not reset
-                    if self.reading.owned.get(tp) is place and not place.cuts and (position < at or skips) and tp not in ledger.cuts:
-                        raise Broken("positions never skip", f"{self.name} {tp}: position {position}, {at} to {following} is next")
+                    skips = following is not None and told > following >= start and not reset
+                    if self.reading.owned.get(tp) is position and not position.cuts and (told < at or skips) and tp not in ledger.cuts:
+                        raise Broken("positions never skip", f"{self.name} {tp}: position {told}, {at} to {following} is next")
 
     def _committed(self) -> None:
         sim, limit = self.sim, self.sim.random.choice((0.5, 3.0))
@@ -527,7 +532,7 @@ class Member:
             if self._way == "unsubscribe" and not crashed and not failed:
                 with self.calling("unsubscribe", 2 * BLOCK_SECONDS):
                     self.current_consumer().unsubscribe()
-            with self.calling("close", AFTER_CRASH if crashed else CLOSE_SECONDS + 1.0):
+            with self.calling("close", AFTER_CRASH_S if crashed else CLOSE_SECONDS + 1.0):
                 (self.tasks or self._session).close(CLOSE_SECONDS, failed=failed)
         self._gone()
 

@@ -24,7 +24,7 @@ __all__ = ["DEAD", "Processor"]
 
 DEAD: Final = "dead"  # the topic of dead letters
 CLOSE: Final = (0.0, 2.0)  # seconds that a close may take
-DRAIN: Final = 2.0  # seconds for records in hand
+DRAIN_S: Final = 2.0  # seconds for records in hand
 COMMIT: Final = 10.0  # what a run that ends takes at most to commit, beside that
 
 
@@ -184,7 +184,7 @@ class Processor:
                 dead_letter=DEAD if plan.dead_letters else None,
                 producer=producer if plan.dead_letters else None,
                 max_in_hand=plan.most_in_hand,
-                drain_timeout=DRAIN,
+                drain_timeout=DRAIN_S,
                 stop=self,
                 executor=pool,
             )
@@ -215,7 +215,7 @@ class Processor:
     def _stream(self, consumer: Consumer, _: Producer) -> None:
         sim, plan = self.sim, self.sim.plan
         streams = consumer.streams(
-            dict.fromkeys(sorted(plan.topics), plan.workers), listener=self, max_in_hand=plan.most_in_hand, drain_timeout=DRAIN
+            dict.fromkeys(sorted(plan.topics), plan.workers), listener=self, max_in_hand=plan.most_in_hand, drain_timeout=DRAIN_S
         )
         self.state = "processing"
         threads = [sim.world.spawn(self._reader(stream), f"{self.id} {n}", self.process) for n, stream in enumerate(streams)]
@@ -271,4 +271,4 @@ class Processor:
     def _ended_in_time(self) -> None:
         """A run that was asked to end does, after the records in hand and a commit."""
         if self._stop:
-            self.sim.ended(self.id, self.sim.timeline.now - self.stopped_at, DRAIN + COMMIT)
+            self.sim.ended(self.id, self.sim.timeline.now - self.stopped_at, DRAIN_S + COMMIT)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RareCalls"]
 
-LEAVING: Final = 2.0  # seconds that leaving the group takes, at most
-EARLY: Final = 0.1  # seconds before the end of a lease in which the member may be leaving
+LEAVING_S: Final = 2.0  # seconds that leaving the group takes, at most
+EARLY_S: Final = 0.1  # seconds before the end of a lease in which the member may be leaving
 
 
 class RareCalls:
@@ -50,12 +50,12 @@ class RareCalls:
         now = sim.timeline.now
         if member.ending or member.crash.at is not None or not inside:
             return
-        if now < ends - EARLY:
+        if now < ends - EARLY_S:
             quiet = sim.disturbances.calm(None, began, now) >= now - began - 1e-6 and not sim.changed_since(began, member_id)
             sim.used["leases kept"] += quiet and lease > 0
             if quiet and not sim.in_group(member_id):
                 raise Broken("a lease is kept and ends", f"{member.name} is out of the group {ends - now:.3f} s before its lease ends")
-        elif member.instance is None and sim.disturbances.calm(None, ends, now) > LEAVING:
+        elif member.instance is None and sim.disturbances.calm(None, ends, now) > LEAVING_S:
             sim.used["leases ended"] += 1
             if sim.in_group(member_id):
                 raise Broken("a lease is kept and ends", f"{member.name} is in the group {now - ends:.3f} s after its lease has ended")
@@ -80,18 +80,18 @@ class RareCalls:
 
     # ---- commits
 
-    def _places(self) -> dict[TopicPartition, int]:
+    def _positions(self) -> dict[TopicPartition, int]:
         """Where the client is sure to be."""
         owned = self._member.reading.owned.items()
-        return {tp: place.at for tp, place in owned if place.at is not None and not place.cuts and place.known}
+        return {tp: position.at for tp, position in owned if position.at is not None and not position.cuts and position.known}
 
     def _commit_topic(self) -> None:
         """Of one topic; what is of others stays uncommitted."""
         sim, member = self._sim, self._member
-        places = self._places()
-        if member.iterates or not places:
+        positions = self._positions()
+        if member.iterates or not positions:
             return
-        topic, limit = sim.random.choice(sorted({tp.topic for tp in places})), sim.random.choice((0.5, 3.0))
+        topic, limit = sim.random.choice(sorted({tp.topic for tp in positions})), sim.random.choice((0.5, 3.0))
         member.finish()
         alone = len(sim.members) == 1 and not sim.plan.options["enable_auto_commit"] and not member.unanswered
         before, began = sim.ledger.commits.copy(), sim.timeline.now
@@ -101,7 +101,7 @@ class RareCalls:
         except KafkaError as error:
             member.excuse_call("commit", error, began)
             return
-        for tp, at in places.items():
+        for tp, at in positions.items():
             if tp.topic == topic and sim.ledger.most.get(tp, -1) < at and tp not in sim.ledger.gone:
                 raise Broken("a commit of a part is that part", f"{member.name} {tp}: {at} was committed of {topic}, and is not there")
         sim.used["commits of one topic"] += 1
@@ -113,17 +113,17 @@ class RareCalls:
     def _commit_by_name(self) -> None:
         """Of one partition, with a text."""
         sim, member = self._sim, self._member
-        places = self._places()
-        if member.iterates or not places:
+        positions = self._positions()
+        if member.iterates or not positions:
             return
-        tp, limit = sim.random.choice(sorted(places)), sim.random.choice((0.5, 3.0))
+        tp, limit = sim.random.choice(sorted(positions)), sim.random.choice((0.5, 3.0))
         member.finish()
         self._texts += 1
         text = f"{member.name}, text {self._texts}"
         before, began = sim.ledger.commits[tp], sim.timeline.now
         try:
             with member.calling("commit", limit):
-                member.current_consumer().commit({tp: OffsetAndMetadata(places[tp], metadata=text)}, limit)
+                member.current_consumer().commit({tp: OffsetAndMetadata(positions[tp], metadata=text)}, limit)
         except KafkaError as error:
             member.excuse_call("commit", error, began)
             return

@@ -14,7 +14,7 @@ from tests.inspection import inspect
 
 __all__ = ["Given", "Sharer"]
 
-CALL: Final = 3.0  # seconds that a commit may take
+CALL_S: Final = 3.0  # seconds that a commit may take
 CLOSE: Final = (0.0, 2.0)  # seconds that a close may take
 Key = tuple[str, int, int]  # topic, partition, offset
 
@@ -126,7 +126,7 @@ class Sharer:
     def _commit(self, consumer: ShareConsumer, accepted: list[Given]) -> None:
         self.state = "committing"
         try:
-            results = consumer.commit(CALL)
+            results = consumer.commit(CALL_S)
         except KafkaError as error:
             self.sim.note(f"{self.id}: commit: {error!r}")
             return

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["TaskHandle"]
 
 CANCELLED: Final = 0.1  # how many polls are cancelled
-CALLED_BACK: Final = 0.1  # seconds for callbacks that the close has caused
+CALLED_BACK_S: Final = 0.1  # seconds for callbacks that the close has caused
 
 
 class Awaited:
@@ -109,5 +109,5 @@ class TaskHandle:
         try:
             self._loop.run(self._consumer._close(timeout, failed=failed))
         finally:
-            self._loop.run(asyncio.sleep(CALLED_BACK))
+            self._loop.run(asyncio.sleep(CALLED_BACK_S))
             self._loop.close()

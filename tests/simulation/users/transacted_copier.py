@@ -13,7 +13,7 @@ from tests.simulation.judge.invariants import Broken
 
 __all__ = ["Copier"]
 
-CALL: Final = 5.0  # seconds that a call may take before it is repeated
+CALL_S: Final = 5.0  # seconds that a call may take before it is repeated
 SOURCE: Final = "source"
 NUMBER: Final = 90  # of the application, in its values
 
@@ -71,13 +71,13 @@ class Copier:
                         producer.close(0)
                         producer = self._new()
             self.state = "done"
-            producer.close(CALL)
+            producer.close(CALL_S)
 
     def _new(self) -> Producer:
         producer = Producer(bootstrap_servers=self.sim.servers, transactional_id=self.id, **self.sim.plan.options)
         while True:
             with contextlib.suppress(KafkaTimeoutError):
-                producer.init_transactions(CALL)
+                producer.init_transactions(CALL_S)
                 return producer
 
     def _one(self, producer: Producer, consumer: Consumer) -> None:
@@ -85,7 +85,7 @@ class Copier:
         random = self.sim.random
         records = consumer.poll(0.2, random.choice((1, 3, 10)))
         self.state = "in a transaction"
-        with producer.transaction(consumer, random.choice((0.05, CALL))):
+        with producer.transaction(consumer, random.choice((0.05, CALL_S))):
             for _ in range(random.choice((1, 1, 3))):
                 for record in records:
                     producer.send("t", record.value, partition=0)

@@ -12,7 +12,7 @@ from pykafka4.producer import Producer
 
 __all__ = ["Done", "Outcome", "Transactor"]
 
-CALL: Final = 5.0  # seconds that a call may take before it is repeated
+CALL_S: Final = 5.0  # seconds that a call may take before it is repeated
 
 
 class Outcome(Enum):
@@ -58,12 +58,12 @@ class Transactor:
                 producer.close(0)
                 producer = self._new()
         self.state = "done"
-        producer.close(CALL)
+        producer.close(CALL_S)
 
     def _new(self) -> Producer:
         producer = Producer(bootstrap_servers=self.sim.servers, transactional_id=self.id, **self.sim.plan.options)
         self.state = "init_transactions"
-        self._until_told(lambda: producer.init_transactions(CALL))
+        self._until_told(lambda: producer.init_transactions(CALL_S))
         return producer
 
     def _until_told(self, call: Any) -> None:
@@ -120,7 +120,7 @@ class Transactor:
     def _commit(self, producer: Producer) -> bool:
         """False if it can only be aborted."""
         try:
-            self._until_told(lambda: producer.commit_transaction(CALL))
+            self._until_told(lambda: producer.commit_transaction(CALL_S))
         except ProducerFencedError:
             raise
         except KafkaError as error:
@@ -132,4 +132,4 @@ class Transactor:
         """Another process starts with the same transactional id, and fences this one."""
         self.sim.note(f"{self.id} is taken over")
         other = self._new()
-        other.close(CALL)
+        other.close(CALL_S)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CRASHES", "Crashed"]
 
-LATEST: Final = 1.0  # seconds until every call that was under way has ended
+LATEST_S: Final = 1.0  # seconds until every call that was under way has ended
 
 # What raises: an object, from the consumer's machine, and its method. Without an object: what all of the client share.
 CRASHES: Final[dict[str, tuple[str, str]]] = {
@@ -101,7 +101,7 @@ class Crashed:
             sim.note(f"{self._member.name} crashes: {self.what}")
             self.at = sim.timeline.now
             sim.upset()
-            sim.timeline.after(LATEST, lambda: self._check(self.at))
+            sim.timeline.after(LATEST_S, lambda: self._check(self.at))
 
     def _check(self, came: float | None) -> None:
         """No call waits for an answer that never comes."""

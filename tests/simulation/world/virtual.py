@@ -29,8 +29,8 @@ from pykafka4.testing.timeline import Timeline
 
 __all__ = ["Process", "Thread", "World"]
 
-JITTER: Final = 0.00005  # seconds until a thread that was woken runs, at most
-FOREVER: Final = 1e8  # a longer wait has no deadline
+JITTER_S: Final = 0.00005  # seconds until a thread that was woken runs, at most
+FOREVER_S: Final = 1e8  # a longer wait has no deadline
 
 
 class Process:
@@ -274,7 +274,7 @@ class World:
         me = self._current
         assert me is not self._main, "the timeline itself cannot wait"
         token = me.token = object()
-        if timeout is None or timeout >= FOREVER:
+        if timeout is None or timeout >= FOREVER_S:
             return bool(self.hub.switch())
         timeline = self.timeline
         moment = timeline.at(timeline.now + timeout, lambda: self._resume(me, token, False))
@@ -291,14 +291,14 @@ class World:
     def perhaps_yield(self) -> None:
         """Let other threads go first, now and then."""
         if self._preempt and self._current is not self._main and not self._closed and self._chance() < self._preempt:
-            self.park(self._chance() * JITTER)
+            self.park(self._chance() * JITTER_S)
 
     def wake(self, thread: Thread, token: object | None = None) -> None:
         """Have a thread that waits go on soon."""
         token = token or thread.token
         if token is not None:
             timeline = self.timeline
-            timeline.at(timeline.now + self._chance() * JITTER, lambda: self._resume(thread, token, True))
+            timeline.at(timeline.now + self._chance() * JITTER_S, lambda: self._resume(thread, token, True))
 
     def new_token(self, thread: Thread) -> object:
         """What the thread waits with from here on."""

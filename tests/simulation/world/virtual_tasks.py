@@ -14,7 +14,7 @@ from tests.simulation.world.virtual import Thread, World
 __all__ = ["VirtualEventLoop"]
 
 T = TypeVar("T")
-RESOLUTION = 1e-6  # seconds
+RESOLUTION_S = 1e-6  # seconds
 
 
 class VirtualEventLoop(asyncio.BaseEventLoop):
@@ -24,7 +24,7 @@ class VirtualEventLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._world = world
         self._selector: Any = self
-        self._clock_resolution = RESOLUTION
+        self._clock_resolution = RESOLUTION_S
         self._asleep: Thread | None = None
         self._woken = False
 

@@ -26,7 +26,7 @@ from tests.simulation.world.virtual import World
 
 __all__ = ["Climate", "Path", "VirtualTransport", "Weather"]
 
-SOCKET_DELAY = 0.0005  # until the socket has taken a write, at most
+SOCKET_DELAY_S = 0.0005  # until the socket has taken a write, at most
 SELECT_SECONDS = 0.00002  # what a `select` takes at least
 IDLE_TURNS = 10  # turns in a row with neither changes nor a pause, of each producer or consumer
 MOST_TURNS = 60_000
@@ -143,7 +143,7 @@ class Weather:
             return True
         path.pending += 1
         path.report |= report
-        path.taken_at = max(path.taken_at, self.timeline.now + self.random.random() * SOCKET_DELAY)
+        path.taken_at = max(path.taken_at, self.timeline.now + self.random.random() * SOCKET_DELAY_S)
         self.timeline.at(path.taken_at, lambda: self._taken(path, views))
         return False
 
