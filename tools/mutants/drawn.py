@@ -19,7 +19,7 @@ from tools.mutants.run import Fate, Tree, Verdict, survey
 
 __all__ = ["judge_all"]
 
-LOOK = 0.5  # seconds between two reads of the host's output
+LOOK_S = 0.5  # seconds between two reads of the host's output
 
 
 def judge_all(mutants: Sequence[Mutant], tell: Callable[[Verdict], None]) -> list[Verdict]:
@@ -64,6 +64,6 @@ def hosted(tree: Tree, mutants: Sequence[Mutant], folder: Path) -> Iterator[list
             yield from (json.loads(line) for line in lines[told:])
             told = len(lines)
             if not ended:
-                time.sleep(LOOK)
+                time.sleep(LOOK_S)
     if told < 1 + len(mutants):
         raise SystemExit(f"the host of the tests ended with {host.returncode} after {told - 1} mutations:\n{log.read_text()[-3000:]}")

@@ -35,10 +35,10 @@ __all__ = ["Host", "changed_functions"]
 Key = tuple[str, str, int]  # file, qualified name, first line
 KILLED, SURVIVED, REFUSED = "killed", "survived", "refused"
 CHILDREN = 2  # at a time
-LONGEST = 600.0  # seconds for all tests of one mutation
-SIMULATION = 300  # seconds for one test of the simulation
-ONE_TEST = 30  # seconds for any other test: a test that hangs with a mutation fails
-QUICK = 0.5  # seconds: tests that take longer run after quick ones
+LONGEST_S = 600.0  # seconds for all tests of one mutation
+SIMULATION_S = 300  # seconds for one test of the simulation
+ONE_TEST_S = 30  # seconds for any other test: a test that hangs with a mutation fails
+QUICK_S = 0.5  # seconds: tests that take longer run after quick ones
 MEMORY = 6 << 30  # bytes of address space of a child: a mutation may allocate without end
 
 
@@ -111,7 +111,7 @@ class Host:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         for item in session.items:
             if item.get_closest_marker("simulation"):
-                item.own_markers.insert(0, pytest.mark.timeout(SIMULATION).mark)
+                item.own_markers.insert(0, pytest.mark.timeout(SIMULATION_S).mark)
         self.always = [item for item in session.items if item.get_closest_marker("simulation")]
         self.items = [item for item in session.items if item not in self.always]
         files = {file for file, _, _ in self.jobs}
@@ -213,7 +213,7 @@ class Host:
         """The tests that call the functions, near and quick ones first, then the simulation."""
         wanted = {nodeid for function, _ in found for nodeid in self.calls[key_of(function.__code__)]}
         mine = [item for item in self.items if item.nodeid in wanted]
-        return sorted(mine, key=lambda item: (not item.nodeid.startswith(near), self.seconds[item.nodeid] > QUICK)) + self.always
+        return sorted(mine, key=lambda item: (not item.nodeid.startswith(near), self.seconds[item.nodeid] > QUICK_S)) + self.always
 
     def judge(self, session: pytest.Session, number: int, found: list[tuple[FunctionType, CodeType]], tests: list[pytest.Item]) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
@@ -230,7 +230,7 @@ class Host:
         now = time.monotonic()
         if pid == 0:
             for late, (_, began, _) in children.items():
-                if now - began > LONGEST:
+                if now - began > LONGEST_S:
                     os.kill(late, signal.SIGKILL)
             time.sleep(0.05)
         elif pid in children:
@@ -269,7 +269,7 @@ class After:
 
 def main(arguments: Sequence[str]) -> int:
     jobs, out, *tests = arguments
-    options = ["-q", "-s", "-m", "not (cluster or spark)", "-p", "no:cacheprovider", "--no-header", "--tb=no", f"--timeout={ONE_TEST}"]
+    options = ["-q", "-s", "-m", "not (cluster or spark)", "-p", "no:cacheprovider", "--no-header", "--tb=no", f"--timeout={ONE_TEST_S}"]
     return int(pytest.main([*options, *tests], plugins=[Host(json.loads(Path(jobs).read_text()), Path(out))]))
 
 

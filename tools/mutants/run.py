@@ -26,12 +26,12 @@ import attrs
 from tools.mutants.mutant import ROOT, Mutant
 
 WORKERS = 2
-LONGEST = 900.0  # seconds for the tests of one mutant
-ONE_TEST = 120  # seconds; a test that hangs with a mutant fails
+LONGEST_S = 900.0  # seconds for the tests of one mutant
+ONE_TEST_S = 120  # seconds; a test that hangs with a mutant fails
 PATIENCE = "8"  # seconds that a test waits for an event that should come at once; with a bug the event often never comes
 SCHEDULES = "100"  # schedules of the simulation, for a drawn mutation that no unit test noticed; a tenth of that for consumers
 MEMORY = 6 << 30  # bytes of address space for the tests of one mutant: a bug may allocate without end
-BUILD = 900.0  # seconds for the build of the extensions
+BUILD_S = 900.0  # seconds for the build of the extensions
 SWITCH = "PYKAFKA4_MUTANT"  # the environment variable with the number of the compiled mutant that is on
 HEADERS = re.compile(r"^cdef extern from ", re.MULTILINE)  # NUMBER comes before the headers, which may have mutants, too
 NUMBER = f'''cdef extern from *:
@@ -107,7 +107,7 @@ class Tree:
             "no:cacheprovider",
             "--no-header",
             "--tb=line",
-            f"--timeout={ONE_TEST}",
+            f"--timeout={ONE_TEST_S}",
         ]
         return self.run([sys.executable, "-m", "pytest", *options, *tests], **environment)
 
@@ -121,7 +121,7 @@ class Tree:
         return self.run([sys.executable, "-c", "import pykafka4.spark, pykafka4.testing"]).returncode == 0
 
     def run(self, command: Sequence[str], **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in this tree. After LONGEST, kills it with the processes that it has started, and raises TimeoutExpired."""
+        """Run a command in this tree. After LONGEST_S, kills it with the processes that it has started, and raises TimeoutExpired."""
         process = subprocess.Popen(
             command,
             cwd=self.folder,
@@ -136,7 +136,7 @@ class Tree:
             if hasattr(resource, "prlimit"):
                 resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
             try:
-                out, err = process.communicate(timeout=LONGEST)
+                out, err = process.communicate(timeout=LONGEST_S)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
@@ -172,7 +172,7 @@ def run_one(tree: Tree, mutant: Mutant) -> Verdict:
             return attrs.evolve(verdict, fate=Fate.KILLED, detail="every test: the package cannot be imported")
     except subprocess.TimeoutExpired:
         fate = Fate.KILLED if mutant.drawn else Fate.BROKEN
-        return Verdict(mutant, fate, f"its tests took more than {LONGEST:g} s", LONGEST)
+        return Verdict(mutant, fate, f"its tests took more than {LONGEST_S:g} s", LONGEST_S)
     finally:
         if not mutant.number:
             tree.write(mutant.file, source)
@@ -195,7 +195,7 @@ def build(tree: Tree, compiled: Sequence[Mutant]) -> None:
         env={**os.environ, "PYKAFKA4_BUILD_EXTENSION": "yes"},
         capture_output=True,
         text=True,
-        timeout=BUILD,
+        timeout=BUILD_S,
         check=False,
     )
     if done.returncode:
