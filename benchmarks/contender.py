@@ -19,7 +19,7 @@ import attrs
 from benchmarks.meter import Meter, Spec
 
 MODULES = {"confluent": "benchmarks.clients.confluent", "pykafka4": "benchmarks.clients.ours"}
-TIMEOUT = 600.0
+TIMEOUT_S = 600.0
 
 
 def run(spec: Spec, checkout: Path | None = None) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def run(spec: Spec, checkout: Path | None = None) -> dict[str, Any]:
     python = sys.executable if checkout is None else str(checkout / ".venv" / "bin" / "python")
     command = [python, "-m", "benchmarks.contender", json.dumps(attrs.asdict(spec))]
     environment = {"PYKAFKA4_IMPL": "compiled", **os.environ}
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT, check=False, cwd=checkout, env=environment)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT_S, check=False, cwd=checkout, env=environment)
     if done.returncode != 0:
         raise SystemExit(f"{spec.client} {spec.case} failed; its output is above")
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

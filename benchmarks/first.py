@@ -27,7 +27,7 @@ from pykafka4.wire.protocol.messages_admin import CreateTopicsRequest
 
 SCRIPT = Path(__file__).with_name("first_client.py")
 FEW, MANY, TOPICS = "bench-few", "bench-many", "bench-topic"
-LONGEST = 180.0
+LONGEST_S = 180.0
 AT_ONCE = 250  # topics in one request
 NO_LATER = 1.0  # maximum ratio to confluent-kafka's time or cost
 # Clients use byte code, as with an installed package, even where the environment of this checkout forbids writing it.
@@ -61,7 +61,7 @@ class Run:
 
     def end(self) -> None:
         self.process.kill()
-        self.process.wait(LONGEST)
+        self.process.wait(LONGEST_S)
         for stream in (self.process.stdin, self.process.stdout):
             assert stream is not None
             stream.close()
@@ -106,9 +106,9 @@ def create(cluster: Cluster, topics: int) -> None:
 
     for at in range(0, topics, AT_ONCE):
         rows = [CreateTopicsRequest.Topic(name=name, num_partitions=1, replication_factor=1) for name in names[at : at + AT_ONCE]]
-        cluster.admin.order(CreateTopicsRequest(topics=rows, timeout_ms=30_000), judge, LONGEST)
+        cluster.admin.order(CreateTopicsRequest(topics=rows, timeout_ms=30_000), judge, LONGEST_S)
     for name in names:
-        cluster.wait_led(name, 1, Deadline(LONGEST))
+        cluster.wait_led(name, 1, Deadline(LONGEST_S))
 
 
 def subscribed(table: Table, bootstrap: str, topics: int, rounds: int) -> None:

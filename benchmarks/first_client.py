@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-WAIT = 60.0
+WAIT_S = 60.0
 Poll = Callable[[float], int]  # waits up to that number of seconds; returns the number of records
 
 
@@ -28,13 +28,13 @@ def produce(client: str, bootstrap: str, topic: str) -> None:
     if client == "pykafka4":
         from pykafka4 import Producer
 
-        Producer(bootstrap_servers=bootstrap).send(topic, b"x", partition=0).result(WAIT)
+        Producer(bootstrap_servers=bootstrap).send(topic, b"x", partition=0).result(WAIT_S)
         return
     import confluent_kafka as ck
 
     producer = ck.Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 0})
     producer.produce(topic, b"x", partition=0)
-    assert producer.flush(WAIT) == 0
+    assert producer.flush(WAIT_S) == 0
 
 
 def assigned(client: str, bootstrap: str, topic: str, partitions: int) -> Poll:
@@ -117,7 +117,7 @@ def main() -> None:
         idle(poll)
         return
     poll = (subscribed if case == "subscribe" else assigned)(client, bootstrap, topic, int(count))
-    left, deadline = int(count), time.monotonic() + WAIT
+    left, deadline = int(count), time.monotonic() + WAIT_S
     first = True
     while left > 0 and time.monotonic() < deadline:
         came = poll(0.1)

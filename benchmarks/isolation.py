@@ -44,7 +44,7 @@ LOST = 0.1  # maximum loss of the other partitions, as a share of their rate
 HALF = 0.5  # share of full speed at which the bar is judged
 VALUE = bytes(100)
 START, FULL, SETTLE = 60.0, 60.0, 2.0  # seconds
-UNCHANGED = 0.3  # seconds without another record, after which a queue counts as full
+UNCHANGED_S = 0.3  # seconds without another record, after which a queue counts as full
 PAUSE, BURST = 0.002, 0.2  # seconds between two bursts, and seconds of records in the longest burst
 
 Partition = int | None  # None: the producer chooses
@@ -134,7 +134,7 @@ def wait_full(producer: Producer) -> None:
     """Wait until the queue of the sick partition takes no more records."""
     before, deadline = 0, time.monotonic() + FULL
     while time.monotonic() < deadline:
-        time.sleep(UNCHANGED)
+        time.sleep(UNCHANGED_S)
         now = queued(producer)
         if now and now == before:
             return

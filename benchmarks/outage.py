@@ -22,8 +22,8 @@ CASES = ((1, 3000), (300, 10), (3000, 1))  # (topics, partitions of each)
 ROLES = ("producer", "consumer")
 BARS = {"share of a core": 0.02, "connections a second": 1.0}
 LOST = 4  # the broker that leads the partitions and is stopped
-PATIENCE = 3_600_000  # milliseconds: nothing fails during a run
-START = 120.0  # seconds
+PATIENCE_MS = 3_600_000  # milliseconds: nothing fails during a run
+START_S = 120.0
 
 
 def names(topics: int) -> list[str]:
@@ -40,14 +40,14 @@ class Work:
         self.producer: Producer | None = None
         self.consumer: Consumer | None = None
         if role == "producer":
-            self.producer = Producer(bootstrap_servers=bootstrap, delivery_timeout_ms=PATIENCE, unknown_topic_timeout_ms=PATIENCE)
+            self.producer = Producer(bootstrap_servers=bootstrap, delivery_timeout_ms=PATIENCE_MS, unknown_topic_timeout_ms=PATIENCE_MS)
             self.send()
-            self.producer.flush(START)
+            self.producer.flush(START_S)
         else:
             self.consumer = Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
             self.consumer.assign(self.tps)
             left = len(self.tps)
-            deadline = time.monotonic() + START
+            deadline = time.monotonic() + START_S
             while left and time.monotonic() < deadline:
                 left -= len(self.consumer.poll(timeout=1.0))
             assert not left, f"{left} records did not come"
@@ -90,7 +90,7 @@ def work(role: str, bootstrap: str, topics: int, partitions: int) -> None:
         elif line.startswith("wait"):
             began = time.monotonic()
             if client.producer is not None:
-                client.producer.flush(START)
+                client.producer.flush(START_S)
             print(time.monotonic() - began, flush=True)
         else:
             print(*client.spend(float(line)), flush=True)

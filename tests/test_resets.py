@@ -9,7 +9,7 @@ import pytest
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.options.resets import duration_ms
 
-HOUR = 3_600_000
+HOUR_MS = 3_600_000
 
 
 @pytest.mark.parametrize(
@@ -17,13 +17,13 @@ HOUR = 3_600_000
     [
         ("PT20.345S", 20_345),
         ("PT15M", 900_000),
-        ("PT10H", 10 * HOUR),
-        ("P2D", 48 * HOUR),
-        ("P2DT3H4M", 51 * HOUR + 240_000),
-        ("pt1h", HOUR),
+        ("PT10H", 10 * HOUR_MS),
+        ("P2D", 48 * HOUR_MS),
+        ("P2DT3H4M", 51 * HOUR_MS + 240_000),
+        ("pt1h", HOUR_MS),
         ("PT0S", 0),
         ("PT-6H+3M", None),
-        ("-PT-6H+3M", 6 * HOUR - 180_000),
+        ("-PT-6H+3M", 6 * HOUR_MS - 180_000),
         ("PT1M-0.5S", 59_500),
         ("PT1,5S", 1_500),
         *(
@@ -51,7 +51,9 @@ def test_a_duration_is_read_as_java_reads_it(text: str, ms: int | None) -> None:
     assert duration_ms(f"by_duration:{text}") == ms
 
 
-@pytest.mark.parametrize(("value", "ms"), [(timedelta(hours=1), HOUR), (timedelta(milliseconds=1), 1), (timedelta(days=365), 8_760 * HOUR)])
+@pytest.mark.parametrize(
+    ("value", "ms"), [(timedelta(hours=1), HOUR_MS), (timedelta(milliseconds=1), 1), (timedelta(days=365), 8_760 * HOUR_MS)]
+)
 def test_a_timedelta_is_a_duration(value: timedelta, ms: int) -> None:
     config = ConsumerConfig(bootstrap_servers="h:1", auto_offset_reset=value)  # type: ignore[arg-type]
     assert duration_ms(config.auto_offset_reset) == ms

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from benchmarks.meter import Meter
 
 SIZE, THREADS, WARM_UP = 100, 8, 10_000
-DEADLINE = 300.0
+DEADLINE_S = 300.0
 SEEDED = random.Random(4)
 VALUES = [SEEDED.randbytes(SIZE) for _ in range(1000)]
 KEYS = [b"customer-%05d" % number for number in range(997)]
@@ -59,7 +59,7 @@ def in_threads(work: Callable[[int], None], count: int, meter: Meter) -> None:
 
 def drain(batch: Callable[[int], tuple[int, int]], meter: Meter, records: int, offset_sum: int) -> None:
     """Read all `records`. `batch(n)` reads up to n and returns their number and the sum of their offsets. The first starts the clock."""
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + DEADLINE_S
     read = total = 0
     while not read:
         read, total = batch(1)

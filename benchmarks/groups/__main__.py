@@ -26,10 +26,10 @@ from integration.local.cluster import LocalCluster
 SCRIPT = Path(__file__).with_name("members.py")
 OUT = Path(__file__).resolve().parents[2] / "build" / "groups.json"
 PROTOCOLS = ("range", "cooperative-sticky", "consumer")
-LONGEST = 120.0  # seconds; a group that has not settled after this time counts with it
+LONGEST_S = 120.0  # seconds; a group that has not settled after this time counts with it
 # Kafka's defaults: the brokers of tests have shorter times.
 DEFAULTS = {"group.consumer.heartbeat.interval.ms": "5000", "group.consumer.session.timeout.ms": "45000"}
-LOOK = 0.5  # seconds between two queries of the members
+LOOK_S = 0.5  # seconds between two queries of the members
 HALF, SAME = 0.5, 1.0  # bars, as multiples of confluent-kafka's figure
 # Members use byte code, as with an installed package, even where the environment of this checkout forbids writing it.
 ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(OUT.parent / "bytecode")}
@@ -68,7 +68,7 @@ class Group:
         for process in self.processes:
             process.kill()
         for process in self.processes:
-            process.wait(LONGEST)
+            process.wait(LONGEST_S)
             for stream in (process.stdin, process.stdout):
                 assert stream is not None
                 stream.close()
@@ -103,15 +103,15 @@ def cpu_at(state: State, moment: float) -> float:
 
 def settle(group: Group, members: int, partitions: int, quiet: float) -> tuple[float, list[State], str | None]:
     """Return the moment at which the group settled, the states after `quiet` seconds without a change, and a doubt about them, if any."""
-    while time.monotonic() < group.began + LONGEST + quiet:
-        time.sleep(LOOK)
+    while time.monotonic() < group.began + LONGEST_S + quiet:
+        time.sleep(LOOK_S)
         states = group.states()
         changed = max(state["changed"] for state in states)
         if is_shared(states, members, partitions) and time.monotonic() > changed + quiet:
             return changed, states, None
     owned = [len(share) for state in states for share in state["owned"]]
-    doubt = f"not settled after {LONGEST:g} s, with {sum(owned)} partitions owned by {sum(map(bool, owned))} members"
-    return group.began + LONGEST, states, doubt
+    doubt = f"not settled after {LONGEST_S:g} s, with {sum(owned)} partitions owned by {sum(map(bool, owned))} members"
+    return group.began + LONGEST_S, states, doubt
 
 
 def idle(group: Group, seconds: float) -> float:

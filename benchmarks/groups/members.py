@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-POLL = 1.0  # seconds
+POLL_S = 1.0
 SAMPLE = 0.05
 Owned = set[tuple[str, int]]
 
@@ -65,7 +65,7 @@ def ours(protocol: str, group: str, bootstrap: str, topics: list[str]) -> Callab
         consumer = Consumer(**settings)
         consumer.subscribe(topics, member)
         while True:
-            consumer.poll(POLL)
+            consumer.poll(POLL_S)
 
     return run
 
@@ -86,7 +86,7 @@ def theirs(protocol: str, group: str, bootstrap: str, topics: list[str]) -> Call
             on_lost=lambda _, tps: member.dropped(tps),
         )
         while True:
-            consumer.poll(POLL)
+            consumer.poll(POLL_S)
 
     return run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from benchmarks.latency.load import LONGEST, Samples, Spec, Window, burning, clock, compute
+from benchmarks.latency.load import LONGEST_S, Samples, Spec, Window, burning, clock, compute
 from benchmarks.latency.writers import Writer, open_writer
 
 __all__ = ["computing", "one_by_one", "paced"]
@@ -51,7 +51,7 @@ def computing(spec: Spec) -> dict[str, Any]:
         window.start(sending.count)
         sending.compute_until(clock() + load.seconds)
         window.stop(sending.count)
-        sending.compute_until(clock() + LONGEST, or_all_known=True)
+        sending.compute_until(clock() + LONGEST_S, or_all_known=True)
     sending.writer.finish()
     return window.result(samples.within(window), sending.writer.sent)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from benchmarks.latency.load import VALUE, WAIT, Spec
+from benchmarks.latency.load import VALUE, WAIT_S, Spec
 from benchmarks.latency.writers import Note
 
 __all__ = ["AsyncWriter", "async_writer"]
@@ -52,7 +52,7 @@ class Ours:
         await self._producer.send(self._spec.topic, VALUE)
 
     async def close(self) -> None:
-        self._producer.close(WAIT)
+        self._producer.close(WAIT_S)
 
 
 class Aiokafka:

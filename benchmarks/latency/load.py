@@ -18,12 +18,12 @@ import attrs
 
 from benchmarks.meter import cpu
 
-__all__ = ["LONGEST", "VALUE", "WAIT", "Load", "Samples", "Spec", "Window", "burning", "clock", "compute", "steps_in"]
+__all__ = ["LONGEST_S", "VALUE", "WAIT_S", "Load", "Samples", "Spec", "Window", "burning", "clock", "compute", "steps_in"]
 
 clock = time.monotonic
 VALUE = bytes(100)
-WAIT = 30.0  # seconds that an operation may take
-LONGEST = 10.0  # seconds that acknowledgements may take after the last record of the window, while the load continues
+WAIT_S = 30.0  # seconds that an operation may take
+LONGEST_S = 10.0  # seconds that acknowledgements may take after the last record of the window, while the load continues
 STEPS = 1000  # of a computing thread between two checks whether it should end
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from benchmarks.latency.load import WAIT, Load, Spec, burning, clock
+from benchmarks.latency.load import WAIT_S, Load, Spec, burning, clock
 from benchmarks.meter import cpu
 
 __all__ = ["Member", "open_member", "stay"]
@@ -30,7 +30,7 @@ class Blocking:
         self._consumer = consumer
 
     def join(self) -> None:
-        deadline = clock() + WAIT
+        deadline = clock() + WAIT_S
         while not self._consumer.assignment():
             self._consumer.poll(0.1)
             if clock() > deadline:
@@ -68,7 +68,7 @@ class Aiokafka:
         self._spec, self._loop = spec, asyncio.new_event_loop()
 
     def join(self) -> None:
-        self._loop.run_until_complete(asyncio.wait_for(self._join(), WAIT))
+        self._loop.run_until_complete(asyncio.wait_for(self._join(), WAIT_S))
 
     def poll_until(self, end: float) -> None:
         self._loop.run_until_complete(self._poll_until(end))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from benchmarks.latency import async_writers
-from benchmarks.latency.load import WAIT, Load, Spec, Window, clock, compute
+from benchmarks.latency.load import WAIT_S, Load, Spec, Window, clock, compute
 from benchmarks.latency.writers import open_writer
 from benchmarks.meter import cpu
 from benchmarks.sink import PARTITIONS
@@ -23,7 +23,7 @@ __all__ = ["ASYNC", "Reader", "Written", "open_reader", "read", "write", "write_
 STAMP = struct.Struct(">qd")  # the number of the record, below 0 in the warm-up; the time of its send
 CONNECTING = 0.0  # the time in the record with which a writer connects: that record is all zeros, without a stamp
 PADDING = bytes(100 - STAMP.size)
-SETTLE = 1.0  # seconds: how long a reader reads an empty topic before anything is written
+SETTLE_S = 1.0  # seconds: how long a reader reads an empty topic before anything is written
 ASYNC = "aiokafka"  # the client that needs a running loop
 Written = dict[str, Any]
 Poll = Callable[[float], list[bytes]]  # waits up to that number of seconds for values
@@ -81,13 +81,13 @@ class Blocking:
         self._poll = poll
 
     def settle(self) -> None:
-        end = clock() + SETTLE
+        end = clock() + SETTLE_S
         while (left := end - clock()) > 0:
             if self._poll(left):
                 raise RuntimeError("the topic is not empty")
 
     def read(self, arrivals: Arrivals) -> None:
-        deadline = clock() + arrivals.load.warm_up + arrivals.load.seconds + WAIT
+        deadline = clock() + arrivals.load.warm_up + arrivals.load.seconds + WAIT_S
         while arrivals.left:
             for value in self._poll(1.0):
                 arrivals.arrived(value)
@@ -131,7 +131,7 @@ class Aiokafka:
         self._loop.run_until_complete(self._settle())
 
     def read(self, arrivals: Arrivals) -> None:
-        limit = arrivals.load.warm_up + arrivals.load.seconds + WAIT
+        limit = arrivals.load.warm_up + arrivals.load.seconds + WAIT_S
         self._loop.run_until_complete(asyncio.wait_for(self._read(arrivals), limit))
 
     async def _settle(self) -> None:
@@ -140,7 +140,7 @@ class Aiokafka:
         self._consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=self._spec.bootstrap, auto_offset_reset="earliest")
         await self._consumer.start()
         self._consumer.assign([aiokafka.TopicPartition(self._spec.topic, partition) for partition in range(PARTITIONS)])
-        if await self._consumer.getmany(timeout_ms=round(SETTLE * 1e3)):
+        if await self._consumer.getmany(timeout_ms=round(SETTLE_S * 1e3)):
             raise RuntimeError("the topic is not empty")
 
     async def _read(self, arrivals: Arrivals) -> None:

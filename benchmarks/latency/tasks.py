@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from benchmarks.latency.async_writers import AsyncWriter, async_writer
-from benchmarks.latency.load import LONGEST, Samples, Spec, Window, burning, clock, compute
+from benchmarks.latency.load import LONGEST_S, Samples, Spec, Window, burning, clock, compute
 
 __all__ = ["computing", "one_by_one", "paced"]
 
@@ -51,7 +51,7 @@ async def computing(spec: Spec) -> dict[str, Any]:
         window.start(sending.count)
         await sending.compute_until(clock() + load.seconds)
         window.stop(sending.count)
-        await sending.compute_until(clock() + LONGEST, or_all_known=True)
+        await sending.compute_until(clock() + LONGEST_S, or_all_known=True)
     await writer.close()
     return window.result(samples.within(window), writer.sent)
 

@@ -10,13 +10,13 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from benchmarks.latency.load import VALUE, WAIT, Spec
+from benchmarks.latency.load import VALUE, WAIT_S, Spec
 
 __all__ = ["FLUSH", "POLL_THREAD", "Note", "Writer", "open_writer"]
 
 Note = Callable[[object], None]
 POLL_THREAD, FLUSH = "poll thread", "flush"  # ways
-SHORT = 0.1  # seconds
+SHORT_S = 0.1
 
 
 class Writer(Protocol):
@@ -56,13 +56,13 @@ class Ours:
 
     def send_one(self) -> None:
         self.sent += 1
-        self._producer.send(self._topic, VALUE).result(WAIT)
+        self._producer.send(self._topic, VALUE).result(WAIT_S)
 
     def serve(self) -> None:
         pass
 
     def finish(self) -> None:
-        self._producer.flush(WAIT)
+        self._producer.flush(WAIT_S)
         self._producer.raise_failures()
 
 
@@ -82,7 +82,7 @@ class Confluent:
 
     def _poll(self) -> None:
         while True:
-            self._producer.poll(SHORT)
+            self._producer.poll(SHORT_S)
 
     def send(self, note: Note | None = None, value: bytes = VALUE) -> None:
         self.sent += 1
@@ -98,9 +98,9 @@ class Confluent:
         outcome: list[Any] = []
         self._producer.produce(self._topic, VALUE, on_delivery=lambda error, message: outcome.append(error))
         if self._flushes:
-            self._producer.flush(WAIT)
+            self._producer.flush(WAIT_S)
         while not outcome:
-            if not self._producer.poll(WAIT) and not outcome:
+            if not self._producer.poll(WAIT_S) and not outcome:
                 raise TimeoutError("no acknowledgement")
         if outcome[0] is not None:
             raise RuntimeError(str(outcome[0]))
@@ -110,7 +110,7 @@ class Confluent:
             self._producer.poll(0)
 
     def finish(self) -> None:
-        left = self._producer.flush(WAIT)
+        left = self._producer.flush(WAIT_S)
         if left:
             raise TimeoutError(f"{left} records were not acknowledged")
 

@@ -19,9 +19,9 @@ __all__ = ["measure"]
 
 IDLE = 0.005  # share of a core
 CHANGE_MS, CALL_MS = 1.0, 100.0
-SETTLE = 10.0  # seconds; brokers without records hold each Fetch of pykafka4 back for longer than the last one
+SETTLE_S = 10.0  # seconds; brokers without records hold each Fetch of pykafka4 back for longer than the last one
 HELD = {"pykafka4": 5.0, "confluent": 0.5}  # seconds that an idle broker holds back a Fetch, with the default options
-STALE = 1.0  # seconds after a pause in which records of a Fetch in flight can still come
+STALE_S = 1.0  # seconds after a pause in which records of a Fetch in flight can still come
 FEWEST = 0.9  # share of the Fetches that are due: a client that sends fewer looks cheaper than it is
 LATE = "the brokers received fewer Fetches than the client's waits explain"
 CHANGES, PAUSE, REPEATS = 20, 0.2, 3  # leaders moved in a window, seconds between them, windows
@@ -66,7 +66,7 @@ class Run:
         self.written = self.shape.total
         self.reader.ask("assign", self.shape.places)
         self.table.note("assign: seconds until the record of each is read", self.client, self.reader.ask("read", self.written))
-        self.reader.ask("idle", SETTLE)
+        self.reader.ask("idle", SETTLE_S)
         self.idle()
         self.changes()
         self.pause()
@@ -112,9 +112,9 @@ class Run:
     def pause(self) -> None:
         """Pause and resume all. No record may come while all are paused; every record comes afterwards."""
         self.call("pause", "pause all")
-        self.reader.ask("idle", STALE)  # records of Fetches in flight may still come; a later record is an error
+        self.reader.ask("idle", STALE_S)  # records of Fetches in flight may still come; a later record is an error
         more = self.append(self.shape.places[:: max(1, self.shape.total // PROBES)])
-        came = self.reader.ask("idle", STALE)["records"]
+        came = self.reader.ask("idle", STALE_S)["records"]
         if came:
             raise AssertionError(f"{self.client}: {came} records came of partitions that were paused")
         self.call("resume", "resume all")
@@ -135,7 +135,7 @@ class Run:
         without = self.reader.ask("busy", self.seconds)
         self.table.note("idle, application busy: share of a core", self.client, without["process"])
         more = self.append(self.shape.places[:1], *FULL)
-        self.reader.ask("busy", SETTLE)
+        self.reader.ask("busy", SETTLE_S)
         with_one = self.reader.ask("busy", self.seconds)
         self.table.note("idle, application busy, one partition full: share of a core", self.client, with_one["process"], most=IDLE)
         self.reader.ask("read", more)

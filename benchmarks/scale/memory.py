@@ -19,7 +19,7 @@ __all__ = ["measure"]
 
 KIB = 2.0  # KiB a partition
 LEFT = 0.1  # KiB a partition that may be left: buffers in reserve, and the garbage collector's own memory
-SETTLE = 3.0  # seconds
+SETTLE_S = 3.0
 DELIVERY_MS = 15_000  # shorter than the time that topics are kept, as by default: delivery timers keep the objects that they watch
 KINDS = ("resident", "allocated")
 Step = Callable[[Process, Shape], None]
@@ -77,28 +77,28 @@ def figures(role: str, client: str, shape: Shape, release: str, *, traced: bool)
 def read_few(process: Process, shape: Shape) -> None:
     process.ask("assign", shape.base)
     process.ask("read", len(shape.base))
-    process.ask("idle", SETTLE)
+    process.ask("idle", SETTLE_S)
 
 
 def read_all(process: Process, shape: Shape) -> None:
     process.ask("assign", shape.places)
     process.ask("read", shape.total - len(shape.base))
-    process.ask("idle", SETTLE)
+    process.ask("idle", SETTLE_S)
 
 
 def read_few_again(process: Process, shape: Shape) -> None:
     process.ask("assign", shape.base)
-    process.ask("idle", SETTLE)
+    process.ask("idle", SETTLE_S)
 
 
 def write_few(process: Process, shape: Shape) -> None:
     process.ask("send", shape.base)
-    process.ask("keep", shape.base, SETTLE)
+    process.ask("keep", shape.base, SETTLE_S)
 
 
 def write_all(process: Process, shape: Shape) -> None:
     process.ask("send", shape.places)
-    process.ask("keep", shape.base, SETTLE)
+    process.ask("keep", shape.base, SETTLE_S)
 
 
 def write_few_again(process: Process, shape: Shape) -> None:

@@ -21,7 +21,7 @@ from benchmarks.meter import resident
 __all__ = ["Failed", "Memory", "Process", "obey"]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-LONGEST = 600.0  # seconds
+LONGEST_S = 600.0
 
 
 class Failed(RuntimeError):
@@ -76,7 +76,7 @@ class Process:
         except BrokenPipeError as error:
             raise Failed(f"{self.name} ended before {name!r}; its output is above") from error
 
-    def answer(self, longest: float = LONGEST) -> Any:
+    def answer(self, longest: float = LONGEST_S) -> Any:
         """Return the answer to the order that `begin` gave; Failed if the process ends first, or takes more than `longest` seconds."""
         assert self._process.stdout is not None
         ready, _, _ = select.select([self._process.stdout], [], [], longest)

@@ -16,7 +16,7 @@ from benchmarks.scale.shape import Place
 
 __all__ = ["Reader"]
 
-LONG = 300.0  # seconds
+LONG_S = 300.0
 AT_ONCE = 1000  # records in a poll
 PER_PARTITION_KIB = 1024  # that confluent-kafka may fetch ahead of a partition: a partition with more is full
 
@@ -93,7 +93,7 @@ class Ours:
 
     def _wait_for_loop(self) -> None:
         """Wait for a request that the loop answers at once, but after everything that was posted before."""
-        self._client.partitions_for(self._assigned[0].topic, LONG)
+        self._client.partitions_for(self._assigned[0].topic, LONG_S)
 
 
 class Theirs:
@@ -165,7 +165,7 @@ class Orders(Memory):
         began, left = time.monotonic(), count
         while left > 0:
             left -= self._reader.poll(0.1)
-            assert time.monotonic() < began + LONG, f"{count - left} of {count} records came"
+            assert time.monotonic() < began + LONG_S, f"{count - left} of {count} records came"
         assert left == 0, f"{count - left} records came, {count} are there"
         return time.monotonic() - began
 

@@ -22,10 +22,10 @@ __all__ = ["Writer"]
 
 BLOCK_MS = 3_600_000  # `send` waits for room in a full partition until the process ends
 IDLE_MS = 20_000  # a topic without a send for this time is forgotten
-FORGOTTEN_AFTER = 35.0  # seconds after which an idle topic is forgotten
-LONG = 300.0  # seconds
+FORGOTTEN_AFTER_S = 35.0  # seconds after which an idle topic is forgotten
+LONG_S = 300.0
 FULL, VALUE = 16 << 20, bytes(1000)  # bytes for a partition without a leader (the most that ours takes), and the value of one record
-STILL = 2.0  # seconds without another record after which a partition counts as full; also the wait until a topic is known
+STILL_S = 2.0  # seconds without another record after which a partition counts as full; also the wait until a topic is known
 
 
 class Writer(Protocol):
@@ -66,7 +66,7 @@ class Ours:
         self._sent += count
 
     def wait(self) -> None:
-        deadline = time.monotonic() + LONG
+        deadline = time.monotonic() + LONG_S
         while (acked := self._producer.stats().acked) < self._sent:
             assert time.monotonic() < deadline, f"{acked} of {self._sent} records are acknowledged; {self._producer.status()}"
             time.sleep(0.005)
@@ -81,10 +81,10 @@ class Ours:
 
         self._producer.send(topic, VALUE, partition=0)
         self._stuck += 1
-        time.sleep(STILL)
+        time.sleep(STILL_S)
         threading.Thread(target=send, daemon=True).start()
         seen, since = 0, time.monotonic()
-        while time.monotonic() < since + STILL:
+        while time.monotonic() < since + STILL_S:
             if self._stuck != seen:
                 seen, since = self._stuck, time.monotonic()
             time.sleep(0.05)
@@ -116,7 +116,7 @@ class Theirs:
                     poll(0.01)
 
     def wait(self) -> None:
-        deadline = time.monotonic() + LONG
+        deadline = time.monotonic() + LONG_S
         while (left := len(self._producer) - self._stuck) > 0:
             assert time.monotonic() < deadline, f"{left} records are not acknowledged"
             self._producer.poll(0.005)
@@ -158,7 +158,7 @@ class Orders(Memory):
 
     def forget(self, places: list[Place]) -> None:
         """Use only these partitions until all others are forgotten."""
-        self.keep(places, FORGOTTEN_AFTER)
+        self.keep(places, FORGOTTEN_AFTER_S)
 
     def keyed(self, topics: list[str], count: int) -> dict[str, Any]:
         """Send keyed records to these topics; return the figures of `benchmarks.meter`."""

@@ -21,7 +21,7 @@ __all__ = ["RELEASE", "serve"]
 
 RELEASE = "2.8"
 REPLICAS = 2  # so that a leader can move
-LEADERLESS = 3600.0  # seconds
+LEADERLESS_S = 3600.0
 
 
 def serve(shape: Shape, release: str) -> AbstractContextManager[Process]:
@@ -60,7 +60,7 @@ class Orders:
 
         def act(cluster: ModelCluster) -> None:
             for topic, partition in places:
-                cluster.orphan(topic, partition, LEADERLESS)
+                cluster.orphan(topic, partition, LEADERLESS_S)
 
         self._server.do(act)
 

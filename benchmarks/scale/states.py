@@ -27,7 +27,7 @@ BUSY = 1.2  # times as slow as a free machine: beyond it the figures are in doub
 LONG_MS = 3_600_000  # no record expires, no topic is forgotten
 FULL = 4096  # bytes that a partition takes
 VALUE = bytes(3000)
-SETTLE = 2.0  # seconds until the work of earlier sends has ended
+SETTLE_S = 2.0  # seconds until the work of earlier sends has ended
 ASKED = ("stats", "status")
 ROWS, ROW = 10_000, 0.4e-6  # work that shows how busy the machine is, and the seconds of one row on a free machine
 CASES = ("idle", "offline", "dropping")
@@ -113,7 +113,7 @@ def figures(case: str, shape: Shape, release: str) -> dict[str, list[dict[str, f
             while process.ask("states")["offline"] < shape.total:
                 assert time.monotonic() < deadline, process.ask("states")
                 time.sleep(0.2)
-        time.sleep(SETTLE)
+        time.sleep(SETTLE_S)
         before = shape.places if case == "dropping" else []
         found = {what: [process.ask("cost", what, before) for _ in range(CALLS)] for what in ASKED}
         states = process.ask("states")

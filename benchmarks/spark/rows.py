@@ -10,7 +10,7 @@ import attrs
 __all__ = ["Confluent", "nothing"]
 
 SERVED = 1000  # records between two calls of `poll`, in which the client reports failures
-FLUSH = 60.0  # seconds
+FLUSH_S = 60.0
 _producers: dict[str, Any] = {}  # by bootstrap servers: one in each worker, as with `partition_writer`
 
 
@@ -51,5 +51,5 @@ class Confluent:
             if not left:
                 producer.poll(0)
                 left = SERVED
-        if producer.flush(FLUSH) or failures:
+        if producer.flush(FLUSH_S) or failures:
             raise RuntimeError(f"not all rows were delivered: {failures[:1]}")

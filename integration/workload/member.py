@@ -20,8 +20,8 @@ from integration.workload.journal import COMMIT_S, MOST, POLL_S, Member, Row, di
 
 __all__ = ["main"]
 
-CLOSE_S = 10.0  # seconds
-COMMIT_EVERY = 7  # polls that returned records
+CLOSE_S = 10.0
+COMMIT_EVERY_POLLS = 7  # polls that returned records
 WATCH_S, STARVED_S = 0.05, 0.15  # seconds between two reads of the clock; more than STARVED_S: the process did not get the processor
 ERRORS = 20  # errors in a row after which a member ends by itself
 
@@ -138,7 +138,7 @@ def read(member: Member, asked: list[bool]) -> None:
             if rows:
                 reads += 1
                 note("read", rows=rows, generation=member.generation())
-                if reads % COMMIT_EVERY == 0:
+                if reads % COMMIT_EVERY_POLLS == 0:
                     note("committing")
                     member.commit()
                     note("committed")

@@ -26,7 +26,7 @@ from tests.simulation.world.weather import Climate, VirtualTransport, Weather
 
 pytestmark = pytest.mark.simulation
 
-HOUR = 3_600.0  # virtual seconds
+HOUR_S = 3_600.0  # virtual seconds
 PAUSE, EACH = 10.0, 50  # seconds between groups of messages, and how many there are in one
 MIB = 1024 * 1024
 TOPICS = ("clicks", "views", "errors")
@@ -70,7 +70,7 @@ class Outage:
         producer.flush(60)
         for node in list(self.cluster.brokers):
             self.cluster.stop_broker(node)
-        end = self.timeline.now + HOUR
+        end = self.timeline.now + HOUR_S
         while self.timeline.now < end:
             self._send(router)
             self.world.sleep(PAUSE)
@@ -100,7 +100,7 @@ def test_messages_of_an_hour_without_brokers_are_delivered_or_discarded(pool: in
     outage.run()
     arrived, account = outage.arrived(), outage.accounts[-1]
     discarded = Counter(account.discards.by_reason)
-    assert outage.sent > 0.9 * HOUR / PAUSE * EACH
+    assert outage.sent > 0.9 * HOUR_S / PAUSE * EACH
     assert set(arrived.values()) == {1}
     assert len(arrived) + discarded.total() == outage.sent
     assert (account.accepted, account.acknowledged, account.queued) == (outage.sent, len(arrived), 0)

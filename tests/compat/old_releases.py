@@ -15,7 +15,7 @@ REPLICATED = " x 3"
 WRITTEN_TO = ("0.11.0.3", "1.1.1", "2.1.1", "2.8.2", "3.9.1")
 READ_FROM = ("0.10.2.2",)
 ZSTD_SINCE = (2, 1)
-LONG = 60.0
+LONG_S = 60.0
 GROUP = {"session_timeout_ms": 10_000, "heartbeat_interval_ms": 500, "auto_offset_reset": "earliest"}
 
 marks = [pytest.mark.compat, pytest.mark.backend("local")]
@@ -45,14 +45,14 @@ def read_all(cluster: Cluster, topic: str, count: int) -> list[Record]:
     return records
 
 
-def take(consumer: Consumer, count: int, timeout: float = LONG) -> list[Record]:
+def take(consumer: Consumer, count: int, timeout: float = LONG_S) -> list[Record]:
     """At least `count` records."""
     records: list[Record] = []
     poll_until(consumer, lambda: len(records) >= count, timeout, records)
     return records
 
 
-def poll_until(consumer: Consumer, condition: Callable[[], Any], timeout: float = LONG, into: list[Record] | None = None) -> list[Record]:
+def poll_until(consumer: Consumer, condition: Callable[[], Any], timeout: float = LONG_S, into: list[Record] | None = None) -> list[Record]:
     records: list[Record] = [] if into is None else into
     deadline = time.monotonic() + timeout
     while not condition():

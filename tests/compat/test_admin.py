@@ -9,7 +9,7 @@ import pytest
 from integration.local.cluster import LocalCluster
 from pykafka4 import ANY, AdminClient, Client, UnsupportedVersion, messages
 from pykafka4.messages import ApiVersionsRequest
-from tests.compat.old_releases import LONG, marks, number, on
+from tests.compat.old_releases import LONG_S, marks, number, on
 
 pytestmark = marks
 
@@ -20,7 +20,7 @@ KRAFT = " with KRaft"  # old clusters here have a ZooKeeper
 @on("0.11.0.3", "2.1.1", "2.8.2", "3.9.1")
 def test_requests_exist_from_the_release_on_that_errors_name(cluster: LocalCluster) -> None:
     with Client(bootstrap_servers=cluster.bootstrap) as client:
-        answer = client.request(ANY, ApiVersionsRequest(client_software_name="tests", client_software_version="1"), timeout=LONG)
+        answer = client.request(ANY, ApiVersionsRequest(client_software_name="tests", client_software_version="1"), timeout=LONG_S)
     offered = {row.api_key: row for row in answer.api_keys}
     found = {kind.__name__ for kind in REQUESTS if kind.api_key in offered and offered[kind.api_key].max_version >= kind.versions.lo}
     assert found == {kind.__name__ for kind in REQUESTS if KRAFT not in kind.since and release(kind.since) <= number(cluster)}

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from integration.local.cluster import LocalCluster
 from pykafka4 import Consumer, Producer, Record, TopicPartition
-from tests.compat.old_releases import LONG, REPLICATED, marks, on, poll_until
+from tests.compat.old_releases import LONG_S, REPLICATED, marks, on, poll_until
 
 pytestmark = [*marks, on(f"2.1.1{REPLICATED}")]
 
-PAUSE = 0.002
+PAUSE_S = 0.002
 
 
 class Load:
@@ -24,7 +24,7 @@ class Load:
 
     def run(self) -> None:
         with Producer(bootstrap_servers=self.cluster.bootstrap, linger_ms=1) as producer:
-            while not self.stop.wait(PAUSE):
+            while not self.stop.wait(PAUSE_S):
                 producer.send(self.topic, b"%d" % self.sent, key=b"%d" % self.sent)
                 self.sent += 1
 
@@ -34,7 +34,7 @@ class Load:
 
     def __exit__(self, *_: object) -> None:
         self.stop.set()
-        self.thread.join(LONG)
+        self.thread.join(LONG_S)
         assert not self.thread.is_alive()
 
 
@@ -50,17 +50,17 @@ def faulted(cluster: LocalCluster, topic: str, fault: Callable[[int], None], men
     with Load(cluster, topic) as load, Consumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, p) for p in range(3)])
         for partition in range(2):
-            poll_until(consumer, lambda enough=load.sent + 500: len(records) >= enough, LONG, records)  # type: ignore[misc]
+            poll_until(consumer, lambda enough=load.sent + 500: len(records) >= enough, LONG_S, records)  # type: ignore[misc]
             dead = cluster.leader(topic, partition)
             fault(dead)
             try:
                 cluster.wait_leader(topic, partition, other_than=dead)
-                poll_until(consumer, lambda enough=load.sent + 500: len(records) >= enough, LONG, records)  # type: ignore[misc]
+                poll_until(consumer, lambda enough=load.sent + 500: len(records) >= enough, LONG_S, records)  # type: ignore[misc]
             finally:
                 mend(dead)
             cluster.wait_full_isr([topic])
         load.__exit__()
-        poll_until(consumer, lambda: len(records) >= load.sent, LONG, records)
+        poll_until(consumer, lambda: len(records) >= load.sent, LONG_S, records)
     once_each(cluster, topic, load.sent)
     assert sorted(int(r.value or b"-1") for r in records) == list(range(load.sent))
 

@@ -11,7 +11,7 @@ from integration.java.old_client import old_java_produce
 from integration.local.cluster import LocalCluster
 from integration.waiting import until
 from pykafka4 import Consumer, Record
-from tests.compat.old_releases import GROUP, LONG, READ_FROM, WRITTEN_TO, marks, on, poll_until, take
+from tests.compat.old_releases import GROUP, LONG_S, READ_FROM, WRITTEN_TO, marks, on, poll_until, take
 
 pytestmark = [*marks, on(*WRITTEN_TO, *READ_FROM)]
 
@@ -65,13 +65,13 @@ def test_two_members_share_the_partitions_and_one_that_leaves_gives_its_own_back
                 got.extend(member.poll(0.05))
             return all(len(member.assignment()) == 2 for member in members) and len(got) >= 400
 
-        until(shared_out, LONG, "two members with two partitions each, and all records")
+        until(shared_out, LONG_S, "two members with two partitions each, and all records")
         last = members.pop()
         last.commit()
         last.close()
-        poll_until(members[0], lambda: len(members[0].assignment()) == 4, LONG, got)
+        poll_until(members[0], lambda: len(members[0].assignment()) == 4, LONG_S, got)
         write(cluster, topic, 400, 500)
-        poll_until(members[0], lambda: len(got) >= 500, LONG, got)
+        poll_until(members[0], lambda: len(got) >= 500, LONG_S, got)
         assert values(got) == list(range(500))  # what was finished was committed before it changed hands: nothing came twice
     finally:
         for member in members:
@@ -88,7 +88,7 @@ def test_the_partitions_of_a_member_that_is_killed_are_taken_over(cluster: Local
             poll_until(consumer, lambda: len(consumer.assignment()) == 2)
         finally:
             other.kill()
-            other.wait(LONG)
+            other.wait(LONG_S)
         poll_until(consumer, lambda: len(consumer.assignment()) == 4)
         write(cluster, topic, 0, 100)
         assert values(take(consumer, 100)) == list(range(100))
@@ -104,6 +104,6 @@ def test_a_group_outlives_its_coordinator(cluster: LocalCluster, topic: str) -> 
         assert values(take(consumer, 100)) == list(range(100))
         cluster.stop(1)
         cluster.start(1)
-        consumer.commit(timeout=LONG)
+        consumer.commit(timeout=LONG_S)
         write(cluster, topic, 100, 200)
         assert values(take(consumer, 100)) == list(range(100, 200))

@@ -11,7 +11,7 @@ from pykafka4 import Consumer, Producer, TopicPartition
 from pykafka4.wire.protocol.messages_fetch import FetchRequest
 from pykafka4.wire.records.batch import batches
 from pykafka4.wire.records.compression import CODECS
-from tests.compat.old_releases import LONG, READ_FROM, codecs, marks, on, read_all
+from tests.compat.old_releases import LONG_S, READ_FROM, codecs, marks, on, read_all
 
 pytestmark = marks
 
@@ -85,6 +85,6 @@ def test_a_reader_in_the_middle_of_a_compressed_message_gets_the_rest_of_it(clus
     with Consumer(bootstrap_servers=cluster.bootstrap) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         consumer.seek((topic, 0), 42)
-        first = consumer.poll(LONG)
+        first = consumer.poll(LONG_S)
         assert [int(r.value or b"-1") for r in first][:3] == [42, 43, 44]
         assert first[0].offset == 42

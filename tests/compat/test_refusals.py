@@ -9,7 +9,7 @@ import pytest
 
 from integration.local.cluster import LocalCluster
 from pykafka4 import BrokerError, DeliveryFailed, Producer, TopicPartition, UnsupportedVersion
-from tests.compat.old_releases import LONG, READ_FROM, WRITTEN_TO, marks, number, on
+from tests.compat.old_releases import LONG_S, READ_FROM, WRITTEN_TO, marks, number, on
 from tests.inspection import inspect
 
 pytestmark = marks
@@ -21,9 +21,9 @@ def test_writing_to_a_broker_without_record_batches_is_refused(cluster: LocalClu
     cluster.create_topic(topic, 1)
     producer = Producer(bootstrap_servers=cluster.bootstrap, enable_idempotence=idempotent)
     with pytest.raises(DeliveryFailed, match=r"not written .*older than Kafka 0\.11.*upgrade") as failed:
-        producer.send(topic, b"x").result(LONG)
+        producer.send(topic, b"x").result(LONG_S)
     assert isinstance(failed.value.cause, UnsupportedVersion)
-    producer.close(LONG)
+    producer.close(LONG_S)
     assert cluster.log(topic) == {0: []}
 
 
@@ -32,8 +32,8 @@ def test_a_topic_in_an_old_format_refuses_an_idempotent_producer_by_name(cluster
     cluster.create_topic(topic, 1, configs={"message.format.version": "0.10.0"})
     producer = Producer(bootstrap_servers=cluster.bootstrap)
     with pytest.raises(DeliveryFailed, match=r"UNSUPPORTED_FOR_MESSAGE_FORMAT, not written .*enable_idempotence=False") as failed:
-        producer.send(topic, b"x").result(LONG)
-    producer.close(LONG)
+        producer.send(topic, b"x").result(LONG_S)
+    producer.close(LONG_S)
     assert isinstance(failed.value.cause, BrokerError)
     assert cluster.log(topic) == {0: []}
 
@@ -43,8 +43,8 @@ def test_zstd_is_refused_where_the_broker_does_not_know_it(cluster: LocalCluster
     cluster.create_topic(topic, 1)
     producer = Producer(bootstrap_servers=cluster.bootstrap, compression_type="zstd")
     with pytest.raises(DeliveryFailed, match=r"not written .*older than Kafka 2\.1.*zstd"):
-        producer.send(topic, b"zstd" * 1000).result(LONG)
-    producer.close(LONG)
+        producer.send(topic, b"zstd" * 1000).result(LONG_S)
+    producer.close(LONG_S)
     assert cluster.log(topic) == {0: []}
 
 
@@ -59,11 +59,11 @@ def test_what_is_pipelined_behind_a_refused_record_follows_in_order(cluster: Loc
     cluster.create_topic(topic, 1, configs={option: str(HOUR_MS)})
     now, bad = time.time_ns() // 1_000_000, {1_000, 2_000}
     with contextlib.closing(Producer(bootstrap_servers=cluster.bootstrap, batch_size=1024)) as producer:
-        producer.send(topic, b"first").result(LONG)
+        producer.send(topic, b"first").result(LONG_S)
         handles = [
             producer.send(topic, b"%d" % n, partition=0, timestamp_ms=now + (100 * HOUR_MS if n in bad else 0)) for n in range(3_000)
         ]
-        producer.flush(LONG)
+        producer.flush(LONG_S)
         epoch = inspect(producer).machine.queues[TopicPartition(topic, 0)].epoch
     failed = {n for n, handle in enumerate(handles) if handle.exception(0) is not None}
     assert bad <= failed

@@ -6,7 +6,7 @@ import pytest
 
 from integration.local.cluster import LocalCluster
 from pykafka4 import Producer
-from tests.compat.old_releases import LONG, WRITTEN_TO, codecs, marks, on, read_all
+from tests.compat.old_releases import LONG_S, WRITTEN_TO, codecs, marks, on, read_all
 
 pytestmark = [*marks, on(*WRITTEN_TO)]
 
@@ -45,7 +45,7 @@ def test_without_idempotence_records_arrive_with_any_acks(cluster: LocalCluster,
 
 def test_a_topic_that_is_written_to_first_is_created(cluster: LocalCluster, topic: str) -> None:
     with Producer(bootstrap_servers=cluster.bootstrap) as producer:
-        producer.send(topic, b"first").result(LONG)
+        producer.send(topic, b"first").result(LONG_S)
     assert [r.value for records in cluster.log(topic).values() for r in records] == [b"first"]
 
 

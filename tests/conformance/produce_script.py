@@ -15,7 +15,7 @@ from tests.conformance.worlds import World, error, eventually
 
 BY_ID, BY_NAME = 13, 12
 BOTH_LIMITS = 10  # the Produce of releases that limit timestamps in both directions (3.6 does, too, but has no version of its own)
-HOUR = 3_600_000
+HOUR_MS = 3_600_000
 
 
 def now_ms() -> int:
@@ -215,29 +215,29 @@ def records(world: World) -> None:
     now = now_ms()
     newer = world.version(1, ProduceRequest, BOTH_LIMITS) >= BOTH_LIMITS
     names = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms") if newer else ("message.timestamp.difference.max.ms",)
-    limits = dict.fromkeys(names, str(HOUR))
+    limits = dict.fromkeys(names, str(HOUR_MS))
     timed = world.create("timed", configs=limits)
 
     def stamped(*shifts: int | None, codec: int = 0, pid: int = -1, sequence: int = -1) -> bytes:
         rows = [WireRecord(timestamp_ms=-1 if s is None else now + s, key=b"k", value=b"v") for s in shifts]
         return build_batch(rows, codec=codec, producer_id=pid, producer_epoch=0 if pid >= 0 else -1, base_sequence=sequence)
 
-    world.note("timestamps in range", put(world, timed, stamped(0, -HOUR // 2, HOUR // 2)))
-    world.note("one too old", put(world, timed, stamped(0, -2 * HOUR, 0)))
-    world.note("one too new, one too old", put(world, timed, stamped(2 * HOUR, 0, -2 * HOUR)))
-    world.note("all too old", put(world, timed, stamped(-2 * HOUR, -2 * HOUR)))
-    world.note("one too old, compressed", put(world, timed, stamped(0, -2 * HOUR, 0, codec=1)))
+    world.note("timestamps in range", put(world, timed, stamped(0, -HOUR_MS // 2, HOUR_MS // 2)))
+    world.note("one too old", put(world, timed, stamped(0, -2 * HOUR_MS, 0)))
+    world.note("one too new, one too old", put(world, timed, stamped(2 * HOUR_MS, 0, -2 * HOUR_MS)))
+    world.note("all too old", put(world, timed, stamped(-2 * HOUR_MS, -2 * HOUR_MS)))
+    world.note("one too old, compressed", put(world, timed, stamped(0, -2 * HOUR_MS, 0, codec=1)))
     world.note("no timestamp", put(world, timed, stamped(None)))
-    world.note("one too old in version 7", put(world, timed, stamped(0, -2 * HOUR), version=7))
+    world.note("one too old in version 7", put(world, timed, stamped(0, -2 * HOUR_MS), version=7))
     pid = producer(world)
-    world.note("too old with a sequence gap", put(world, timed, stamped(-2 * HOUR, pid=pid, sequence=5)))
+    world.note("too old with a sequence gap", put(world, timed, stamped(-2 * HOUR_MS, pid=pid, sequence=5)))
     world.note("in range, the same sequence", put(world, timed, stamped(0, pid=pid, sequence=0)))
-    world.note("too old, a repeated sequence", put(world, timed, stamped(-2 * HOUR, pid=pid, sequence=0)))
+    world.note("too old, a repeated sequence", put(world, timed, stamped(-2 * HOUR_MS, pid=pid, sequence=0)))
     free = world.create("free")
-    world.note("far future by default", put(world, free, stamped(1000 * HOUR)))
-    world.note("far past by default", put(world, free, stamped(-300_000 * HOUR)))
+    world.note("far future by default", put(world, free, stamped(1000 * HOUR_MS)))
+    world.note("far past by default", put(world, free, stamped(-300_000 * HOUR_MS)))
     own = world.create("own", configs={**limits, "message.timestamp.type": "LogAppendTime"})
-    world.note("too old where the broker stamps", put(world, own, stamped(-2 * HOUR)))
+    world.note("too old where the broker stamps", put(world, own, stamped(-2 * HOUR_MS)))
     compacted = world.create("compacted", configs={"cleanup.policy": "compact", **limits})
 
     def keyed(*keys: bytes | None, codec: int = 0, shift: int = 0) -> bytes:
@@ -246,7 +246,7 @@ def records(world: World) -> None:
     world.note("compacted, keys", put(world, compacted, keyed(b"a", b"")))
     world.note("compacted, some without a key", put(world, compacted, keyed(b"a", None, b"b", None)))
     world.note("compacted, without a key, compressed", put(world, compacted, keyed(b"a", None, codec=2)))
-    world.note("compacted, without a key and too old", put(world, compacted, keyed(None, b"a", b"b", shift=-HOUR - 1)))
+    world.note("compacted, without a key and too old", put(world, compacted, keyed(None, b"a", b"b", shift=-HOUR_MS - 1)))
 
 
 TRIES = 4

@@ -19,8 +19,8 @@ from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, FindCoor
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
 
 T = TypeVar("T")
-LONG = 30.0  # seconds for one answer, and for a cluster to settle
-PAUSE = 0.05
+LONG_S = 30.0  # seconds for one answer, and for a cluster to settle
+PAUSE_S = 0.05
 
 
 def error(code: int) -> str:
@@ -30,20 +30,20 @@ def error(code: int) -> str:
 
 def eventually(condition: Callable[[], T | None], what: str) -> T:
     """The first truthy answer."""
-    deadline = time.monotonic() + LONG
+    deadline = time.monotonic() + LONG_S
     while True:
         found = condition()
         if found:
             return found
-        assert time.monotonic() < deadline, f"waited {LONG:g} s for {what}"
-        time.sleep(PAUSE)
+        assert time.monotonic() < deadline, f"waited {LONG_S:g} s for {what}"
+        time.sleep(PAUSE_S)
 
 
 class Line:
     """A blocking connection to one broker."""
 
     def __init__(self, address: tuple[str, int]) -> None:
-        self.socket = socket.create_connection(address, timeout=LONG)
+        self.socket = socket.create_connection(address, timeout=LONG_S)
         self.numbers = itertools.count(1)
         self.asked: dict[int, tuple[Any, int]] = {}
 
@@ -53,7 +53,7 @@ class Line:
         self.socket.sendall(b"".join(bytes(part) for part in encode_request(message, version, number, "conformance")))
         return number
 
-    def receive(self, number: int, timeout: float = LONG) -> Any:
+    def receive(self, number: int, timeout: float = LONG_S) -> Any:
         """The answer to request `number`, which must be the next one; "closed" when the broker ended the connection."""
         self.socket.settimeout(timeout)
         try:
@@ -137,7 +137,7 @@ class ModelPlace:
         return self.server.cluster.controller
 
     def freeze(self, node: int) -> None:
-        self.server.do(lambda cluster: cluster.pause_replication(node, LONG))
+        self.server.do(lambda cluster: cluster.pause_replication(node, LONG_S))
 
     def thaw(self, node: int) -> None:
         self.server.do(lambda cluster: cluster.replication.heal())
@@ -179,11 +179,11 @@ class RealPlace:
 
     def prefer(self, topic: str, partition: int, node: int) -> None:
         replicas = (node, *[n for n in self.nodes if n != node])
-        self.cluster.admin.reassign(topic, partition, replicas, LONG)
+        self.cluster.admin.reassign(topic, partition, replicas, LONG_S)
         eventually(lambda: self.cluster.partitions(topic)[partition].replicas == replicas, f"{topic} to prefer {node}")
 
     def elect(self, topic: str, partition: int, node: int) -> None:
-        self.cluster.admin.elect(topic, partition, LONG)
+        self.cluster.admin.elect(topic, partition, LONG_S)
 
     def stop(self, node: int) -> None:
         self.cluster.stop(node)

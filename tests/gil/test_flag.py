@@ -20,9 +20,9 @@ from tests.net.net_helpers import SECONDS, in_thread, python, until
 
 gil: Any = pytest.importorskip("pykafka4.gil._gil", reason="the flag is compiled")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="tested on Linux only")
-LONGEST = 0.001  # that a thread waits for another to take the GIL
-PACE = 0.0004  # for so long after a thread gave way nobody asks
-NOTICED = 20e-6  # what takes less found nobody who asked, or did not look: who has the GIL back late twice does not give way for a while
+LONGEST_S = 0.001  # that a thread waits for another to take the GIL
+PACE_S = 0.0004  # for so long after a thread gave way nobody asks
+NOTICED_S = 20e-6  # what takes less found nobody who asked, or did not look: who has the GIL back late twice does not give way for a while
 UNHEARD = 0.11  # a bit more than that while
 ROUNDS = 20
 MANY = 16  # turns
@@ -106,7 +106,7 @@ def test_a_thread_that_gives_way_lets_one_that_asked_take_the_gil(stubborn: None
 
 
 def test_giving_way_to_nobody_takes_no_time() -> None:
-    assert seconds(lambda: [give_way() for _ in range(3000)]) < 3000 * LONGEST / 2
+    assert seconds(lambda: [give_way() for _ in range(3000)]) < 3000 * LONGEST_S / 2
 
 
 def test_giving_way_ends_after_a_millisecond_if_nobody_comes(quiet: int) -> None:
@@ -117,12 +117,12 @@ def test_giving_way_ends_after_a_millisecond_if_nobody_comes(quiet: int) -> None
             took += [seconds(give_way) for _ in range(20)]
         finally:
             gil.done()
-        waited = [each for each in took if each > NOTICED]
+        waited = [each for each in took if each > NOTICED_S]
         if len(waited) >= 10:
             break
         time.sleep(UNHEARD)
     assert len(waited) >= 10, "nearly all calls returned at once"
-    assert 0.8 * LONGEST < statistics.median(waited) < 50 * LONGEST, "it waits for the thread that asked, but not for long"
+    assert 0.8 * LONGEST_S < statistics.median(waited) < 50 * LONGEST_S, "it waits for the thread that asked, but not for long"
     assert not raised(), "the thread no longer asks"
 
 
@@ -130,8 +130,8 @@ def test_giving_way_ends_when_the_other_thread_has_taken_the_gil(stubborn: None,
     took = []
     for _ in range(100):
         waiter.wake(lambda: took.append(seconds(give_way)))
-    gave_way = [each for each in took if each > NOTICED]
-    assert min(gave_way, default=0.0) < 0.7 * LONGEST
+    gave_way = [each for each in took if each > NOTICED_S]
+    assert min(gave_way, default=0.0) < 0.7 * LONGEST_S
 
 
 def test_one_who_computes_is_asked_no_more_often_than_every_400_microseconds(stubborn: None, waiter: Waiter) -> None:
@@ -139,7 +139,7 @@ def test_one_who_computes_is_asked_no_more_often_than_every_400_microseconds(stu
     for _ in range(200):
         waiter.wake(give_way)
     took = [b - a for a, b in zip(waiter.ran[1:], waiter.ran[1 + MANY :], strict=False)]
-    assert statistics.quantiles(took, n=4)[0] > MANY / 2 * PACE
+    assert statistics.quantiles(took, n=4)[0] > MANY / 2 * PACE_S
 
 
 def test_who_waits_runs_sooner_if_those_that_compute_give_way(waiter: Waiter) -> None:
@@ -206,7 +206,7 @@ def test_a_thread_that_steps_aside_soon_has_the_gil_back() -> None:
 
 
 def test_stepping_aside_for_nobody_takes_no_time() -> None:
-    assert seconds(lambda: [step_aside() for _ in range(3000)]) < 3000 * LONGEST / 2
+    assert seconds(lambda: [step_aside() for _ in range(3000)]) < 3000 * LONGEST_S / 2
 
 
 # -- fork
@@ -232,7 +232,7 @@ for _ in range(20):
         took = time.perf_counter() - began
         gil.wait(ours.fileno(), 0.0)
         gil.done()
-        os._exit(0 if took < 1000 * {LONGEST} / 2 else 1)
+        os._exit(0 if took < 1000 * {LONGEST_S} / 2 else 1)
     _, status = os.waitpid(pid, 0)
     assert status == 0, status
 print("down")

@@ -16,9 +16,9 @@ import pytest
 from pykafka4.gil.flag import compiled
 from tests.net.net_helpers import SECONDS
 
-MOST = 0.001  # seconds that a thread gives way if nobody takes the GIL
+MOST_S = 0.001  # seconds that a thread gives way if nobody takes the GIL
 ATTEMPTS = 20
-UNHEARD = 0.1  # seconds for which nobody gives way after it was in vain twice
+UNHEARD_S = 0.1  # seconds for which nobody gives way after it was in vain twice
 
 if compiled is None or sys.platform != "linux":
     pytest.skip("the compiled flag is not used here", allow_module_level=True)
@@ -119,7 +119,7 @@ def burner() -> Iterator[Burner]:
     compiled.wait(reader, 0.0)
     try:
         deadline = time.monotonic() + SECONDS
-        while aside() < MOST / 2:
+        while aside() < MOST_S / 2:
             assert time.monotonic() < deadline
         yield made
     finally:
@@ -141,10 +141,10 @@ def test_giving_way_in_vain_once_may_be_chance(burner: Burner) -> None:
 
 def gives_way_after_once(burner: Burner) -> bool:
     deadline = time.monotonic() + SECONDS
-    while aside() < MOST / 2:  # until threads give way again
+    while aside() < MOST_S / 2:  # until threads give way again
         assert time.monotonic() < deadline
     with burner:
-        while aside() < 4 * MOST:
+        while aside() < 4 * MOST_S:
             assert time.monotonic() < deadline
         since = time.monotonic()
-    return any(slept_aside() for _ in range(5)) and time.monotonic() < since + UNHEARD / 2
+    return any(slept_aside() for _ in range(5)) and time.monotonic() < since + UNHEARD_S / 2

@@ -16,7 +16,7 @@ from integration.faults.proxy import Proxy
 from integration.host.ports import HOST
 from integration.waiting import until
 
-SHORT = 0.3  # seconds in which nothing may come
+SHORT_S = 0.3  # seconds in which nothing may come
 
 
 class Echo(socketserver.BaseRequestHandler):
@@ -76,7 +76,7 @@ def talk_forever(connection: socket.socket) -> None:
 
 
 def nothing_comes(connection: socket.socket) -> bool:
-    connection.settimeout(SHORT)
+    connection.settimeout(SHORT_S)
     try:
         return connection.recv(1) == b"never"
     except TimeoutError:

@@ -26,14 +26,14 @@ from integration.waiting import until
 pytestmark = pytest.mark.cluster
 
 USERS = {"alice": 'wonder"l\\and; ü', "bob": "bob-secret", "root": "root-secret"}
-HOUR = 3_600_000
-PROOF = 20.0  # seconds for a client to have something to show
+HOUR_MS = 3_600_000
+PROOF_S = 20.0  # seconds for a client to have something to show
 
 
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Proxied]:
     """Three brokers behind proxies, which demand TLS and a user, and forbid everything but to root."""
-    security = Security(users=USERS, authorizer=True, super_users=["root"], reauthentication_ms=HOUR)
+    security = Security(users=USERS, authorizer=True, super_users=["root"], reauthentication_ms=HOUR_MS)
     with proxied(request.config.getoption("--cluster"))(security=security) as brokers:
         yield brokers
 
@@ -68,7 +68,7 @@ def outcome(cluster: Cluster, options: dict[str, Any], topic: str) -> int:
         producer.poll(0.05)
         return bool(told or fatal & set(errors))
 
-    until(settled, PROOF, lambda: f"an outcome; errors up to now: {errors}")
+    until(settled, PROOF_S, lambda: f"an outcome; errors up to now: {errors}")
     producer.purge()
     producer.flush(5)
     return told[0] if told and told[0] != KafkaError._PURGE_QUEUE else next(code for code in errors if code in fatal)
@@ -81,7 +81,7 @@ def read(cluster: Cluster, options: dict[str, Any], topic: str) -> bytes:
     )
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        message = until(lambda: consumer.poll(0.1), PROOF, "a record")
+        message = until(lambda: consumer.poll(0.1), PROOF_S, "a record")
         if message.error():
             raise KafkaException(message.error())
         return bytes(message.value())
@@ -118,7 +118,7 @@ def test_a_wrong_password_and_an_unknown_user_are_refused(cluster: Proxied, user
 
 
 def test_a_session_ends_with_the_brokers_limit_or_with_the_token(cluster: Proxied) -> None:
-    assert cluster.access.login(1, "alice", "PLAIN", USERS["alice"]).lifetime_ms == HOUR
+    assert cluster.access.login(1, "alice", "PLAIN", USERS["alice"]).lifetime_ms == HOUR_MS
     assert 0 < cluster.access.login(1, "alice", "OAUTHBEARER", unsecured_token("alice", 60)).lifetime_ms <= 60_000
 
 

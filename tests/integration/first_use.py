@@ -10,12 +10,12 @@ import pytest
 
 from pykafka4 import AuthenticationError, Client, Consumer, DeliveryFailed, KafkaError, Producer
 
-SOON = 10.0  # seconds in which a client has to say that it is refused
+SOON_S = 10.0  # seconds in which a client has to say that it is refused
 
 
 def by_record(options: dict[str, Any], topic: str) -> KafkaError:
     with Producer(**options) as producer:
-        error = producer.send(topic, b"x").exception(SOON)
+        error = producer.send(topic, b"x").exception(SOON_S)
     assert isinstance(error, DeliveryFailed)
     assert isinstance(error.cause, KafkaError)
     return error.cause
@@ -24,17 +24,17 @@ def by_record(options: dict[str, Any], topic: str) -> KafkaError:
 def by_poll(options: dict[str, Any], topic: str) -> KafkaError:
     with Consumer(**options, group_id=topic) as consumer:
         consumer.subscribe([topic])
-        return raised(lambda: consumer.poll(SOON))
+        return raised(lambda: consumer.poll(SOON_S))
 
 
 def by_lookup(options: dict[str, Any], topic: str) -> KafkaError:
     with Client(**options) as client:
-        return raised(lambda: client.partitions_for(topic, timeout=SOON))
+        return raised(lambda: client.partitions_for(topic, timeout=SOON_S))
 
 
 def by_refresh(options: dict[str, Any], topic: str) -> KafkaError:
     with Client(**options) as client:
-        return raised(lambda: client.refresh_metadata([topic], timeout=SOON))
+        return raised(lambda: client.refresh_metadata([topic], timeout=SOON_S))
 
 
 def raised(call: Callable[[], object]) -> KafkaError:
@@ -47,7 +47,7 @@ def refusal(options: dict[str, Any], topic: str, *words: str, use: Any = by_look
     """The error of the first use, which came soon, and names the broker and what `words` say."""
     began = time.monotonic()
     error = use(options, topic)
-    assert time.monotonic() - began < SOON
+    assert time.monotonic() - began < SOON_S
     assert isinstance(error, AuthenticationError), error
     for word in (options["bootstrap_servers"], *words):
         assert word in str(error)

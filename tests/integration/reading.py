@@ -15,7 +15,7 @@ from integration.waiting import Deadline, until
 from pykafka4 import AdminClient, Consumer, Producer, Record, TopicPartition
 from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest
 
-LONG = 60.0  # seconds for what takes as long as the brokers take
+LONG_S = 60.0  # seconds for what takes as long as the brokers take
 SECONDS = 10.0  # for what the client has to do once the brokers are ready
 GROUP = {"session_timeout_ms": 10_000, "heartbeat_interval_ms": 500, "auto_offset_reset": "earliest"}
 MODERN = {"group_protocol": "consumer", "auto_offset_reset": "earliest"}
@@ -52,7 +52,7 @@ def send(producer: Producer, topic: str, numbers: Iterable[int], partition: int 
         producer.send(topic, (b"%d" % n).ljust(size), key=None if partition is not None else b"%d" % n, partition=partition)
 
 
-def read(consumer: Polls[R], count: int, timeout: float = LONG) -> list[R]:
+def read(consumer: Polls[R], count: int, timeout: float = LONG_S) -> list[R]:
     """At least `count` records."""
     records: list[R] = []
     deadline = Deadline(timeout)
@@ -62,7 +62,7 @@ def read(consumer: Polls[R], count: int, timeout: float = LONG) -> list[R]:
     return records
 
 
-def poll_until(consumer: Consumer, condition: Callable[[], Any], timeout: float = LONG) -> list[Record]:
+def poll_until(consumer: Consumer, condition: Callable[[], Any], timeout: float = LONG_S) -> list[Record]:
     """What was handed out before the condition held."""
     records: list[Record] = []
     deadline = Deadline(timeout)
@@ -98,11 +98,11 @@ def read_beside_java(
     theirs: list[JavaRecord] = []
     everything = {**cluster.java, "group.id": topic, **(properties or {})}
     # It has about half of the keys: 900 of 2,000 records come to it for certain, and then it leaves.
-    java = threading.Thread(target=lambda: theirs.extend(java_consume(cluster.bootstrap, topic, 900, everything, LONG)))
+    java = threading.Thread(target=lambda: theirs.extend(java_consume(cluster.bootstrap, topic, 900, everything, LONG_S)))
     ours: list[Record] = []
     if java_leads:
         java.start()
-        until(lambda: stable_members(cluster, topic), LONG, "Java's member")
+        until(lambda: stable_members(cluster, topic), LONG_S, "Java's member")
     with Consumer(**cluster.client, **options, group_id=topic) as consumer:
         consumer.subscribe([topic])
         if not java_leads:
@@ -110,7 +110,7 @@ def read_beside_java(
             java.start()
         poll_until(consumer, lambda: len(consumer.assignment()) == 2)
         produce(cluster, topic, 0, 2_000)
-        deadline = Deadline(LONG)
+        deadline = Deadline(LONG_S)
         while java.is_alive() or len(ours) + len(theirs) < 2_000:
             assert not deadline.passed(), (len(ours), len(theirs))
             ours += consumer.poll(0.2)
@@ -122,7 +122,7 @@ def read_beside_java(
 def behind(cluster: Cluster, consumer: Consumer, topic: str) -> dict[int, int]:
     """How many records of each partition were not handed out yet, by what the brokers say of its end."""
     ends = {partition: end for partition, (_, end) in cluster.offsets(topic).items()}
-    return {partition: end - consumer.position((topic, partition), LONG) for partition, end in ends.items()}
+    return {partition: end - consumer.position((topic, partition), LONG_S) for partition, end in ends.items()}
 
 
 def wait_leaders(cluster: Cluster, topic: str, other_than: int) -> float:

@@ -14,10 +14,10 @@ from integration.waiting import Deadline, until
 from pykafka4 import KafkaError, RecordLockLost, ShareConsumer, ShareRecord
 from pykafka4.wire.protocol.messages_configs import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
-LONG = 60.0  # seconds for what takes as long as the brokers take
+LONG_S = 60.0  # seconds for what takes as long as the brokers take
 SECONDS = 10.0
 GROUP, SET = 32, 0  # of IncrementalAlterConfigs: the type of resource, the operation
-LOCK = 3.0  # seconds, where a test waits for the end of a lock
+LOCK_S = 3.0  # seconds, where a test waits for the end of a lock
 
 
 def configure(cluster: Cluster, group: str, lock: float | None = None) -> None:
@@ -36,7 +36,7 @@ def configure(cluster: Cluster, group: str, lock: float | None = None) -> None:
         found = cluster.admin.ask(node, DescribeConfigsRequest(resources=[asked])).results[0]
         return {row.name: row.value for row in found.configs} == options
 
-    cluster.wait_everywhere(known, LONG, f"every broker to know the configs of group {group}")
+    cluster.wait_everywhere(known, LONG_S, f"every broker to know the configs of group {group}")
 
 
 def share(cluster: Cluster, group: str, topic: str, **options: Any) -> ShareConsumer:
@@ -46,7 +46,7 @@ def share(cluster: Cluster, group: str, topic: str, **options: Any) -> ShareCons
     return consumer
 
 
-def take_explicitly(consumer: ShareConsumer, count: int, kind: str = "accept", timeout: float = LONG) -> list[ShareRecord]:
+def take_explicitly(consumer: ShareConsumer, count: int, kind: str = "accept", timeout: float = LONG_S) -> list[ShareRecord]:
     """`count` records, each acknowledged so and committed."""
     records: list[ShareRecord] = []
     deadline = Deadline(timeout)
@@ -55,7 +55,7 @@ def take_explicitly(consumer: ShareConsumer, count: int, kind: str = "accept", t
         for record in consumer.poll(0.5, count - len(records)):
             consumer.acknowledge(record, kind)
             records.append(record)
-        assert not [error for error in consumer.commit(LONG).values() if error is not None]
+        assert not [error for error in consumer.commit(LONG_S).values() if error is not None]
     return records
 
 
@@ -91,7 +91,7 @@ class Worker:
                 except RecordLockLost as error:
                     self.errors.append(error)
             try:
-                results = self.consumer.commit(LONG)
+                results = self.consumer.commit(LONG_S)
             except KafkaError as error:
                 self.errors.append(error)
                 continue
@@ -108,7 +108,7 @@ class Worker:
     def stop(self) -> None:
         """Ends within a commit's time; what its thread has raised fails the test."""
         self._stop.set()
-        self._thread.join(LONG)
+        self._thread.join(LONG_S)
         assert not self._thread.is_alive()
         self.consumer.close()
 
@@ -118,7 +118,7 @@ def drained(workers: list[Worker], count: int) -> Callable[[], bool]:
     return lambda: len(set[int]().union(*(worker.accepted | worker.unknown for worker in workers))) >= count
 
 
-def wait_drained(workers: list[Worker], count: int, timeout: float = LONG) -> None:
+def wait_drained(workers: list[Worker], count: int, timeout: float = LONG_S) -> None:
     until(
         drained(workers, count),
         timeout,

@@ -33,14 +33,14 @@ from pykafka4 import (
 )
 from tests.admin.outcomes import PLACES, Mixed, Right, Row, Things, Within, outcomes
 from tests.admin.table_of_calls import ROWS
-from tests.integration.reading import LONG, SECONDS
+from tests.integration.reading import LONG_S, SECONDS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.backend("local")]
 
 ALICE = "User:alice"
 PARTLY, BEFORE, AFTER = "partly", "before", "after"  # names of things
-SHORT = 1.2  # seconds; the other controllers elect a new one after 1.5 s at the earliest
-SLACK = 1.5  # seconds until a busy machine runs the thread that waits
+SHORT_S = 1.2  # seconds; the other controllers elect a new one after 1.5 s at the earliest
+SLACK_S = 1.5  # seconds until a busy machine runs the thread that waits
 NAMED = r"broker \d|has no leader|no broker reachable|no time was left"
 
 
@@ -94,7 +94,7 @@ def alice(cluster: Cluster, admin: AdminClient, things: dict[str, Things]) -> It
     """An admin client of a user that may describe topics and groups whose names begin with PARTLY, and nothing else."""
     admin.create_acls([Acl(ALICE, "DESCRIBE", kind, PARTLY, pattern="PREFIXED") for kind in ("topic", "group")])
     with AdminClient(**options(cluster, "alice")) as it:
-        until(lambda: it.describe_topic(PARTLY) and it.describe_group(PARTLY), LONG, "brokers to know the rights", forgive=(KafkaError,))
+        until(lambda: it.describe_topic(PARTLY) and it.describe_group(PARTLY), LONG_S, "brokers to know the rights", forgive=(KafkaError,))
         yield it
 
 
@@ -139,7 +139,7 @@ def test_an_item_that_fails_is_named_and_the_others_are_done(
     assert (set(done), set(errors)) == (set(mixed.good(it)), set(mixed.bad(it)))
     assert {key: str(error) for key, error in errors.items() if mixed.text not in str(error)} == {}
     if (changed := mixed.changed) is not None:
-        until(lambda: changed(admin, it), LONG, f"brokers to know what {row} has done")
+        until(lambda: changed(admin, it), LONG_S, f"brokers to know what {row} has done")
 
 
 # ---- while the controller is silent
@@ -163,7 +163,7 @@ def end_of(call: Callable[[], object]) -> tuple[float, KafkaError | None]:
 
 @pytest.fixture(scope="module")
 def silence(cluster: Cluster, admin: AdminClient, things: dict[str, Things]) -> Silence:
-    within, it, controller = Within(admin, SHORT), things[BEFORE], cluster.controller()
+    within, it, controller = Within(admin, SHORT_S), things[BEFORE], cluster.controller()
     cluster.freeze(controller)
     try:
         ended = all_at_once({row.name: partial(end_of, partial(row.call, within, it)) for row in ROWS})
@@ -184,7 +184,7 @@ def passes(error: KafkaError) -> bool:
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_a_call_ends_in_time_while_the_controller_is_silent(silence: Silence, row: Row) -> None:
     seconds, error = silence.ends[row.name]
-    assert seconds < SHORT + SLACK
+    assert seconds < SHORT_S + SLACK_S
     assert error is None or passes(error), error
 
 
@@ -205,7 +205,7 @@ def test_a_list_names_a_broker_that_has_not_answered(silence: Silence) -> None:
 @pytest.fixture(scope="module")
 def after(admin: AdminClient, things: dict[str, Things], silence: Silence) -> dict[str, Future[Any]]:
     """All calls again, as soon as the broker goes on."""
-    return all_at_once({row.name: partial(row.call, Within(admin, LONG), things[AFTER]) for row in ROWS})
+    return all_at_once({row.name: partial(row.call, Within(admin, LONG_S), things[AFTER]) for row in ROWS})
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

@@ -24,7 +24,7 @@ from pykafka4.client.targets import leader
 from pykafka4.messages import ProduceRequest
 from pykafka4.wire.records.batch import WireRecord, build_batch
 from tests.integration.command_line import call_of, tools_bootstrap
-from tests.integration.reading import LONG, delete_topics_of, produce
+from tests.integration.reading import LONG_S, delete_topics_of, produce
 
 pytestmark = pytest.mark.cluster
 
@@ -176,7 +176,7 @@ def test_a_move_is_listed_cancelled_and_followed_to_its_end(cluster: Cluster, ad
         assert re.search(rf"{tp}: replicas: 3,2,1. adding: 3. removing: 1.", listed)
         assert admin.alter_reassignments({tp: None}) == {tp: True}
         assert admin.list_reassignments([tp]) == {}
-        until(lambda: set(admin.describe_topic(topic).partitions[0].replicas) == {1, 2}, LONG, "brokers to know of the end")
+        until(lambda: set(admin.describe_topic(topic).partitions[0].replicas) == {1, 2}, LONG_S, "brokers to know of the end")
         with pytest.raises(BrokerError, match="NO_REASSIGNMENT_IN_PROGRESS"):
             admin.alter_reassignments({tp: None})
         admin.alter_reassignments({tp: [3, 2]})
@@ -185,7 +185,7 @@ def test_a_move_is_listed_cancelled_and_followed_to_its_end(cluster: Cluster, ad
         assert progress.copied_bytes is not None
         assert progress.copied_bytes < progress.total_bytes
         assert progress.total_bytes > 4_000_000
-    until(lambda: not admin.reassignment_progress([tp]), LONG, "the end of the move")
+    until(lambda: not admin.reassignment_progress([tp]), LONG_S, "the end of the move")
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [3, 2]}]}))
     verified = tool(cluster, "reassign.ReassignPartitionsCommand", "--verify", "--reassignment-json-file", str(plan))
@@ -196,7 +196,7 @@ def test_preferred_leaders_are_elected_once(cluster: Cluster, admin: AdminClient
     admin.create_topics({topic: NewTopic(assignments={0: [1, 2, 3], 1: [2, 1, 3]})}, wait=True)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     admin.alter_reassignments({first: [3, 1, 2]})
-    until(lambda: not admin.list_reassignments([first]), LONG, "the new order")
+    until(lambda: not admin.list_reassignments([first]), LONG_S, "the new order")
     assert cluster.leader(topic) == 1
     assert admin.elect_leaders([first, second]) == {first: True, second: False}
     assert cluster.wait_leader(topic, 0, other_than=1) == 3
@@ -244,7 +244,7 @@ def test_producers_and_transactions_are_those_of_kafkas_tool(cluster: Cluster, a
         assert tuple(row[name] for name in names) == tuple(map(str, ours))
         assert admin.find_hanging_transactions([topic], older_than=0) == []
         producer.abort_transaction()
-    until(lambda: admin.describe_transaction(topic).state == "CompleteAbort", LONG, "the end of the transaction")
+    until(lambda: admin.describe_transaction(topic).state == "CompleteAbort", LONG_S, "the end of the transaction")
     described = admin.describe_transactions([topic, f"{topic}-none"])
     assert not isinstance(described[topic], KafkaError)
     assert isinstance(described[f"{topic}-none"], BrokerError)
@@ -267,7 +267,7 @@ def leave_hanging(cluster: Cluster, admin: AdminClient, topic: str) -> int:
         message = ProduceRequest(transactional_id=f"{topic}-x", acks=-1, timeout_ms=10_000, topic_data=rows)
         admin.alter_configs(check)
         try:
-            until(lambda: accepted(client, topic, message), LONG, "brokers to have the setting")
+            until(lambda: accepted(client, topic, message), LONG_S, "brokers to have the setting")
         finally:
             reset(admin, check)
     return number
@@ -295,7 +295,7 @@ def test_a_hanging_transaction_is_found_and_aborted(cluster: Cluster, admin: Adm
     (row,) = rows(tool(cluster, "TransactionsCommand", "find-hanging", *named))
     assert (row["Topic"], row["Partition"], row["ProducerId"], row["StartOffset"]) == (topic, "0", str(number), "0")
     admin.abort_transaction(tp, found.producer)
-    until(lambda: committed_end(admin, tp) == 2, LONG, "the marker to be replicated")
+    until(lambda: committed_end(admin, tp) == 2, LONG_S, "the marker to be replicated")
     assert admin.find_hanging_transactions([topic]) == []
 
 
@@ -317,7 +317,7 @@ def test_looks_and_changes_are_awaited(cluster: Cluster, admin: AdminClient, top
 
 def command(cluster: Cluster, *arguments: str) -> list[dict[str, Any]]:
     """The lines of JSON that a command prints."""
-    done = subprocess.run(call_of(cluster, *arguments, "--json"), capture_output=True, text=True, timeout=LONG, check=False)
+    done = subprocess.run(call_of(cluster, *arguments, "--json"), capture_output=True, text=True, timeout=LONG_S, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -327,7 +327,7 @@ def test_the_command_moves_a_partition_and_ends_a_hanging_transaction(cluster: C
     (plan,) = command(cluster, "cluster", "reassign", f"{topic}:0=2,3")
     assert (plan["replicas"], plan["new"], plan["executed"]) == ([1, 2], [2, 3], False)
     command(cluster, "cluster", "reassign", f"{topic}:0=2,3", "--execute", "--wait")
-    until(lambda: admin.describe_topic(topic).partitions[0].replicas == (2, 3), LONG, "brokers to know of the end")
+    until(lambda: admin.describe_topic(topic).partitions[0].replicas == (2, 3), LONG_S, "brokers to know of the end")
     number = leave_hanging(cluster, admin, topic)
     (hanging,) = command(cluster, "transactions", "hanging", topic)
     assert (hanging["topic"], hanging["producer_id"], hanging["transaction_start"]) == (topic, number, 0)

@@ -16,7 +16,7 @@ from integration.waiting import until
 from pykafka4 import AdminClient, Append, BrokerError, ConfigEntry, KafkaError, PartialFailure, Subtract
 from pykafka4.cli.main import run
 from tests.integration.command_line import call_of, tools_bootstrap
-from tests.integration.reading import LONG
+from tests.integration.reading import LONG_S
 
 pytestmark = pytest.mark.cluster
 
@@ -39,7 +39,7 @@ def ours(found: dict[str, ConfigEntry]) -> dict[str, tuple[object, ...]]:
 
 def theirs(cluster: Cluster, kind: ResourceType, name: str) -> dict[str, tuple[object, ...]]:
     resource, foreign = ConfigResource(kind, name), Foreign(cluster.librdkafka)
-    found = foreign.describe_configs([resource])[resource].result(LONG)
+    found = foreign.describe_configs([resource])[resource].result(LONG_S)
     return {
         name: (
             one.value,
@@ -73,11 +73,11 @@ def test_single_settings_of_a_topic_change_and_the_others_stay(cluster: Cluster,
     where = ("topic", topic)
     admin.alter_configs({where: {"retention.ms": 7_200_000, "cleanup.policy": Append("compact"), "preallocate": True}})
     changed = {"retention.ms": "7200000", "min.insync.replicas": "1", "cleanup.policy": "delete,compact", "preallocate": "true"}
-    until(lambda: given(admin, *where) == changed, LONG, "the broker that is asked to know the change")
+    until(lambda: given(admin, *where) == changed, LONG_S, "the broker that is asked to know the change")
     admin.alter_configs({where: {"cleanup.policy": Subtract("delete"), "preallocate": None}})
     admin.alter_configs({where: {"retention.ms": 1}}, validate_only=True)
     left = {"retention.ms": "7200000", "min.insync.replicas": "1", "cleanup.policy": "compact"}
-    until(lambda: given(admin, *where) == left, LONG, "the broker that is asked to know the change")
+    until(lambda: given(admin, *where) == left, LONG_S, "the broker that is asked to know the change")
     seen = theirs(cluster, ResourceType.TOPIC, topic)
     assert {name: seen[name][0] for name in left} == left
 
@@ -111,7 +111,7 @@ def test_settings_of_brokers_groups_and_client_metrics_change(cluster: Cluster, 
                 found = admin.describe_config(kind, name)
                 return {key: found[key].value for key in wanted if key in found} == wanted
 
-            until(shows, LONG, f"{kind} {name} to have {wanted}")
+            until(shows, LONG_S, f"{kind} {name} to have {wanted}")
         assert given(admin, "broker", 1) == {"log.cleaner.backoff.ms": "14001"}
         assert admin.describe_config("broker", 2)["log.cleaner.io.buffer.load.factor"].source == "DYNAMIC_DEFAULT_BROKER_CONFIG"
         listed = admin.list_config_resources()
@@ -122,8 +122,8 @@ def test_settings_of_brokers_groups_and_client_metrics_change(cluster: Cluster, 
         assert {key: rows[key] for key in ("metrics", "interval.ms")} == {"metrics": "org.apache.kafka.", "interval.ms": "60000"}
     finally:
         admin.alter_configs({resource: dict.fromkeys(settings) for resource, settings in changes.items()})
-    until(lambda: ("client-metrics", topic) not in admin.list_config_resources(), LONG, "the subscription to be gone")
-    until(lambda: given(admin, "broker", 1) == {}, LONG, "the broker to have its own setting no more")
+    until(lambda: ("client-metrics", topic) not in admin.list_config_resources(), LONG_S, "the subscription to be gone")
+    until(lambda: given(admin, "broker", 1) == {}, LONG_S, "the broker to have its own setting no more")
 
 
 def test_the_command_line_does_the_same(cluster: Cluster, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,7 +143,7 @@ def test_the_command_line_does_the_same(cluster: Cluster, topic: str, capsys: py
         assert {one["kind"] for one in found} == {"topic", "broker", "group"}
         return {one["setting"]: one["value"] for one in found if one["source"] == "DYNAMIC_TOPIC_CONFIG"}
 
-    until(lambda: given() == {"cleanup.policy": "delete,compact"}, LONG, "the broker that is asked to know the change")
+    until(lambda: given() == {"cleanup.policy": "delete,compact"}, LONG_S, "the broker that is asked to know the change")
     assert {one["name"] for one in call("settings", "list", "--kind", "topic")} >= {topic}
     assert call("topics", "delete", topic)[0]["deleted"] is False
     assert call("topics", "delete", topic, "--execute")[0]["deleted"] is True

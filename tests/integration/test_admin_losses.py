@@ -13,7 +13,7 @@ from integration.seam import State
 from integration.waiting import until
 from pykafka4 import AdminClient, BrokerError, NewTopic, TopicPartition
 from tests.integration.command_line import tools_bootstrap
-from tests.integration.reading import LONG, produce
+from tests.integration.reading import LONG_S, produce
 
 pytestmark = [pytest.mark.cluster, pytest.mark.lengthy, pytest.mark.backend("local")]
 
@@ -54,8 +54,8 @@ def lose_the_only_replicas_in_sync(cluster: Cluster, admin: AdminClient) -> tupl
         produce(cluster, name, KEPT, KEPT + 5, 0)
     cluster.kill(alone)
     cluster.thaw(behind)
-    until(lambda: {behind} == up(admin) - {cluster.controller()}, LONG, "the broker that is behind")
-    until(lambda: leaders(admin, [*both, LOST.topic]) == {None}, LONG, "no leader of the topics")
+    until(lambda: {behind} == up(admin) - {cluster.controller()}, LONG_S, "the broker that is behind")
+    until(lambda: leaders(admin, [*both, LOST.topic]) == {None}, LONG_S, "no leader of the topics")
     return alone, behind
 
 
@@ -68,7 +68,7 @@ def leaders(admin: AdminClient, topics: Iterable[str]) -> set[int | None]:
 
 
 def wait_registered(admin: AdminClient, nodes: Collection[int]) -> None:
-    until(lambda: sorted(nodes) == [broker.id for broker in admin.describe_cluster().brokers], LONG, f"brokers {nodes} alone")
+    until(lambda: sorted(nodes) == [broker.id for broker in admin.describe_cluster().brokers], LONG_S, f"brokers {nodes} alone")
 
 
 def test_an_unclean_election_and_forgotten_brokers_are_those_of_kafkas_tools(own: Cluster) -> None:

@@ -37,7 +37,7 @@ from pykafka4 import (
 )
 from pykafka4.cli.main import run
 from tests.cli.settings import forget
-from tests.integration.reading import LONG, SECONDS
+from tests.integration.reading import LONG_S, SECONDS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.backend("local")]
 
@@ -119,7 +119,7 @@ def test_acls_are_created_described_and_deleted_and_other_clients_see_the_same(a
     admin.create_acls(ACLS[:1])  # again
     soon(lambda: set(admin.describe_acls()), set(ACLS))
     anything = AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
-    theirs = {(one.principal, one.operation.name, one.restype.name, one.name) for one in other.describe_acls(anything).result(LONG)}
+    theirs = {(one.principal, one.operation.name, one.restype.name, one.name) for one in other.describe_acls(anything).result(LONG_S)}
     assert {("User:alice", "READ", "TOPIC", "orders"), ("User:*", "DESCRIBE", "BROKER", "kafka-cluster")} <= theirs
     assert set(admin.describe_acls(AclFilter(principal="User:*"))) == {ACLS[3]}
     assert set(admin.describe_acls(AclFilter(resource_type="topic", resource_name="orders", pattern="match"))) == set(ACLS[:2])
@@ -130,7 +130,7 @@ def test_acls_are_created_described_and_deleted_and_other_clients_see_the_same(a
         ResourceType.TOPIC, "theirs", ResourcePatternType.LITERAL, "User:eve", "*",
         AclOperation.ALTER, AclPermissionType.ALLOW,
     )  # fmt: skip
-    next(iter(other.create_acls([written]).values())).result(LONG)
+    next(iter(other.create_acls([written]).values())).result(LONG_S)
     soon(lambda: admin.describe_acls(AclFilter(principal="User:eve")), (Acl("User:eve", "ALTER", "topic", "theirs"),))
     admin.delete_acls([AclFilter()])
     soon(admin.describe_acls, ())
@@ -151,7 +151,7 @@ def test_users_get_passwords_log_in_with_them_and_lose_them(cluster: Cluster, ad
     known = {name: tuple(ScramCredential(one, 4096) for one in BOTH) for name in ("administrator", "alice")}
     admin.upsert_users({"bob": "bob's password", "carol": "größer"}, iterations=5000)
     soon(admin.list_users, {**known, **{name: tuple(ScramCredential(one, 5000) for one in BOTH) for name in ("bob", "carol")}})
-    theirs = other.describe_user_scram_credentials(["bob"])["bob"].result(LONG)
+    theirs = other.describe_user_scram_credentials(["bob"])["bob"].result(LONG_S)
     assert sorted((one.mechanism.name, one.iterations) for one in theirs.scram_credential_infos) == [
         ("SCRAM_SHA_256", 5000),
         ("SCRAM_SHA_512", 5000),

@@ -27,7 +27,7 @@ from pykafka4 import (
     TopicPartition,
 )
 from tests.integration.command_line import tools_bootstrap
-from tests.integration.reading import LONG, delete_topics_of, produce
+from tests.integration.reading import LONG_S, delete_topics_of, produce
 from tests.integration.sharing import configure, share, take_explicitly
 
 pytestmark = pytest.mark.cluster
@@ -92,7 +92,7 @@ def test_a_topic_is_described_as_by_kafkas_tool_and_another_client(cluster: Clus
     ours = [(str(p.partition), str(p.leader), numbers(p.replicas), sorted(p.isr)) for p in found.partitions]
     assert ours == [(r["Partition"], r["Leader"], r["Replicas"], sorted(map(int, r["Isr"].split(",")))) for r in rows]
     foreign = Foreign(cluster.librdkafka)
-    theirs = foreign.describe_topics(TopicCollection([topic]))[topic].result(LONG)
+    theirs = foreign.describe_topics(TopicCollection([topic]))[topic].result(LONG_S)
     assert uuid_of(theirs.topic_id) == found.topic_id == created.topic_id
     assert theirs.is_internal == found.is_internal
 
@@ -105,7 +105,7 @@ def test_topics_are_known_to_every_broker_when_a_call_that_waits_returns(cluster
     assert [len(cluster.admin.led(node, names[-1])) for node in cluster.nodes] == [5, 5, 5]
     listed = admin.list_topics()
     assert {name: (listed[name].partitions, listed[name].replication_factor) for name in names} == dict.fromkeys(names, (5, 3))
-    assert set(listed) == {name for name in Foreign(cluster.librdkafka).list_topics(timeout=LONG).topics if not name.startswith("__")}
+    assert set(listed) == {name for name in Foreign(cluster.librdkafka).list_topics(timeout=LONG_S).topics if not name.startswith("__")}
     admin.delete_topics([*names[1:], listed[names[0]].topic_id], wait=True)  # type: ignore[list-item]
     assert not any(cluster.admin.knows(node, name) for node in cluster.nodes for name in names)
 
@@ -177,7 +177,7 @@ def test_a_share_group_is_described_moved_and_deleted(cluster: Cluster, admin: A
             admin.delete_groups([group])
         with pytest.raises(BrokerError, match="NON_EMPTY_GROUP"):
             admin.alter_share_group_offsets(group, {tp: 0})
-    until(lambda: not admin.describe_group(group).members, LONG, "the member to be gone")
+    until(lambda: not admin.describe_group(group).members, LONG_S, "the member to be gone")
 
     def stands() -> tuple[str, ...]:
         one = admin.share_group_offsets([group])[group][tp]  # type: ignore[index]
@@ -218,4 +218,4 @@ def test_changes_survive_a_killed_controller(own: Cluster) -> None:
         admin.create_partitions({"after": 4}, wait=True)
         assert len(admin.describe_topic("after").partitions) == 4
         admin.unregister_broker(first)
-        until(lambda: first not in [broker.id for broker in admin.describe_cluster().brokers], LONG, "brokers to forget it")
+        until(lambda: first not in [broker.id for broker in admin.describe_cluster().brokers], LONG_S, "brokers to forget it")

@@ -11,7 +11,7 @@ import pytest
 from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import TopicPartition, aio
-from tests.integration.reading import GROUP, LONG, SURVIVES
+from tests.integration.reading import GROUP, LONG_S, SURVIVES
 
 pytestmark = pytest.mark.cluster
 
@@ -42,7 +42,7 @@ def test_back_pressure_loses_nothing_and_other_tasks_go_on(cluster: Cluster, top
         beside.cancel()
         return waited
 
-    assert asyncio.run(asyncio.wait_for(main(), LONG)) > 0
+    assert asyncio.run(asyncio.wait_for(main(), LONG_S)) > 0
     assert [int(record.value or b"") for record in cluster.log(topic)[0]] == list(range(COUNT))
 
 
@@ -68,8 +68,8 @@ def test_transactions_commit_and_abort(cluster: Cluster, topic: str) -> None:
         seen = cluster.committed(topic)[0]
         return None if seen.open else [record.value for record in seen.records]
 
-    asyncio.run(asyncio.wait_for(main(), LONG))
-    assert until(ended, LONG, "the markers of the transactions") == [b"%d.%d" % (number, n) for number in (0, 2) for n in range(10)]
+    asyncio.run(asyncio.wait_for(main(), LONG_S))
+    assert until(ended, LONG_S, "the markers of the transactions") == [b"%d.%d" % (number, n) for number in (0, 2) for n in range(10)]
 
 
 class Listener:
@@ -117,7 +117,7 @@ def test_members_come_and_go_a_leader_dies_and_every_record_is_processed_once(cl
             members.create_task(member(6 * COUNT))
         await asyncio.to_thread(cluster.start, dead)
 
-    asyncio.run(asyncio.wait_for(main(), 2 * LONG))
+    asyncio.run(asyncio.wait_for(main(), 2 * LONG_S))
     assert sorted(done) == [(partition, offset) for partition in range(6) for offset in range(COUNT)]
 
 
@@ -151,10 +151,10 @@ def test_records_are_copied_exactly_once_although_every_third_transaction_is_can
                     break
         await producer.close()
 
-    asyncio.run(asyncio.wait_for(main(), LONG))
+    asyncio.run(asyncio.wait_for(main(), LONG_S))
 
     def ended() -> list[bytes | None] | None:
         seen = cluster.committed(out)[0]
         return None if seen.open else [record.value for record in seen.records]
 
-    assert until(ended, LONG, "the markers of the transactions") == [b"%d" % n for n in range(COUNT)]
+    assert until(ended, LONG_S, "the markers of the transactions") == [b"%d" % n for n in range(COUNT)]

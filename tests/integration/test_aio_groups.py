@@ -12,7 +12,7 @@ import pytest
 
 from integration.cluster import Cluster
 from pykafka4 import Consumer, Record, TopicPartition, aio
-from tests.integration.reading import GROUP, LONG
+from tests.integration.reading import GROUP, LONG_S
 
 pytestmark = pytest.mark.cluster
 PARTITIONS, COUNT = 6, 500  # records of each partition
@@ -32,7 +32,7 @@ async def fill(cluster: Cluster, topic: str) -> None:
 
 def committed(cluster: Cluster, topic: str) -> dict[int, int]:
     with Consumer(**cluster.client, group_id=topic) as consumer:
-        found = consumer.committed([(topic, p) for p in range(PARTITIONS)], LONG)
+        found = consumer.committed([(topic, p) for p in range(PARTITIONS)], LONG_S)
     return {tp.partition: at.offset for tp, at in found.items() if at is not None}
 
 
@@ -93,7 +93,7 @@ def test_cancelled_polls_and_members_that_come_and_go_skip_and_repeat_nothing(
             members.create_task(member(2 * COUNT))
             members.create_task(member(PARTITIONS * COUNT))
 
-    asyncio.run(asyncio.wait_for(main(), 2 * LONG))
+    asyncio.run(asyncio.wait_for(main(), 2 * LONG_S))
     assert lost == 0
     assert sorted(done) == [(partition, offset) for partition in range(PARTITIONS) for offset in range(COUNT)]
     assert committed(cluster, topic) == dict.fromkeys(range(PARTITIONS), COUNT)
@@ -146,7 +146,7 @@ def test_process_that_is_cancelled_and_started_again_skips_nothing(cluster: Clus
             for number in range(3):
                 members.create_task(member(random.Random(number), number * 2))
 
-    asyncio.run(asyncio.wait_for(main(), 2 * LONG))
+    asyncio.run(asyncio.wait_for(main(), 2 * LONG_S))
     seen = [(partition, offset) for partition, offset, _ in finished]
     assert set(seen) == {(partition, offset) for partition in range(PARTITIONS) for offset in range(COUNT)}
     assert worst == 1, "records of one key were handled at the same time"

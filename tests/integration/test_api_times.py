@@ -11,7 +11,7 @@ from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import AdminClient, Consumer
 from tests.consumer.api_calls import ATTEMPTS, CLOSE_LATE, assert_all_in_time, seconds
-from tests.integration.reading import GROUP, LONG, poll_until, produce, read
+from tests.integration.reading import GROUP, LONG_S, poll_until, produce, read
 
 pytestmark = pytest.mark.cluster
 
@@ -46,7 +46,7 @@ def rebalancing(cluster: Cluster, topic: str) -> Iterator[Consumer]:
         with Consumer(**cluster.client, **GROUP, group_id=topic) as late, AdminClient(**cluster.client) as admin:
             late.subscribe([topic])
             late.poll(0)
-            until(lambda: admin.describe_group(topic).state == "PreparingRebalance", LONG, "a rebalance")
+            until(lambda: admin.describe_group(topic).state == "PreparingRebalance", LONG_S, "a rebalance")
             yield consumer
             idle.unsubscribe()
 

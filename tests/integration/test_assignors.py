@@ -11,7 +11,7 @@ from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import Consumer, KafkaError, Record, TopicPartition
 from pykafka4.assignors import GroupMember, RoundRobinAssignor, Topics
-from tests.integration.reading import GROUP, LONG, poll_until, produce, read_beside_java
+from tests.integration.reading import GROUP, LONG_S, poll_until, produce, read_beside_java
 
 pytestmark = pytest.mark.cluster
 
@@ -62,7 +62,7 @@ def test_members_share_a_topic_by_an_assignor_of_the_application(cluster: Cluste
                 got.extend(member.poll(0.05))
             return len({(r.partition, r.offset) for r in got}) == 300 and [len(m.assignment()) for m in members] == [3, 3]
 
-        until(all_read, LONG, "all records, and three partitions for each")
+        until(all_read, LONG_S, "all records, and three partitions for each")
     finally:
         for member in members:
             member.close()

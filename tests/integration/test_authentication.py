@@ -20,13 +20,13 @@ from integration.security.settings import Security
 from integration.waiting import Deadline, until
 from integration.workload.load import Load, judge
 from pykafka4 import AuthenticationError, Client, Consumer, DeliveryFailed, Producer
-from tests.integration.first_use import SOON, by_lookup, by_poll, by_record, by_refresh, raised, refusal, works
+from tests.integration.first_use import SOON_S, by_lookup, by_poll, by_record, by_refresh, raised, refusal, works
 from tests.secrets.outlets import watching
 from tests.secrets.planted import Planted
 
 pytestmark = [pytest.mark.cluster, pytest.mark.backend("local")]
 
-LONG = 60.0
+LONG_S = 60.0
 PARTITIONS = 6
 SESSION_MS = 5_000  # after which a connection has to authenticate again
 TOKEN_SECONDS = 8.0  # that a token is valid
@@ -85,9 +85,9 @@ def test_no_password_comes_out(mixed: LocalCluster, topic: str, mechanism: Any, 
     with watching(planted, capfd, monkeypatch) as outlets:
         options = {**mixed.client, "sasl_mechanism": mechanism}
         with Producer(**options) as producer, Consumer(**options, group_id=topic, auto_offset_reset="earliest") as consumer:
-            producer.send(topic, b"x").result(LONG)
+            producer.send(topic, b"x").result(LONG_S)
             consumer.subscribe([topic])
-            until(lambda: consumer.poll(1), LONG, "the record")
+            until(lambda: consumer.poll(1), LONG_S, "the record")
             for handle in (producer, consumer):
                 outlets.add("status", handle.status())
                 assert outlets.objects("a client", handle) > 20
@@ -117,7 +117,7 @@ def bearer(cluster: LocalCluster, token: Callable[[], Any]) -> dict[str, Any]:
 
 def test_a_token_lets_the_client_in(mixed: LocalCluster, topic: str) -> None:
     with Producer(**bearer(mixed, lambda: unsecured_token("alice"))) as producer:
-        assert producer.send(topic, b"x").result(LONG).offset == 0
+        assert producer.send(topic, b"x").result(LONG_S).offset == 0
 
 
 def test_a_token_that_the_broker_finds_expired(mixed: LocalCluster, topic: str) -> None:
@@ -145,7 +145,7 @@ def test_a_callable_that_hangs(mixed: LocalCluster, topic: str, use: Any) -> Non
     released = threading.Event()
 
     def hang() -> str:
-        released.wait(LONG)
+        released.wait(LONG_S)
         return "x"
 
     try:
@@ -160,7 +160,7 @@ def test_kafka_takes_passwords_as_they_are_without_saslprep(mixed: LocalCluster,
     mixed.access.set_password("roman", "SCRAM-SHA-512", password)
     options = {**mixed.client, "sasl_mechanism": "SCRAM-SHA-512", "sasl_username": "roman", "sasl_password": password}
     with Producer(**options) as producer:
-        assert producer.send(topic, b"x").result(LONG).offset == 0
+        assert producer.send(topic, b"x").result(LONG_S).offset == 0
     properties = {**for_java(options), "delivery.timeout.ms": "30000", "request.timeout.ms": "10000"}
     assert len(java_produce(mixed.bootstrap, topic, [JavaRecord(b"k", b"y")], properties=properties)) == 1
     error = refused(mixed, {**options, "sasl_password": prepared}, topic)
@@ -222,13 +222,13 @@ def test_a_broker_with_a_wrong_certificate(mutual: LocalCluster, topic: str, mak
     try:
         with Client(**mutual.client) as client:
             began = time.monotonic()
-            error = raised(lambda: client.refresh_metadata([], timeout=SOON))
-            assert time.monotonic() - began < SOON
+            error = raised(lambda: client.refresh_metadata([], timeout=SOON_S))
+            assert time.monotonic() - began < SOON_S
             assert isinstance(error, AuthenticationError)
             assert says in str(error) or says in str(error.__cause__)
             assert mutual.bootstrap in str(error)
             access.replace_certificate(1, access.certificate())
-            until(lambda: works(client), SOON, "the client to work with the right certificate")
+            until(lambda: works(client), SOON_S, "the client to work with the right certificate")
     finally:
         access.replace_certificate(1, access.certificate())
 
@@ -253,10 +253,10 @@ def test_a_refused_client_works_once_its_password_is_right(mixed: LocalCluster, 
     right = mixed.client["sasl_password"]
     with Producer(**options) as producer, Consumer(**options, group_id=topic, auto_offset_reset="earliest") as consumer:
         consumer.subscribe([topic])
-        assert isinstance(producer.send(topic, b"0").exception(SOON), DeliveryFailed)
-        assert isinstance(raised(lambda: consumer.poll(SOON)), AuthenticationError)
+        assert isinstance(producer.send(topic, b"0").exception(SOON_S), DeliveryFailed)
+        assert isinstance(raised(lambda: consumer.poll(SOON_S)), AuthenticationError)
         password[0] = right
-        until(lambda: producer.send(topic, b"1").exception(SOON) is None, SOON, "a record to be acknowledged")
+        until(lambda: producer.send(topic, b"1").exception(SOON_S) is None, SOON_S, "a record to be acknowledged")
         got: list[bytes] = []
 
         def read() -> bool:
@@ -266,7 +266,7 @@ def test_a_refused_client_works_once_its_password_is_right(mixed: LocalCluster, 
                 return False
             return bool(got)
 
-        until(read, LONG, "the record")
+        until(read, LONG_S, "the record")
         assert got == [b"1"]
 
 
@@ -294,9 +294,9 @@ def test_authentication_is_repeated_under_load(strict: Proxied, topic: str) -> N
         load.start()
         while time.monotonic() < ends:
             read += len(consumer.poll(0.2))
-        load.join(LONG)
-        producer.flush(LONG)
-        deadline = time.monotonic() + LONG
+        load.join(LONG_S)
+        producer.flush(LONG_S)
+        deadline = time.monotonic() + LONG_S
         while read < load.sent and time.monotonic() < deadline:
             read += len(consumer.poll(0.2))
     verdict = judge(strict, topic, load)
@@ -316,19 +316,19 @@ def test_a_password_is_changed_under_load(strict: Proxied, topic: str) -> None:
         load = Load(producer, topic, 1_000, lambda sent: stop.is_set())
         load.start()
         try:
-            until(lambda: all(load.last_ack), LONG, "an acknowledgement from every partition")
+            until(lambda: all(load.last_ack), LONG_S, "an acknowledgement from every partition")
             strict.access.set_password("alice", mechanism, "the-next-one")
             for node in strict.nodes:
                 strict.proxies[node].drop_connections()
-            until(lambda: "refused" in str(producer.status()), LONG, "the client to be refused")
+            until(lambda: "refused" in str(producer.status()), LONG_S, "the client to be refused")
             password[0] = "the-next-one"
             changed = time.monotonic()
-            until(lambda: all(at > changed for at in load.last_ack), LONG, "an acknowledgement from every partition")
+            until(lambda: all(at > changed for at in load.last_ack), LONG_S, "an acknowledgement from every partition")
         finally:
             stop.set()
             strict.access.set_password("alice", mechanism, old)
-        load.join(LONG)
-        producer.flush(LONG)
+        load.join(LONG_S)
+        producer.flush(LONG_S)
     assert judge(strict, topic, load).complaints() == []
 
 
@@ -355,7 +355,7 @@ def test_a_password_and_tokens_are_changed_under_load(strict: Proxied, topic: st
         load.start()
 
         def read_on(enough: Callable[[], bool]) -> None:
-            deadline = Deadline(LONG)
+            deadline = Deadline(LONG_S)
             while not enough():
                 assert not deadline.passed(), (len(read), load.sent, consumer.status())
                 read.extend(int(record.value) for record in consumer.poll(0.2))
@@ -372,8 +372,8 @@ def test_a_password_and_tokens_are_changed_under_load(strict: Proxied, topic: st
             stop.set()
             strict.access.set_password("alice", mechanism, old)
             password[0] = old
-        load.join(LONG)
-        producer.flush(LONG)
+        load.join(LONG_S)
+        producer.flush(LONG_S)
         read_on(lambda: len(read) >= load.sent)
     assert judge(strict, topic, load).complaints() == []
     assert sorted(read) == list(range(load.sent))

@@ -33,7 +33,7 @@ from pykafka4 import (
     TopicPartition,
     Written,
 )
-from tests.integration.reading import LONG, SECONDS, Notes, poll_until, read, values
+from tests.integration.reading import LONG_S, SECONDS, Notes, poll_until, read, values
 
 pytestmark = [pytest.mark.cluster, pytest.mark.backend("local")]
 
@@ -117,7 +117,7 @@ def raised(consumer: Consumer, *subjects: str) -> tuple[list[AuthorizationError]
     """Poll until each of these is named by an error; the errors and the records in between."""
     errors: list[AuthorizationError] = []
     records: list[Record] = []
-    deadline = Deadline(LONG)
+    deadline = Deadline(LONG_S)
     while not {error.resource_name for error in errors} >= set(subjects):
         assert not deadline.passed(), (errors, consumer.status())
         try:
@@ -148,7 +148,7 @@ def poll(consumer: Consumer) -> list[Record]:
 def fill(producer: Producer, topic: str, first: int, last: int) -> None:
     for number in range(first, last):
         producer.send(topic, b"%d" % number, partition=0)
-    producer.flush(LONG)
+    producer.flush(LONG_S)
 
 
 # -- producing
@@ -214,12 +214,12 @@ def test_a_denied_topic_does_not_slow_another_one_of_the_same_producer(user: Use
     user.grant("write", topic=topic)
     user.grant("describe", topic=secret)
     with Producer(**user.options) as producer:
-        producer.send(topic, b"first").result(LONG)
+        producer.send(topic, b"first").result(LONG_S)
         times = {}
         for other in (topic, secret):  # once alone, once with a record for the denied topic after each
             began = time.monotonic()
             handles = [(producer.send(topic, b"%d" % n), producer.send(other, b"%d" % n)) for n in range(count)]
-            producer.flush(LONG)
+            producer.flush(LONG_S)
             times[other] = time.monotonic() - began
             assert all(mine.exception(0) is None for mine, _ in handles)
         errors = [theirs.exception(0) for _, theirs in handles]
@@ -250,7 +250,7 @@ def test_a_right_that_is_revoked_and_granted_again_costs_only_the_records_in_bet
         def burst() -> int:
             """400 records for each topic; returns how many of the first were denied."""
             handles = [(n := next(number), name, producer.send(name, b"%d" % n, partition=n % 2)) for _ in range(400) for name in written]
-            producer.flush(LONG)
+            producer.flush(LONG_S)
             for n, name, handle in handles:
                 error = handle.exception(0)
                 assert error is None or (name == topic and isinstance(error, DeliveryFailed) and denied(error.cause, "WRITE", topic)), error
@@ -295,9 +295,9 @@ def test_rights_that_change_while_batches_are_in_flight_leave_the_log_as_reporte
         while not done.is_set():
             handles.append(producer.send(topic, b"%d" % len(handles)))
             if len(handles) > 2000 and len(handles) % 100 == 0:
-                handles[-2000].exception(LONG)  # keeps a few batches in flight
+                handles[-2000].exception(LONG_S)  # keeps a few batches in flight
         thread.join()
-        producer.flush(LONG)
+        producer.flush(LONG_S)
         last = producer.send(topic, b"%d" % len(handles)).result(SECONDS)
         errors = [handle.exception(0) for handle in handles]
     assert all(error is None or (isinstance(error, DeliveryFailed) and denied(error.cause, "WRITE", topic)) for error in errors)
@@ -468,7 +468,7 @@ def test_a_subscribed_topic_that_is_denied_does_not_stop_the_allowed_one(
         consumer.subscribe([topic, secret])
         (error, *_), records = raised(consumer, secret)
         assert denied(error, "READ" if right == "describe" else "DESCRIBE", secret)
-        records += patient(consumer, 10 - len(records), LONG)
+        records += patient(consumer, 10 - len(records), LONG_S)
         assert {record.topic for record in records} == {topic}
         user.grant("read", topic=secret)
         more = patient(consumer, 10)
@@ -526,7 +526,7 @@ def test_a_member_whose_session_ends_while_its_group_is_denied_joins_again(user:
         records = read(consumer, 10)
         consumer.commit(timeout=SECONDS)
         user.revoke("read", group=topic)
-        until(lambda: poll(consumer) == [] and "lost" in notes.kinds, LONG, "the session to end")
+        until(lambda: poll(consumer) == [] and "lost" in notes.kinds, LONG_S, "the session to end")
         fill(administrator, topic, 10, 20)
         user.grant("read", group=topic)
         records += patient(consumer, 10)
@@ -592,7 +592,7 @@ def test_each_use_of_a_topic_that_was_refused_to_another_user_of_the_client_asks
 
 def committed(client: Client, group: str, topic: str, secret: str) -> dict[TopicPartition, Any]:
     """The outcome of a commit for both topics, once the group is allowed."""
-    found: dict[TopicPartition, Any] = client.commit_offsets(group, {(topic, 0): 5, (secret, 0): 5}, LONG)
+    found: dict[TopicPartition, Any] = client.commit_offsets(group, {(topic, 0): 5, (secret, 0): 5}, LONG_S)
     if (error := found[TopicPartition(topic, 0)].error) is not None:
         raise error
     return found
@@ -604,8 +604,8 @@ def test_stateless_calls_name_the_right_that_is_missing_for_each_item(cluster: C
         cluster.create_topic(name, 1)
     user.grant("read", "describe", topic=topic)
     with Client(**user.options) as client:
-        fetched = client.fetch({(topic, 0): 0, (secret, 0): 0}, LONG)
-        listed = client.list_offsets({(topic, 0): EARLIEST, (secret, 0): EARLIEST}, LONG)
+        fetched = client.fetch({(topic, 0): 0, (secret, 0): 0}, LONG_S)
+        listed = client.list_offsets({(topic, 0): EARLIEST, (secret, 0): EARLIEST}, LONG_S)
         assert [
             fetched[TopicPartition(topic, 0)].error,
             listed[TopicPartition(topic, 0)].error,

@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 
 PARTITIONS = 6
 RATE = 240
-LONG = 120.0
-STARTED = 300.0  # for members to start on a busy machine
+LONG_S = 120.0
+STARTED_S = 300.0  # for members to start on a busy machine
 SESSION_MS = 20_000  # of classic members; those of the consumer protocol have that of the brokers, 6 s
 GROUPS = {"eager": ("classic", "range"), "cooperative": ("classic", "cooperative-sticky"), "consumer": ("consumer", "range")}
 FAULTS: dict[str, Callable[[Cluster, int], None]] = {
@@ -82,10 +82,10 @@ def bounce(cluster: Cluster, topic: str, groups: dict[str, Members], load: Load,
         for node in cluster.nodes:
             FAULTS[fault](cluster, node)
             for partition in range(PARTITIONS):
-                cluster.wait_leader(topic, partition, other_than=node, timeout=LONG)
+                cluster.wait_leader(topic, partition, other_than=node, timeout=LONG_S)
             sent = {partition: offset for partition, (_, offset) in cluster.offsets(topic).items()}
             for members in groups.values():
-                members.wait_read({p: end + 1 for p, end in sent.items()}, LONG)
+                members.wait_read({p: end + 1 for p, end in sent.items()}, LONG_S)
             cluster.start(node)
             cluster.wait_full_isr()
     assert load.error is None
@@ -115,17 +115,17 @@ def run(cluster: Cluster, topic: str, groups: dict[str, Members], fault: str, ro
                 members.join()
                 members.join()
             for name, members in groups.items():
-                until(partial(settled, members), STARTED, f"two members to share {name}")
+                until(partial(settled, members), STARTED_S, f"two members to share {name}")
                 if name != "consumer":
-                    until(partial(told_alike, members), STARTED, f"the members of {name} to be told of the last generation")
+                    until(partial(told_alike, members), STARTED_S, f"the members of {name} to be told of the last generation")
             before = {name: [changes(member.journal) for member in members.all] for name, members in groups.items()}
             bounce(cluster, topic, groups, load, fault, rounds)
         finally:
             ending = True
-            load.join(LONG)
+            load.join(LONG_S)
     ends = {partition: end for partition, (_, end) in cluster.offsets(topic).items()}
     for members in groups.values():
-        members.wait_read(ends, LONG)
+        members.wait_read(ends, LONG_S)
         members.end_all()
     assert not judge(cluster, topic, load).complaints()
     judged(cluster, topic, groups, before)
@@ -146,17 +146,17 @@ def test_members_that_are_replaced_one_by_one_by_those_of_another_protocol(clust
         load.start()
         try:
             old = [members.join() for _ in range(3)]
-            until(lambda: settled(members), STARTED, "three members to share the partitions")
+            until(lambda: settled(members), STARTED_S, "three members to share the partitions")
             for protocol in ("consumer", "classic"):
                 for place in range(3):
                     members.end_all(lambda member, gone=old[place]: member is gone)  # type: ignore[misc]
                     old[place] = members.join(protocol=protocol)
-                    until(lambda: settled(members), STARTED, lambda: f"three members to share the partitions; {members.state()}")
+                    until(lambda: settled(members), STARTED_S, lambda: f"three members to share the partitions; {members.state()}")
         finally:
             ending = True
-            load.join(LONG)
+            load.join(LONG_S)
         ends = {partition: end for partition, (_, end) in cluster.offsets(topic).items()}
-        members.wait_finished(ends, LONG, lambda: committed(cluster, topic, topic, PARTITIONS))
+        members.wait_finished(ends, LONG_S, lambda: committed(cluster, topic, topic, PARTITIONS))
         members.end_all()
         found = members.breaches(group_log(cluster, topic), ends)
         lost = [(member.name, line) for member in members.all for line in member.lines() if line["what"] == "lost"]

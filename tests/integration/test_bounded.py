@@ -16,7 +16,7 @@ from integration.waiting import until
 from pykafka4 import Consumer, OffsetOutOfRange, Producer, read
 from pykafka4.wire.protocol.messages_admin import DeleteRecordsRequest
 from tests.conformance.worlds import RealPlace, World
-from tests.integration.reading import LONG, SECONDS, produce
+from tests.integration.reading import LONG_S, SECONDS, produce
 from tests.integration.test_read_committed import overlapping
 
 pytestmark = pytest.mark.cluster
@@ -44,7 +44,7 @@ def foreign_places(cluster: Cluster, topic: str, ends: dict[int, int], **options
     config = {**cluster.librdkafka, "group.id": topic, "auto.offset.reset": "earliest", "enable.partition.eof": True}
     consumer = Foreign({**config, "enable.auto.commit": False, **options})
     consumer.assign([ForeignPartition(topic, partition, 0) for partition in ends])
-    found, open_ends, deadline = [], set(ends), time.monotonic() + LONG
+    found, open_ends, deadline = [], set(ends), time.monotonic() + LONG_S
     while open_ends:
         assert time.monotonic() < deadline
         message = consumer.poll(0.2)
@@ -106,7 +106,7 @@ def test_compacted_offsets_at_the_end(cluster: Cluster, topic: str) -> None:
             producer.send(topic, (b"%d" % n).ljust(2_000), key=b"%d" % (n % 7), partition=0)
             if n % 50 == 0:
                 producer.flush()
-    until(lambda: len(list(read(topic, **cluster.client))) < 1_000, LONG, "the cleaner to have compacted the log")
+    until(lambda: len(list(read(topic, **cluster.client))) < 1_000, LONG_S, "the cleaner to have compacted the log")
     for end in (2_000, 1_500, 1_001):
         records = list(read(topic, until={0: end}, **cluster.client))
         assert all(record.offset < end for record in records)

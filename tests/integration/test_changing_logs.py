@@ -13,7 +13,7 @@ from integration.cluster import Cluster
 from integration.waiting import Deadline, until
 from pykafka4 import Client, Consumer, LossReason, OffsetsLost, Producer, TopicPartition
 from pykafka4.wire.protocol.messages_admin import DeleteRecordsRequest
-from tests.integration.reading import LONG, SECONDS, poll_until, produce, read, send, values
+from tests.integration.reading import LONG_S, SECONDS, poll_until, produce, read, send, values
 
 pytestmark = pytest.mark.cluster
 
@@ -76,7 +76,7 @@ def read_by_confluent(cluster: Cluster, topic: str, first: int, count: int) -> l
     """The offsets that confluent-kafka returns from `first` on."""
     consumer = foreign.Consumer({**cluster.librdkafka, "group.id": f"{topic}-f", "auto.offset.reset": "earliest"})
     consumer.assign([foreign.TopicPartition(topic, 0, first)])
-    found, deadline = list[int](), Deadline(LONG)
+    found, deadline = list[int](), Deadline(LONG_S)
     while len(found) < count and not deadline.passed():
         message = consumer.poll(0.5)
         if message is not None and message.error() is None:
@@ -126,7 +126,7 @@ def test_retention_under_a_slow_reader_is_reported(cluster: Cluster, topic: str,
     reader = reading("subscribe")
     reader.stop_at(5)
     produce(cluster, topic, 10, 110, partition=0, size=50_000)
-    deadline = Deadline(LONG)
+    deadline = Deadline(LONG_S)
     while (start := cluster.offsets(topic)[0][0]) < 10:
         assert not deadline.passed(), cluster.offsets(topic)
     reader.consumer.resume([reader.tp])
@@ -152,7 +152,7 @@ def test_compaction_under_the_reader_is_no_loss(cluster: Cluster, topic: str, re
                 producer.flush()
 
     write(0, 50)
-    deadline = Deadline(LONG)
+    deadline = Deadline(LONG_S)
     while len(found := read_all(cluster, topic)) >= 50:
         assert not deadline.passed(), found
         write(50 + len(found) % 2, 51 + len(found) % 2)
@@ -168,7 +168,7 @@ def read_all(cluster: Cluster, topic: str) -> list[int]:
     end = cluster.offsets(topic)[0][1]
     with Consumer(**cluster.client, auto_offset_reset="earliest") as consumer:
         consumer.assign([(topic, 0)])
-        records = poll_until(consumer, lambda: consumer.position((topic, 0), LONG) >= end)
+        records = poll_until(consumer, lambda: consumer.position((topic, 0), LONG_S) >= end)
     return [record.offset for record in records]
 
 
@@ -205,7 +205,7 @@ def test_a_truncated_log_is_reported_with_the_range(cluster: Cluster, topic: str
         cluster.freeze(behind)
         try:
             cluster.wait_fenced(behind)
-            cluster.wait(lambda: set(cluster.partitions(topic)[0].isr) == {leader}, LONG, "the follower to leave the in-sync replicas")
+            cluster.wait(lambda: set(cluster.partitions(topic)[0].isr) == {leader}, LONG_S, "the follower to leave the in-sync replicas")
             send(producer, topic, range(20, 30), 0)
             producer.flush()
             assert values(read(reader.consumer, 10)) == [*range(20, 30)]

@@ -26,13 +26,13 @@ from pykafka4 import DeliveryFailed, Producer
 from pykafka4.records import Written
 
 RATE = 5_000
-FIRST_ACK = 3.0  # seconds after the new leader is in the metadata
+FIRST_ACK_S = 3.0  # seconds after the new leader is in the metadata
 AGAIN = 1  # so many kills are repeated if the acknowledgement was late: the machine may have been busy
 RUNS = int(os.environ.get("CHAOS_RUNS", "10"))
 DRAWN = (RUNS * 6 + 9) // 10  # runs that are drawn; the others kill leaders
 SEED = seed_of(os.environ.get("CHAOS_SEED"))
 SLOW_RATE = 500  # records per second of each load of a drawn run
-LATEST_END = 30.0  # seconds from when a member is asked to end until it has ended
+LATEST_END_S = 30.0  # seconds from when a member is asked to end until it has ended
 SHORT_RATE = 500  # records per second of the short form
 SHORTEST, LONGEST = 1.0, 5.0  # seconds that a connection lives in the short form
 
@@ -43,7 +43,7 @@ def run(cluster: Cluster, topic: str, records: int, cycles: int) -> None:
     done: list[Cycle] = []
 
     def in_time() -> int:
-        return sum(cycle.first_ack <= FIRST_ACK for cycle in done)
+        return sum(cycle.first_ack <= FIRST_ACK_S for cycle in done)
 
     def over() -> bool:
         return in_time() >= cycles or len(done) >= cycles + AGAIN
@@ -206,7 +206,7 @@ def test_a_schedule_drawn_from_the_faults_of_the_simulation_breaks_no_promise(
     )
     assert told == []
     assert members.complaints(proxied_cluster.log(main)) == []
-    assert all(seconds is not None and seconds <= LATEST_END for seconds in took.values()), took
+    assert all(seconds is not None and seconds <= LATEST_END_S for seconds in took.values()), took
     assert committed(proxied_cluster, main, main, len(ends)) == ends
 
 

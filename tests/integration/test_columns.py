@@ -16,7 +16,7 @@ from integration.java.client import JavaRecord, java_produce
 from pykafka4 import Consumer, Record, RecordColumns, read_arrow
 from pykafka4 import read as bounded
 from pykafka4.wire.records.compression import CODECS
-from tests.integration.reading import LONG
+from tests.integration.reading import LONG_S
 from tests.wire.records.columns.reading import rows_of
 
 pytestmark = pytest.mark.cluster
@@ -36,7 +36,7 @@ def write_with_confluent(cluster: Cluster, topic: str, codec: str, partitions: i
     settings = {**cluster.librdkafka, "compression.type": codec}
     plain = foreign.Producer(settings)
     transactional = foreign.Producer({**settings, "transactional.id": f"{topic}-{codec}"})
-    transactional.init_transactions(LONG)
+    transactional.init_transactions(LONG_S)
     for ends in (transactional.commit_transaction, transactional.abort_transaction, transactional.commit_transaction):
         transactional.begin_transaction()
         for n in range(200):
@@ -44,8 +44,8 @@ def write_with_confluent(cluster: Cluster, topic: str, codec: str, partitions: i
             for producer in (transactional, plain):
                 producer.produce(topic, value, key, partition=n % partitions, headers=[*headers], timestamp=1_700_000_000_000 + n)
         for producer in (transactional, plain):
-            assert producer.flush(LONG) == 0
-        ends(LONG)
+            assert producer.flush(LONG_S) == 0
+        ends(LONG_S)
 
 
 def write_with_java(cluster: Cluster, topic: str, partitions: int) -> None:
@@ -62,7 +62,7 @@ def read(cluster: Cluster, topic: str, columns: bool, **options: Any) -> list[An
     with Consumer(**cluster.client, auto_offset_reset="earliest", **options) as consumer:
         ends = {partition: end for partition, (_, end) in cluster.offsets(topic).items()}
         consumer.assign([(topic, partition) for partition in ends])
-        deadline = time.monotonic() + LONG
+        deadline = time.monotonic() + LONG_S
         while any(consumer.position((topic, partition)) < end for partition, end in ends.items()):
             assert time.monotonic() < deadline, consumer.status()
             found += [consumer.poll_arrow(0.2)] if columns else consumer.poll(0.2)

@@ -18,7 +18,7 @@ from integration.cluster import Cluster
 from integration.waiting import Deadline, until
 from pykafka4 import Producer, SentRows, TransactionError
 from pykafka4.wire.records.compression import CODECS
-from tests.integration.reading import LONG
+from tests.integration.reading import LONG_S
 
 pytestmark = pytest.mark.cluster
 
@@ -44,7 +44,7 @@ def foreign(cluster: Cluster, topic: str, count: int) -> list[Row]:
     }
     consumer = confluent_kafka.Consumer(options)
     rows: list[Row] = []
-    deadline = Deadline(LONG)
+    deadline = Deadline(LONG_S)
     try:
         consumer.assign([confluent_kafka.TopicPartition(topic, p, 0) for p in range(3)])
         while len(rows) < count:
@@ -146,7 +146,7 @@ def test_confluent_kafka_reads_the_rows_of_every_library(cluster: Cluster, topic
         for name, shape in zip(names, SHAPES.values(), strict=True):
             cluster.create_topic(name, 3)
             producer.send_arrow(name, shape())
-        producer.flush(LONG)
+        producer.flush(LONG_S)
         stats = producer.stats()
         assert (stats.accepted, stats.acked, stats.lost) == (len(ROWS) * len(SHAPES),) * 2 + (0,)
     for name, shape in zip(names, SHAPES, strict=True):
@@ -157,7 +157,7 @@ def test_confluent_kafka_reads_the_rows_of_every_library(cluster: Cluster, topic
 def test_codecs(cluster: Cluster, topic: str, codec: str) -> None:
     cluster.create_topic(topic, 3)
     with Producer(**cluster.client, compression_type=codec) as producer:
-        assert producer.send_arrow(topic, frame()).result(LONG) == len(ROWS)
+        assert producer.send_arrow(topic, frame()).result(LONG_S) == len(ROWS)
     assert foreign(cluster, topic, len(ROWS)) == by_partition(ROWS)
 
 
@@ -167,7 +167,7 @@ def test_keys_choose_the_partition_that_send_chooses(cluster: Cluster, topic: st
     with Producer(**cluster.client) as producer:
         one_by_one = [producer.send(topic, b"one", key=key) for key in keys]
         producer.send_arrow(topic, pl.DataFrame({"key": keys, "value": ["row"] * 200}))
-        producer.flush(LONG)
+        producer.flush(LONG_S)
         chosen = {key: delivery.result(0).partition for key, delivery in zip(keys, one_by_one, strict=True)}
     found = {key.decode(): partition for partition, _, key, value, _ in foreign(cluster, topic, 400) if value == b"row" and key}
     assert found == chosen
@@ -177,9 +177,9 @@ def test_keys_choose_the_partition_that_send_chooses(cluster: Cluster, topic: st
 def test_a_transaction_is_committed_and_one_aborted(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 3)
     with Producer(**cluster.client, transactional_id=topic) as producer:
-        producer.init_transactions(LONG)
+        producer.init_transactions(LONG_S)
         with contextlib.suppress(ZeroDivisionError), producer.transaction():
-            producer.send_arrow(topic, arrow([(n % 3, BEGIN + n, None, b"aborted", []) for n in range(100)])).result(LONG)
+            producer.send_arrow(topic, arrow([(n % 3, BEGIN + n, None, b"aborted", []) for n in range(100)])).result(LONG_S)
             raise ZeroDivisionError
         with producer.transaction():
             rows = producer.send_arrow(topic, frame())
@@ -200,7 +200,7 @@ def test_a_broker_is_killed_in_the_middle(cluster: Cluster, topic: str) -> None:
 
     def kill() -> None:
         try:
-            until(lambda: producer.stats().in_flight > 0, LONG, "rows in flight")
+            until(lambda: producer.stats().in_flight > 0, LONG_S, "rows in flight")
             cluster.kill(victim)
         finally:
             cluster.thaw(follower)
@@ -215,7 +215,7 @@ def test_a_broker_is_killed_in_the_middle(cluster: Cluster, topic: str) -> None:
 
     with Producer(**cluster.client, buffer_memory=400_000, max_partition_bytes=400_000) as producer:
         sent: SentRows = producer.send_arrow(topic, pa.RecordBatchReader.from_batches(schema, batches()))
-        assert sent.result(LONG) == len(rows)
+        assert sent.result(LONG_S) == len(rows)
         assert producer.stats().retries > 0
     cluster.start(victim)
     cluster.wait_full_isr([topic])

@@ -25,14 +25,14 @@ pytest.importorskip("rich")
 pytestmark = pytest.mark.cluster
 
 KCAT = shutil.which("kcat")
-LONG = 60.0
+LONG_S = 60.0
 PARTITIONS = 3
 Row = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 TOOLS = "org.apache.kafka.tools"
 
 
 def command(cluster: Cluster, *arguments: str, stdin: bytes = b"") -> bytes:
-    done = subprocess.run(call_of(cluster, *arguments), input=stdin, capture_output=True, timeout=LONG, check=False)
+    done = subprocess.run(call_of(cluster, *arguments), input=stdin, capture_output=True, timeout=LONG_S, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout
 
@@ -40,7 +40,7 @@ def command(cluster: Cluster, *arguments: str, stdin: bytes = b"") -> bytes:
 def kcat(cluster: Cluster, *arguments: str, stdin: bytes = b"") -> bytes:
     assert KCAT is not None
     words = [KCAT, "-b", cluster.bootstrap, "-q", *arguments]
-    return subprocess.run(words, input=stdin, stdout=subprocess.PIPE, timeout=LONG, check=True).stdout
+    return subprocess.run(words, input=stdin, stdout=subprocess.PIPE, timeout=LONG_S, check=True).stdout
 
 
 def foreign_rows(cluster: Cluster, topic: str, count: int) -> list[Row]:
@@ -55,7 +55,7 @@ def foreign_rows(cluster: Cluster, topic: str, count: int) -> list[Row]:
             found.append((message.partition(), message.key(), message.value(), tuple(message.headers() or ())))
         return len(found) >= count
 
-    until(all_there, LONG, f"{count} records of {topic}")
+    until(all_there, LONG_S, f"{count} records of {topic}")
     reader.close()
     return sorted(found, key=repr)
 
@@ -135,7 +135,7 @@ def test_a_group_that_is_killed_reads_on_and_misses_nothing(cluster: Cluster, to
             found = admin.group_offsets([topic])[topic]
             return sum(at.offset for at in found.values()) if isinstance(found, dict) else 0
 
-        until(lambda: committed() == 300, LONG, "the commit of what was written")
+        until(lambda: committed() == 300, LONG_S, "the commit of what was written")
         process.kill()
     assert sorted(map(int, seen)) == list(range(300))
     command(cluster, "produce", topic, "-p", "0", stdin=b"300\n")

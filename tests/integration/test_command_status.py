@@ -25,7 +25,7 @@ from tests.integration.reading import delete_topics_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.backend("local")]
 
-IN_TIME = 8.0
+IN_TIME_S = 8.0
 STEPS = ["names", "ports", "login", "brokers", "listeners", "controller", "clock", "topics", "leaders", "replicas", "groups"]
 
 
@@ -102,8 +102,8 @@ def test_a_diagnosis_ends_in_time_with_a_frozen_broker(cluster: Cluster, request
     request.addfinalizer(lambda: cluster.thaw(2))
     for servers, sound in ((cluster.bootstrap, 2), (frozen, 0)):
         began = time.monotonic()
-        found = findings(servers, timeout=IN_TIME, **security(cluster))
-        assert time.monotonic() - began < IN_TIME + 1
+        found = findings(servers, timeout=IN_TIME_S, **security(cluster))
+        assert time.monotonic() - began < IN_TIME_S + 1
         silent = [one for one in found if one.what == "accepts connections, but does not respond"]
         assert [one.about for one in silent] == [frozen]
         assert len([one for one in of(found, "login") if one.outcome is Outcome.FINE]) == sound
@@ -144,7 +144,7 @@ def test_who_is_not_let_in_is_told_why(guarded: LocalCluster, fault: str) -> Non
     options = {name: value for name, value in {**guarded.client, **changes}.items() if value is not None}
     plain = "{}:{}".format(*guarded.admin_address(1))
     servers = {"closed": closed(), "plain": plain}.get(options["bootstrap_servers"], guarded.bootstrap)
-    found = findings(servers, IN_TIME, **{name: value for name, value in options.items() if name != "bootstrap_servers"})
+    found = findings(servers, IN_TIME_S, **{name: value for name, value in options.items() if name != "bootstrap_servers"})
     (bad,) = [one for one in found if one.outcome is Outcome.WRONG]
     assert bad.step == step
     assert words in bad.way_out

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.cluster
 
 SEED = seed_of(os.environ.get("CHAOS_SEED"))
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-LONGEST = 180.0  # seconds of one run: its records are sent in less, and what else it waits for comes meanwhile
+LONGEST_S = 180.0  # seconds of one run: its records are sent in less, and what else it waits for comes meanwhile
 
 
 def run(cluster: Proxied, topic: str, *, records: int, rate: float, cuts: int, losses: int, rounds: int, **options: Any) -> None:
@@ -37,7 +37,7 @@ def run(cluster: Proxied, topic: str, *, records: int, rate: float, cuts: int, l
         return storm.lossy_cuts if secured else min(storm.lossy_cuts, storm.lost_acks)
 
     def enough(sent: int) -> bool:
-        if time.monotonic() > began + LONGEST:
+        if time.monotonic() > began + LONGEST_S:
             return True
         return sent >= records and storm.cuts >= cuts and lost() >= losses and storm.rounds >= rounds
 
@@ -46,7 +46,7 @@ def run(cluster: Proxied, topic: str, *, records: int, rate: float, cuts: int, l
         load.start()
         until(lambda: all(load.last_ack), RECOVERY_S, "an acknowledgement from every partition")
         with storm:
-            load.join(LONGEST + 30)
+            load.join(LONGEST_S + 30)
             assert not load.is_alive()
         producer.flush(120)
         stats = producer.stats()

@@ -10,7 +10,7 @@ from integration.cluster import Cluster
 from integration.waiting import Deadline, until
 from pykafka4 import BrokerError, Client, Consumer, Producer, Record, TopicPartition
 from pykafka4.wire.protocol.messages_admin import DeleteRecordsRequest
-from tests.integration.reading import GROUP, LONG, SECONDS, assert_in_order, behind, poll_until, produce, read, send, values, wait_leaders
+from tests.integration.reading import GROUP, LONG_S, SECONDS, assert_in_order, behind, poll_until, produce, read, send, values, wait_leaders
 
 pytestmark = pytest.mark.cluster
 
@@ -121,9 +121,9 @@ def ends(cluster: Cluster, topic: str) -> tuple[dict[int, int], dict[int, int]]:
         tps = [TopicPartition(topic, p) for p in range(3)]
         consumer.assign(tps)
         consumer.seek_to_beginning()
-        heads = {tp.partition: consumer.position(tp, LONG) for tp in tps}
+        heads = {tp.partition: consumer.position(tp, LONG_S) for tp in tps}
         consumer.seek_to_end()
-        return heads, {tp.partition: consumer.position(tp, LONG) for tp in tps}
+        return heads, {tp.partition: consumer.position(tp, LONG_S) for tp in tps}
 
 
 def delete_records(cluster: Cluster, topic: str, partition: int, before: int) -> None:
@@ -155,7 +155,7 @@ def test_an_offset_out_of_range_is_reset_by_the_policy(cluster: Cluster, topic: 
     with Consumer(**cluster.client, auto_offset_reset=policy) as consumer:
         consumer.assign([(topic, 0)])
         consumer.seek((topic, 0), offset)
-        records = poll_until(consumer, lambda: consumer.position((topic, 0), LONG) in (first, 30))
+        records = poll_until(consumer, lambda: consumer.position((topic, 0), LONG_S) in (first, 30))
         produce(cluster, topic, 30, 35, partition=0)
         records += read(consumer, 35 - first - len(records))
     assert [r.offset for r in records] == list(range(first, 35))
@@ -201,7 +201,7 @@ def test_a_handler_slower_than_the_stream_has_bounded_memory_and_skips_nothing(c
 
 def filled(consumer: Consumer, at_least: int) -> int:
     """The bytes that wait, once so many are there and no more have come for a moment."""
-    until(lambda: consumer.stats()["buffered_bytes"] >= at_least, LONG, f"{at_least} bytes to wait in the buffer")
+    until(lambda: consumer.stats()["buffered_bytes"] >= at_least, LONG_S, f"{at_least} bytes to wait in the buffer")
     before, quiet = consumer.stats()["fetched_bytes"], Deadline(0.3)
 
     def settled() -> bool:
@@ -211,7 +211,7 @@ def filled(consumer: Consumer, at_least: int) -> int:
             before, quiet = now, Deadline(0.3)
         return quiet.passed()
 
-    until(settled, LONG, "the buffer to stop growing")
+    until(settled, LONG_S, "the buffer to stop growing")
     return consumer.stats()["buffered_bytes"]
 
 
@@ -225,7 +225,7 @@ def test_consumers_share_one_client_with_a_producer(cluster: Cluster, topic: str
                 consumer.poll(0)
             began = time.monotonic()
             for n in range(20):  # a Fetch that waits for data must not hold back what is produced
-                producer.send(topic, b"%d" % n).result(LONG)
+                producer.send(topic, b"%d" % n).result(LONG_S)
             assert time.monotonic() - began < 5
         for consumer in consumers:
             assert values(read(consumer, 20)) == list(range(20))

@@ -17,13 +17,13 @@ import pytest
 from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import Consumer, GroupError, Producer, TopicPartition
-from tests.integration.reading import GROUP, LONG, SECONDS, followers, poll_until, produce, send
+from tests.integration.reading import GROUP, LONG_S, SECONDS, followers, poll_until, produce, send
 
 pytestmark = pytest.mark.cluster
 
 COOPERATIVE = ["cooperative-sticky"]
-PAUSE = 1.0  # seconds for which a partition that does not move may stand still
-EACH = 0.02  # seconds between two records of a partition
+PAUSE_S = 1.0  # seconds for which a partition that does not move may stand still
+EACH_S = 0.02  # seconds between two records of a partition
 
 
 @attrs.define(eq=False)
@@ -55,7 +55,7 @@ class Worker:
         """Leave: what was handed out is finished."""
         self._stop.set()
         assert self._thread is not None
-        self._thread.join(LONG)
+        self._thread.join(LONG_S)
         assert not self._thread.is_alive()
         assert not self.errors
 
@@ -100,7 +100,7 @@ class Worker:
 
 @attrs.define(eq=False)
 class Load:
-    """Records for every partition, one each `EACH` seconds, until `stop`."""
+    """Records for every partition, one each `EACH_S` seconds, until `stop`."""
 
     cluster: Cluster
     topic: str
@@ -117,11 +117,11 @@ class Load:
     def stop(self) -> None:
         self._stop.set()
         assert self._thread is not None
-        self._thread.join(LONG)
+        self._thread.join(LONG_S)
 
     def _run(self) -> None:
         with Producer(**self.cluster.client, linger_ms=0) as producer:
-            while not self._stop.wait(EACH):
+            while not self._stop.wait(EACH_S):
                 for partition in range(self.partitions):
                     send(producer, self.topic, [self.sent], partition)
                     self.sent += 1
@@ -141,7 +141,7 @@ def shared(workers: Iterable[Worker], partitions: int, least: int) -> Callable[[
 def assert_each_once(workers: Iterable[Worker], load: Load) -> None:
     """Members that end as they should have nothing read again, and nothing left out."""
     workers = list(workers)
-    until(lambda: len(values_of(workers)) == load.sent, LONG, "every record to be read")
+    until(lambda: len(values_of(workers)) == load.sent, LONG_S, "every record to be read")
     counts = Counter(value for worker in workers for _, _, value in worker.got)
     assert sorted(counts) == list(range(load.sent))
     assert {value: n for value, n in counts.items() if n > 1} == {}
@@ -155,19 +155,19 @@ def test_partitions_that_stay_are_read_without_a_pause_while_members_come_and_go
     stays = Worker(cluster, topic, COOPERATIVE).start()
     others: list[Worker] = []
     try:
-        until(shared([stays], 6, 6), LONG, "the first member to have everything")
+        until(shared([stays], 6, 6), LONG_S, "the first member to have everything")
         for _ in range(3):
             others.append(Worker(cluster, topic, COOPERATIVE).start())
-            until(shared([stays, others[-1]], 6, 3), LONG, "the newcomer to have its share")
+            until(shared([stays, others[-1]], 6, 3), LONG_S, "the newcomer to have its share")
             others[-1].stop()
-            until(shared([stays], 6, 6), LONG, "the first member to have everything again")
+            until(shared([stays], 6, 6), LONG_S, "the first member to have everything again")
         kept = set(range(6)) - {p for what, tps in stays.calls if what == "revoked" for p in tps}
         assert len(kept) == 3, stays.calls
         assert not [tps for what, tps in stays.calls if what == "lost"]
         assert all(len(tps) in (0, 3) for what, tps in stays.calls if what == "revoked")
         load.stop()
         assert_each_once([stays, *others], load)
-        assert stays.longest < PAUSE + alone.longest, (
+        assert stays.longest < PAUSE_S + alone.longest, (
             f"a partition that stayed stood still for {stays.longest:.3f} s; alone {alone.longest:.3f}"
         )
     finally:
@@ -184,16 +184,16 @@ def test_a_group_is_upgraded_from_eager_to_cooperative_under_load(cluster: Clust
     workers = [Worker(cluster, topic, ["range"]).start() for _ in range(2)]
     everybody = list(workers)
     try:
-        until(shared(workers, 6, 3), LONG, "both members to have their share")
+        until(shared(workers, 6, 3), LONG_S, "both members to have their share")
         for strategies in (["cooperative-sticky", "range"], COOPERATIVE):
             for place in range(2):
                 workers[place].stop()
                 workers[place] = Worker(cluster, topic, strategies).start()
                 everybody.append(workers[place])
-                until(shared(workers, 6, 3), LONG, f"both members to have their share, the new one with {strategies}")
+                until(shared(workers, 6, 3), LONG_S, f"both members to have their share, the new one with {strategies}")
         before = len(workers[1].calls)
         workers[0].stop()
-        until(shared(workers[1:], 6, 6), LONG, "the last member to have everything")
+        until(shared(workers[1:], 6, 6), LONG_S, "the last member to have everything")
         assert all(what == "assigned" for what, tps in workers[1].calls[before:] if tps), "it kept what it had"
         load.stop()
         assert_each_once(everybody, load)
@@ -209,7 +209,7 @@ def test_a_member_without_an_assignor_of_the_group_is_told_which_it_has_and_what
     cluster.create_topic(topic, 2)
     first = Worker(cluster, topic, ["range"]).start()
     try:
-        until(shared([first], 2, 2), LONG, "the first member to have everything")
+        until(shared([first], 2, 2), LONG_S, "the first member to have everything")
         with Consumer(**cluster.client, **GROUP, group_id=topic, partition_assignment_strategy=COOPERATIVE) as other:
             other.subscribe([topic])
             with pytest.raises(GroupError, match=r"INCONSISTENT_GROUP_PROTOCOL.*cooperative-sticky.*add the new one to all members"):
@@ -238,16 +238,16 @@ def test_a_static_member_that_restarts_keeps_its_partitions_without_a_rebalance(
 
     workers = [worker("a"), worker("b")]
     try:
-        until(shared(workers, 4, 2), LONG, "both members to have their share")
-        until(lambda: len(set(generations(workers))) == 1, LONG, "one generation")
+        until(shared(workers, 4, 2), LONG_S, "both members to have their share")
+        until(lambda: len(set(generations(workers))) == 1, LONG_S, "one generation")
         polls = [worker.polls for worker in workers]
         # The older member is told of the last generation, too, though it gets no partition.
-        until(lambda: all(w.polls > at + 1 for w, at in zip(workers, polls, strict=True)), LONG, "listeners to be called")
+        until(lambda: all(w.polls > at + 1 for w, at in zip(workers, polls, strict=True)), LONG_S, "listeners to be called")
         before = generations(workers)
         calls, mine = list(workers[1].calls), sorted(workers[0].owned)
         workers[0].stop()
         workers[0] = worker("a")
-        until(lambda: sorted(workers[0].owned) == mine, LONG, "the same partitions")
+        until(lambda: sorted(workers[0].owned) == mine, LONG_S, "the same partitions")
         assert generations(workers) == before
         assert workers[1].calls == calls
     finally:
@@ -339,16 +339,16 @@ def test_a_member_of_another_client_comes_and_goes_in_a_cooperative_group(
     alone = Worker(cluster, topic, COOPERATIVE, {"group_id": f"{topic}-alone"}).start()  # what it waits for is not a rebalance's fault
     ours = [Worker(cluster, topic, COOPERATIVE).start() for _ in range(2)]
     try:
-        until(shared(ours, 6, 3), LONG, "our members to have their share")
+        until(shared(ours, 6, 3), LONG_S, "our members to have their share")
         theirs = foreign(script, cluster.bootstrap, topic)
-        until(lambda: len(theirs.got) > 50 and all(len(worker.owned) == 2 for worker in ours), LONG, "the other client to have its share")
+        until(lambda: len(theirs.got) > 50 and all(len(worker.owned) == 2 for worker in ours), LONG_S, "the other client to have its share")
         assert theirs.process.stdin is not None
         theirs.process.stdin.close()
-        assert theirs.process.wait(LONG) == 0
-        until(shared(ours, 6, 3), LONG, "our members to have everything again")
+        assert theirs.process.wait(LONG_S) == 0
+        until(shared(ours, 6, 3), LONG_S, "our members to have everything again")
         load.stop()
-        until(lambda: len(values_of(ours) | set(theirs.got)) == load.sent, LONG, "every record to be read")
-        assert max(worker.longest for worker in ours) < PAUSE + alone.longest, [worker.longest for worker in [alone, *ours]]
+        until(lambda: len(values_of(ours) | set(theirs.got)) == load.sent, LONG_S, "every record to be read")
+        assert max(worker.longest for worker in ours) < PAUSE_S + alone.longest, [worker.longest for worker in [alone, *ours]]
         assert not [call for worker in ours for call in worker.calls if call[0] == "lost"]
     finally:
         load.stop()

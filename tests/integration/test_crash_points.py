@@ -15,7 +15,7 @@ from pykafka4 import Consumer
 from tests.consumer import crashing
 from tests.consumer.crash_table import ALL, judge
 from tests.consumer.crashing import POINTS, SETTINGS
-from tests.integration.reading import LONG, produce, read
+from tests.integration.reading import LONG_S, produce, read
 
 pytestmark = [pytest.mark.cluster, pytest.mark.lengthy]
 
@@ -27,10 +27,10 @@ def test_a_crash_loses_and_repeats_what_the_guide_says(cluster: Cluster, topic: 
     produce(cluster, topic, 0, len(ALL))
     file = tmp_path / "processed"
     arguments = [sys.executable, crashing.__file__, json.dumps(cluster.client), SETTINGS[setting], point, str(file), topic]
-    died = subprocess.run(arguments, timeout=3 * LONG, capture_output=True, text=True, check=False)
+    died = subprocess.run(arguments, timeout=3 * LONG_S, capture_output=True, text=True, check=False)
     assert died.returncode == -signal.SIGKILL, died.stderr
     processed = {int(line) for line in file.read_text().split()}
     with Consumer(**cluster.client, group_id=topic, auto_offset_reset="earliest") as consumer:
         consumer.assign([(topic, 0)])  # does not wait for the dead member's session
-        left = len(ALL) - consumer.position((topic, 0), LONG)
+        left = len(ALL) - consumer.position((topic, 0), LONG_S)
         judge(setting, point, processed, {record.offset for record in read(consumer, left)})

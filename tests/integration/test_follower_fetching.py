@@ -9,7 +9,7 @@ import pytest
 from integration.cluster import Cluster
 from integration.waiting import Deadline
 from pykafka4 import Consumer, Producer, Record, TopicPartition
-from tests.integration.reading import LONG, SECONDS, assert_in_order, read, send, values
+from tests.integration.reading import LONG_S, SECONDS, assert_in_order, read, send, values
 
 pytestmark = pytest.mark.cluster
 
@@ -19,7 +19,7 @@ def fetched_from(consumer: Consumer, topic: str) -> int | None:
     return node
 
 
-def read_from(consumer: Consumer, topic: str, node: int, timeout: float = LONG) -> list[Record]:
+def read_from(consumer: Consumer, topic: str, node: int, timeout: float = LONG_S) -> list[Record]:
     """The records that were returned until the partition was read from `node`."""
     records, deadline = list[Record](), Deadline(timeout)
     while fetched_from(consumer, topic) != node:

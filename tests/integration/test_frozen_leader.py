@@ -13,9 +13,9 @@ from pykafka4 import Producer
 
 pytestmark = [pytest.mark.cluster, pytest.mark.chaos, pytest.mark.timeout(300)]
 
-FROZEN = 30.0  # seconds
+FROZEN_S = 30.0
 RATE = 2_000
-FIRST_ACK = 3.0  # seconds after another client's metadata has the new leader
+FIRST_ACK_S = 3.0  # seconds after another client's metadata has the new leader
 
 
 def test_the_new_leader_of_a_frozen_one_acknowledges_within_three_seconds_and_nothing_is_lost_or_repeated(
@@ -27,7 +27,7 @@ def test_the_new_leader_of_a_frozen_one_acknowledges_within_three_seconds_and_no
         load = Load(producer, topic, RATE, lambda sent: time.monotonic() > until_then)
         load.start()
         until(lambda: all(load.last_ack), RECOVERY_S, "an acknowledgement from every partition")
-        cycle = freeze_cycle(cluster, topic, load, 0, FROZEN)
+        cycle = freeze_cycle(cluster, topic, load, 0, FROZEN_S)
         until_then = 0.0
         load.join(timeout=60)
         producer.flush(timeout=120)
@@ -39,4 +39,4 @@ def test_the_new_leader_of_a_frozen_one_acknowledges_within_three_seconds_and_no
     assert not verdict.complaints()
     assert verdict.acked == verdict.sent
     assert stats.retries > 0
-    assert cycle.first_ack <= FIRST_ACK
+    assert cycle.first_ack <= FIRST_ACK_S

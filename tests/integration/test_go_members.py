@@ -12,7 +12,7 @@ from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import EARLIEST, AdminClient, KafkaError
 from tests.integration.command_line import tools_bootstrap
-from tests.integration.reading import LONG, produce
+from tests.integration.reading import LONG_S, produce
 from tests.integration.test_rewind_group import PARTITIONS, RECORDS, Worker, everywhere, run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.lengthy, pytest.mark.skipif(bool(go.missing()), reason=go.missing())]
@@ -42,7 +42,7 @@ def members_with_partitions(admin: AdminClient, group: str) -> int:
 
 
 def wait_settled(admin: AdminClient, group: str, members: int) -> None:
-    until(lambda: members_with_partitions(admin, group) == members, LONG, f"{members} members with partitions")
+    until(lambda: members_with_partitions(admin, group) == members, LONG_S, f"{members} members with partitions")
 
 
 def their_member(cluster: Cluster, stack: ExitStack, library: str, topic: str, strategy: str) -> go.GoMember:
@@ -91,7 +91,7 @@ def test_a_wish_beside_a_go_member_is_refused_by_name_and_both_read_on(
         wait_settled(admin, topic, 1)
         theirs = their_member(cluster, stack, library, topic, strategy)
     wait_settled(admin, topic, 2)
-    until(lambda: read_by_both(ours, theirs, 0, RECORDS), LONG, "all records")
+    until(lambda: read_by_both(ours, theirs, 0, RECORDS), LONG_S, "all records")
 
     before = generation(ours)
     with pytest.raises(KafkaError, match=NO_MEMBER.format(library)):
@@ -105,13 +105,13 @@ def test_a_wish_beside_a_go_member_is_refused_by_name_and_both_read_on(
     with monkeypatch.context() as patch:  # as if the Go member had come after the asker's look: the wish is in a JoinGroup
         patch.setattr(LOOK, lambda names: "")
         future = ours.begin_rewind(dict.fromkeys(everywhere(topic, 0), EARLIEST))
-        until(lambda: generation(ours) > before and members_with_partitions(admin, topic) == 2, LONG, "an assignment beside the wish")
+        until(lambda: generation(ours) > before and members_with_partitions(admin, topic) == 2, LONG_S, "an assignment beside the wish")
     with pytest.raises(KafkaError, match=NO_MEMBER.format(library)):
-        future.result(LONG)
+        future.result(LONG_S)
 
     wait_settled(admin, topic, 2)
     fill(cluster, topic, RECORDS, RECORDS + MORE)
-    until(lambda: read_by_both(ours, theirs, RECORDS, RECORDS + MORE), LONG, "the records of both members")
+    until(lambda: read_by_both(ours, theirs, RECORDS, RECORDS + MORE), LONG_S, "the records of both members")
     assert not [row for row in {*ours.seen, *theirs.seen} if row[1] == 0]  # a rewind would have read them again
     unreadable = [line for line in theirs.errors if "unable to read metadata for member" in line]
     # kafka-go leads only members of kafka-go: it refuses the newer versions of a subscription, whoever sends them, and another member leads

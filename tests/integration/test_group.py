@@ -20,7 +20,7 @@ from pykafka4 import Client, Consumer, GroupError, KafkaError, Producer, Record,
 from pykafka4.core.group.membership.classic import MemberState
 from tests.integration.reading import (
     GROUP,
-    LONG,
+    LONG_S,
     MODERN,
     SECONDS,
     SURVIVES,
@@ -79,7 +79,7 @@ def test_the_coordinator_that_dies_or_freezes_is_replaced_without_a_rebalance(
             node = consumer.status()["consumer"]["coordinator"]
             fault(node)
             try:
-                consumer.commit(timeout=LONG)
+                consumer.commit(timeout=LONG_S)
                 assert consumer.status()["consumer"]["coordinator"] != node
             finally:
                 mend(node)
@@ -106,7 +106,7 @@ def test_a_member_does_not_wait_minutes_for_a_coordinator_that_froze_while_it_he
             assert second.status()["consumer"]["coordinator"] != node
         finally:
             cluster.thaw(node)
-        until(lambda: first.poll(0.1) or len(first.assignment() | second.assignment()) == 3, LONG, "all partitions to be owned")
+        until(lambda: first.poll(0.1) or len(first.assignment() | second.assignment()) == 3, LONG_S, "all partitions to be owned")
     cluster.wait_full_isr()
 
 
@@ -149,11 +149,11 @@ def somebody_commits(cluster: Cluster, group: str) -> None:
     """
     other = TopicPartition(f"{group}-other", 0)
     with Consumer(**cluster.client, group_id=group, enable_auto_commit=False) as consumer:
-        consumer.commit({other: 0}, timeout=LONG)
+        consumer.commit({other: 0}, timeout=LONG_S)
 
 
 def offsets_of(consumer: Consumer, tps: list[TopicPartition]) -> dict[TopicPartition, int]:
-    return {tp: stored.offset for tp, stored in consumer.committed(tps, LONG).items()}
+    return {tp: stored.offset for tp, stored in consumer.committed(tps, LONG_S).items()}
 
 
 @pytest.mark.main_job
@@ -173,12 +173,12 @@ def test_three_members_share_six_partitions_and_each_record_is_owned_once(cluste
             owned = [tp for member in members for tp in member.assignment()]
             return len(owned) == 6 == len(set(owned)) and all(len(m.assignment()) == 2 for m in members)
 
-        until(shared_out, LONG, "every member to have two partitions")
-        until(lambda: shared_out() and len({(r.partition, r.offset) for r in got}) == 3_000, LONG, "all records")
+        until(shared_out, LONG_S, "every member to have two partitions")
+        until(lambda: shared_out() and len({(r.partition, r.offset) for r in got}) == 3_000, LONG_S, "all records")
         last = members.pop()
         last.commit()  # what its last poll handed out is finished only when it says so
         last.close()
-        until(lambda: [got.extend(m.poll(0.05)) for m in members] and all(len(m.assignment()) == 3 for m in members), LONG, "take-over")
+        until(lambda: [got.extend(m.poll(0.05)) for m in members] and all(len(m.assignment()) == 3 for m in members), LONG_S, "take-over")
         assert set(values(got)) == set(range(3_000))
         assert len(got) == 3_000  # what was finished was committed before it changed hands: nothing came twice
     finally:
@@ -265,14 +265,14 @@ def test_a_killed_members_partitions_are_taken_over_and_only_what_it_had_not_com
         for member in members:
             member.subscribe([topic])
         doomed = doom(json.dumps(cluster.client), topic, str(int(session * 1000)))
-        until(lambda: poll() and doomed.assigned == 2 and all(len(m.assignment()) == 2 for m in members), LONG, "two partitions for each")
+        until(lambda: poll() and doomed.assigned == 2 and all(len(m.assignment()) == 2 for m in members), LONG_S, "two partitions for each")
         produce(cluster, topic, 0, 3_000)
-        until(lambda: poll() and doomed.holding, LONG, "the member to hold records")
+        until(lambda: poll() and doomed.holding, LONG_S, "the member to hold records")
         died = time.monotonic()
         doomed.process.kill()
-        until(lambda: poll() and all(len(m.assignment()) == 3 for m in members), LONG, "the survivors to take over")
+        until(lambda: poll() and all(len(m.assignment()) == 3 for m in members), LONG_S, "the survivors to take over")
         took = time.monotonic() - died
-        until(lambda: poll() and len({(r.partition, r.offset) for r in got}) + len(doomed.finished) >= 3_000, LONG, "all records")
+        until(lambda: poll() and len({(r.partition, r.offset) for r in got}) + len(doomed.finished) >= 3_000, LONG_S, "all records")
     finally:
         for member in members:
             member.close()
@@ -298,7 +298,7 @@ def test_callbacks_and_handlers_that_sleep_longer_than_the_session_delay_no_hear
 
     def sleeps_and_raises(*_: object) -> None:
         ran.set()
-        over.wait(LONG)
+        over.wait(LONG_S)
         raise RuntimeError("the application's own bug")
 
     with (
@@ -307,16 +307,16 @@ def test_callbacks_and_handlers_that_sleep_longer_than_the_session_delay_no_hear
         Consumer(client=client, **{**GROUP, "session_timeout_ms": int(session * 1000)}, group_id=topic, enable_auto_commit=False) as member,
     ):
         member.subscribe([topic], notes)
-        producer.send(topic, b"0", on_delivery=sleeps_and_raises).result(LONG)
+        producer.send(topic, b"0", on_delivery=sleeps_and_raises).result(LONG_S)
         assert values(read(member, 1)) == [0]
         member.commit_async(on_done=sleeps_and_raises)
-        assert ran.wait(LONG)
+        assert ran.wait(LONG_S)
         over.wait(1.5 * session)  # no poll, and the callback does not return
         assert producer.send(topic, b"1").result(SECONDS).offset == 1
         over.set()
         called = threading.Event()
         producer.send(topic, b"2", on_delivery=lambda _: called.set()).result(SECONDS)
-        assert called.wait(LONG), "no callback ran after one that raised"
+        assert called.wait(LONG_S), "no callback ran after one that raised"
         assert values(read(member, 2)) == [1, 2]
         member.commit()
         assert member.committed((topic, 0)).offset == 3
@@ -360,7 +360,7 @@ def test_chaotic_connections_cost_the_group_no_record(proxied_cluster: Proxied, 
         Consumer(**proxied_cluster.client, **GROUP, group_id=topic, auto_commit_interval_ms=200) as consumer,
     ):
         consumer.subscribe([topic])
-        deadline = Deadline(2 * LONG)
+        deadline = Deadline(2 * LONG_S)
         while len(seen) < sent or sum(proxy.counters.resets for proxy in proxies) < before + 30:
             assert not deadline.passed(), (len(seen), consumer.status())
             if sum(proxy.counters.resets for proxy in proxies) < before + 30:

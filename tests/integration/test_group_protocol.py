@@ -21,7 +21,7 @@ from integration.waiting import until
 from pykafka4 import Consumer, KafkaError, Producer, Record, TopicPartition
 from pykafka4.wire.protocol.messages_group import LeaveGroupRequest
 from tests.integration.reading import (
-    LONG,
+    LONG_S,
     MODERN,
     SECONDS,
     Notes,
@@ -89,7 +89,7 @@ class Members:
         owned = [tp for member in self.members for tp in member.assignment()]
         return len(owned) == len(set(owned)) == sum(counts) and sorted(len(m.assignment()) for m in self.members) == sorted(counts)
 
-    def wait_shared(self, *counts: int, timeout: float = LONG) -> None:
+    def wait_shared(self, *counts: int, timeout: float = LONG_S) -> None:
         until(lambda: self.shared(*counts), timeout, f"members with {counts} partitions; {[m.status()['consumer'] for m in self.members]}")
 
     def close(self) -> None:
@@ -129,7 +129,7 @@ class Writer(threading.Thread):
     def finish(self) -> int:
         """How many were written."""
         self.ends.set()
-        self.join(LONG)
+        self.join(LONG_S)
         return self.written
 
 
@@ -146,7 +146,7 @@ def test_members_come_and_go_and_partitions_that_stay_are_read_on(cluster: Clust
     first = group.start()
     group.wait_shared(6)
     writer.start()
-    until(lambda: group.poll() and len({r.partition for r in group.got}) == 6, LONG, "records of every partition")
+    until(lambda: group.poll() and len({r.partition for r in group.got}) == 6, LONG_S, "records of every partition")
     stay: set[TopicPartition] = set(first.assignment())
     second = group.start()
     group.wait_shared(3, 3)
@@ -160,7 +160,7 @@ def test_members_come_and_go_and_partitions_that_stay_are_read_on(cluster: Clust
     group.stop(third)
     group.wait_shared(6)
     written = writer.finish()
-    until(lambda: group.poll() and len({r.value for r in group.got}) == written, LONG, "all records")
+    until(lambda: group.poll() and len({r.value for r in group.got}) == written, LONG_S, "all records")
     assert len(group.got) == written, "what was finished was committed before it changed hands: nothing came twice"
     assert stay
     # A poll waits for a last commit alone for half a second.
@@ -194,13 +194,13 @@ def test_a_changed_subscription_and_a_recreated_topic_are_followed(cluster: Clus
     member.subscribe([topic])
     group.wait_shared(2)
     produce(cluster, topic, 0, 20)
-    until(lambda: group.poll() and len(group.got) == 20, LONG, "the records of the first topic")
+    until(lambda: group.poll() and len(group.got) == 20, LONG_S, "the records of the first topic")
     cluster.delete_topic(topic)
-    until(lambda: group.poll() and not member.assignment(), LONG, "the member to lose the partitions of a topic that is gone")
+    until(lambda: group.poll() and not member.assignment(), LONG_S, "the member to lose the partitions of a topic that is gone")
     cluster.create_topic(topic, 3)
     group.wait_shared(3)
     produce(cluster, topic, 20, 40)
-    until(lambda: group.poll() and len(group.got) == 40, LONG, "the records of the second topic")
+    until(lambda: group.poll() and len(group.got) == 40, LONG_S, "the records of the second topic")
     assert values(group.got) == list(range(40))
 
 
@@ -269,7 +269,7 @@ def test_a_killed_members_partitions_are_taken_over_after_its_session(
     cluster.create_topic(topic, 4)
     group.start()
     doomed = doom()
-    until(lambda: group.poll() and doomed.holds() == 2, LONG, "two partitions for each")
+    until(lambda: group.poll() and doomed.holds() == 2, LONG_S, "two partitions for each")
     group.wait_shared(2)
     died = time.monotonic()
     doomed.process.kill()
@@ -281,17 +281,17 @@ def test_a_frozen_member_is_fenced_and_comes_back(cluster: Cluster, topic: str, 
     cluster.create_topic(topic, 4)
     group.start()
     doomed = doom()
-    until(lambda: group.poll() and doomed.holds() == 2, LONG, "two partitions for each")
+    until(lambda: group.poll() and doomed.holds() == 2, LONG_S, "two partitions for each")
     os.kill(doomed.process.pid, signal.SIGSTOP)
     try:
         group.wait_shared(4)
     finally:
         os.kill(doomed.process.pid, signal.SIGCONT)
     until(lambda: group.poll() and "lost" in doomed.events(), SECONDS, "the member to hear that it was fenced")
-    until(lambda: group.poll() and doomed.holds() == 2, LONG, "the member to be back")
+    until(lambda: group.poll() and doomed.holds() == 2, LONG_S, "the member to be back")
     group.wait_shared(2)
     produce(cluster, topic, 0, 100)
-    until(lambda: group.poll() and len(group.got) + sum(line[0] == "read" for line in doomed.lines) >= 100, LONG, "all records")
+    until(lambda: group.poll() and len(group.got) + sum(line[0] == "read" for line in doomed.lines) >= 100, LONG_S, "all records")
 
 
 def test_a_static_member_restarts_without_a_rebalance(cluster: Cluster, topic: str, group: Members) -> None:
@@ -317,7 +317,7 @@ def test_a_static_member_that_was_killed_comes_back_when_its_session_is_over(
     """Its place is not released, as it did not leave. Java's consumer fails then; ours waits."""
     cluster.create_topic(topic, 4)
     doomed = doom(group_instance_id="a")
-    until(lambda: doomed.holds() == 4, LONG, "all partitions")
+    until(lambda: doomed.holds() == 4, LONG_S, "all partitions")
     doomed.process.kill()
     member = group.start(group_instance_id="a")
     until(lambda: group.poll() and "UNRELEASED_INSTANCE_ID" in str(member.status()["consumer"]["reason"]), SECONDS, "the refusal")
@@ -383,7 +383,7 @@ def test_rolling_migration_from_classic_to_consumer_and_back_under_load(cluster:
             old.append(group.start(**options))
             group.wait_shared(2, 2, 2)
     written = writer.finish()
-    until(lambda: group.poll() and len({r.value for r in group.got}) == written, LONG, "all records")
+    until(lambda: group.poll() and len({r.value for r in group.got}) == written, LONG_S, "all records")
     times = Counter((r.partition, r.offset) for r in group.got)
     twice = {TopicPartition(topic, partition) for (partition, _), count in times.items() if count > 1}
     print(f"\nmigration: {len(group.got) - written} of {written} records came twice; lost: {sorted(group.lost)}")
@@ -403,10 +403,10 @@ def test_a_member_that_was_removed_from_a_group_that_is_classic_again_comes_back
         answers = [cluster.admin.ask(node, LeaveGroupRequest(group_id=topic, members=[leave])) for node in cluster.nodes]
         return any(answer.error_code == 0 and answer.members[0].error_code == 0 for answer in answers)
 
-    until(removed, LONG, "the coordinator to remove the member")
-    until(lambda: group.poll() and not ours.assignment(), LONG, "the loss of its partitions")
+    until(removed, LONG_S, "the coordinator to remove the member")
+    until(lambda: group.poll() and not ours.assignment(), LONG_S, "the loss of its partitions")
     group.wait_shared(2, 2)
-    until(lambda: group.poll() and len({r.value for r in group.got}) == 20, LONG, "all records")
+    until(lambda: group.poll() and len({r.value for r in group.got}) == 20, LONG_S, "all records")
 
 
 def test_a_java_member_and_ours_share_a_group(cluster: Cluster, topic: str) -> None:
@@ -459,10 +459,10 @@ def test_exactly_once_with_members_that_come_and_go(cluster: Cluster, topic: str
         start()
         copied += read(reader, min(50, total - len(copied)))
         threads[0][1].set()
-        copied += read(reader, total - len(copied), 2 * LONG)
+        copied += read(reader, total - len(copied), 2 * LONG_S)
         copied += reader.poll(1.0)
     stop.set()
     for thread, _ in threads:
-        thread.join(LONG)
+        thread.join(LONG_S)
     assert errors == []
     assert values(copied) == list(range(total))

@@ -33,7 +33,7 @@ from pykafka4 import (
 )
 from pykafka4.admin.files import from_text, to_csv
 from tests.integration.command_line import call_of, tools_bootstrap
-from tests.integration.reading import GROUP, LONG, poll_until, produce
+from tests.integration.reading import GROUP, LONG_S, poll_until, produce
 
 pytestmark = pytest.mark.cluster
 
@@ -147,7 +147,7 @@ def test_a_group_of_the_consumer_protocol_looks_as_in_kafkas_tool_and_refuses_to
 ) -> None:
     member = foreign(cluster, group, filled)
     try:
-        until(lambda: member.poll(0.1) is not None, LONG, "a record")
+        until(lambda: member.poll(0.1) is not None, LONG_S, "a record")
         found = admin.describe_group(group)
         assert (found.state, found.type, found.protocol_type) == ("Stable", "consumer", "consumer")
         assert found.epoch > 0
@@ -165,7 +165,7 @@ def test_a_group_of_the_consumer_protocol_looks_as_in_kafkas_tool_and_refuses_to
             admin.delete_offsets(group, [(filled, 0)])
     finally:
         member.close()
-    until(lambda: not admin.describe_group(group).members, LONG, "the member has left")
+    until(lambda: not admin.describe_group(group).members, LONG_S, "the member has left")
     admin.set_offsets(group, at(filled, 1, 2, 3))
     assert committed(admin, group) == at(filled, 1, 2, 3)
     admin.delete_groups([group])
@@ -173,7 +173,7 @@ def test_a_group_of_the_consumer_protocol_looks_as_in_kafkas_tool_and_refuses_to
 
 def test_many_groups_of_all_coordinators(cluster: Cluster, admin: AdminClient, filled: str, group: str) -> None:
     for partition in range(3):  # of the harness's brokers; one that was down lately leads nothing
-        cluster.admin.elect("__consumer_offsets", partition, LONG)
+        cluster.admin.elect("__consumer_offsets", partition, LONG_S)
     names = [f"{group}-{number}" for number in range(200)]
     for name in names:
         admin.set_offsets(name, at(filled, 1, 2, 3))
@@ -287,7 +287,7 @@ def test_an_active_group_is_refused_and_its_owner_can_seek(cluster: Cluster, adm
         consumer.seek((filled, 0), 0)
         consumer.commit({(filled, 0): 0})
         assert committed(admin, group) == at(filled, 0)
-    until(lambda: not admin.describe_group(group).is_active, LONG, "the member has left")
+    until(lambda: not admin.describe_group(group).is_active, LONG_S, "the member has left")
     admin.set_offsets(group, plan)
     assert committed(admin, group) == at(filled, 0, 0, 0)
 
@@ -332,7 +332,7 @@ def test_what_does_not_exist_is_named_soon(cluster: Cluster, admin: AdminClient,
 
 
 def run(cluster: Cluster, *arguments: str) -> tuple[int, str, str]:
-    done = subprocess.run(call_of(cluster, "groups", *arguments), capture_output=True, text=True, timeout=LONG, check=False)
+    done = subprocess.run(call_of(cluster, "groups", *arguments), capture_output=True, text=True, timeout=LONG_S, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -357,6 +357,6 @@ def test_the_command_shows_and_moves_offsets(cluster: Cluster, admin: AdminClien
         assert (code, "1 active" in err) == (1, True)
         found = admin.describe_group(group)
         assert isinstance(found, GroupDescription)
-    until(lambda: not admin.describe_group(group).is_active, LONG, "the member has left")
+    until(lambda: not admin.describe_group(group).is_active, LONG_S, "the member has left")
     assert run(cluster, "delete", group, "--execute")[0] == 0
     assert run(cluster, "describe", group)[0] == 1

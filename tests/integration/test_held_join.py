@@ -14,11 +14,11 @@ from integration.waiting import until
 from pykafka4 import Consumer, GroupError, KafkaError, TopicPartition
 from pykafka4.core.group.membership.classic import ClassicProtocol, MemberState
 from tests.consumer.api_calls import ATTEMPTS
-from tests.integration.reading import GROUP, LONG, SECONDS, Notes, poll_until, produce, read
+from tests.integration.reading import GROUP, LONG_S, SECONDS, Notes, poll_until, produce, read
 
 pytestmark = pytest.mark.cluster
 
-HELD = 45.0  # seconds: longer than the request timeout of 30 s
+HELD_S = 45.0  # seconds: longer than the request timeout of 30 s
 
 
 @pytest.fixture
@@ -57,9 +57,9 @@ def soon(call: Any, limit: float) -> Any:
 
 
 def call_while_held(member: Consumer, owned: list[TopicPartition], told: threading.Event) -> None:
-    """Makes calls for HELD seconds while the join of `member` is held back. Commits must raise; a callback that is called sets `told`."""
+    """Makes calls for HELD_S seconds while the join of `member` is held back. Commits must raise; a callback that is called sets `told`."""
     began = time.monotonic()
-    while time.monotonic() < began + HELD:
+    while time.monotonic() < began + HELD_S:
         stored = soon(lambda: member.committed(owned, 5.0), 1.0)
         assert {tp: place.offset for tp, place in stored.items()} == dict.fromkeys(owned, 2)
         for call in (
@@ -91,7 +91,7 @@ def test_calls_are_answered_while_a_slow_member_holds_a_rebalance_back(
         quick.subscribe([topic], notes[quick])
         until(
             lambda: slow.poll(0.05) is not None and quick.poll(0.05) is not None and len(quick.assignment()) == len(slow.assignment()) == 3,
-            LONG,
+            LONG_S,
             "both to have their share",
         )
         owned = sorted(quick.assignment())
@@ -110,7 +110,7 @@ def test_calls_are_answered_while_a_slow_member_holds_a_rebalance_back(
 
         until(
             lambda: slow.poll(0.05) is not None and quick.poll(0.05) is not None and quick.assignment() and slow.assignment(),
-            LONG,
+            LONG_S,
             "the rebalance to end",
         )
         if instances[0] is None:

@@ -17,11 +17,11 @@ from integration.waiting import until
 from integration.workload.load import Load, judge
 from pykafka4 import AuthenticationError, Client, Consumer, Producer
 from pykafka4.net.kerberos import Kerberos as Tickets
-from tests.integration.first_use import SOON, by_lookup, by_poll, by_record, raised, refusal, works
+from tests.integration.first_use import SOON_S, by_lookup, by_poll, by_record, raised, refusal, works
 
 pytestmark = [pytest.mark.kerberos, pytest.mark.backend("local")]
 
-LONG = 60.0
+LONG_S = 60.0
 PARTITIONS = 6
 SESSION_MS = 5_000  # after which a connection has to authenticate again
 HOSTS = ("localhost", "127.0.0.1")  # what clients call the brokers, in turn
@@ -91,10 +91,10 @@ def passes(options: dict[str, Any], topic: str) -> None:
     with Producer(**options) as producer, Consumer(**options, group_id=topic, auto_offset_reset="earliest") as consumer:
         sent = {number: producer.send(topic, b"x", partition=number) for number in range(PARTITIONS)}
         for delivery in sent.values():
-            delivery.result(LONG)
+            delivery.result(LONG_S)
         consumer.subscribe([topic])
         read: set[int] = set()
-        until(lambda: read.update(record.partition for record in consumer.poll(1)) or len(read) == PARTITIONS, LONG, "the records")
+        until(lambda: read.update(record.partition for record in consumer.poll(1)) or len(read) == PARTITIONS, LONG_S, "the records")
 
 
 # ---- who comes in
@@ -144,12 +144,12 @@ def test_a_ticket_of_somebody_else(plain: LocalCluster, ticket: Path, topic: str
 def test_an_expired_ticket_and_a_new_one(realm: Realm, plain: LocalCluster, alice: Path, ticket: Path, topic: str) -> None:
     realm.log_in(ticket, alice, "alice", "1s")
     over = time.time() + 2  # the library believes a ticket for the whole of its last second
-    until(lambda: time.time() > over and realm.has_expired(ticket), SOON, "the ticket to expire")
+    until(lambda: time.time() > over and realm.has_expired(ticket), SOON_S, "the ticket to expire")
     refused(plain.client, topic, "Ticket expired", "run `kinit`")
     with Client(**plain.client) as client:
-        assert isinstance(raised(lambda: client.refresh_metadata([], timeout=SOON)), AuthenticationError)
+        assert isinstance(raised(lambda: client.refresh_metadata([], timeout=SOON_S)), AuthenticationError)
         realm.log_in(ticket, alice, "alice")
-        until(lambda: works(client), LONG, "the client to work with the new ticket")
+        until(lambda: works(client), LONG_S, "the client to work with the new ticket")
 
 
 def test_a_keytab_that_is_not_there(plain: LocalCluster, topic: str) -> None:
@@ -182,7 +182,7 @@ def test_no_kdc_and_then_one(realm: Realm, plain: LocalCluster, topic: str, use:
         with Client(**options) as client:
             assert not works(client)
             realm.start()
-            until(lambda: works(client), LONG, "the client to work with a KDC")
+            until(lambda: works(client), LONG_S, "the client to work with a KDC")
     finally:
         if not realm.listens():
             realm.start()
@@ -197,7 +197,7 @@ def test_a_broker_whose_key_is_not_that_of_the_kdc(realm: Realm, plain: LocalClu
     finally:
         realm.export(service, *SERVICES[1:])
     with Client(**options) as client:
-        until(lambda: works(client), LONG, "the client to work with the new key")
+        until(lambda: works(client), LONG_S, "the client to work with the new key")
 
 
 # ---- while it runs
@@ -225,16 +225,16 @@ def test_authentication_is_repeated_under_load(
         load = Load(producer, topic, 2_000, lambda sent: time.monotonic() > ends)
         load.start()
         try:
-            until(lambda: all(load.last_ack), LONG, "an acknowledgement from every partition")
-            read += len(consumer.poll(LONG))
+            until(lambda: all(load.last_ack), LONG_S, "an acknowledgement from every partition")
+            read += len(consumer.poll(LONG_S))
             realm.stop()
             while time.monotonic() < ends:
                 read += len(consumer.poll(0.2))
         finally:
             realm.start()
-        load.join(LONG)
-        producer.flush(LONG)
-        deadline = time.monotonic() + LONG
+        load.join(LONG_S)
+        producer.flush(LONG_S)
+        deadline = time.monotonic() + LONG_S
         while read < load.sent and time.monotonic() < deadline:
             read += len(consumer.poll(0.2))
     verdict = judge(strict, topic, load)
@@ -253,6 +253,6 @@ def test_a_ticket_that_expires_under_load(realm: Realm, strict: LocalCluster, to
     with Producer(**keyed(strict, keytab)) as producer:
         load = Load(producer, topic, 1_000, lambda sent: time.monotonic() > ends)
         load.start()
-        load.join(LONG + 30)
-        producer.flush(LONG)
+        load.join(LONG_S + 30)
+        producer.flush(LONG_S)
     assert judge(strict, topic, load).complaints() == []

@@ -21,12 +21,12 @@ from tests.inspection import inspect
 pytestmark = [pytest.mark.cluster, pytest.mark.chaos, pytest.mark.backend("local"), pytest.mark.timeout(1800)]
 
 SECONDS = float(os.environ.get("LEADERLESS_SECONDS", "60"))
-SETTLED = 15.0  # seconds from the broker's death until only waiting is measured
+SETTLED_S = 15.0  # seconds from the broker's death until only waiting is measured
 PER_SECOND = 1.0  # connections opened
 SHARE = 0.02  # of a core, the loop's thread
-WINDOW = 10  # seconds in which no more than WINDOW * PER_SECOND connections may be opened
+WINDOW_S = 10  # seconds in which no more than WINDOW_S * PER_SECOND connections may be opened
 AT_ONCE = 250  # topics in one request
-LONG = 240.0
+LONG_S = 240.0
 CONFIGS = {"unclean.leader.election.enable": "true"}  # the only replica of a killed broker has left the in-sync set
 
 
@@ -43,7 +43,7 @@ def create(cluster: Proxied, names: list[str], partitions: int, node: int) -> No
             CreateTopicsRequest.Topic(name=name, num_partitions=-1, replication_factor=-1, assignments=rows, configs=settings)
             for name in names[at : at + AT_ONCE]
         ]
-        cluster.admin.order(CreateTopicsRequest(topics=topics, timeout_ms=30_000), judge, LONG)
+        cluster.admin.order(CreateTopicsRequest(topics=topics, timeout_ms=30_000), judge, LONG_S)
     wait_led(cluster, names, partitions)
 
 
@@ -52,7 +52,7 @@ def wait_led(cluster: Proxied, names: list[str], partitions: int) -> None:
         answer = cluster.admin.metadata(None, names)
         return sum(p.leader_id >= 0 for topic in answer.topics for p in topic.partitions) == len(names) * partitions
 
-    until(led, LONG, f"leaders of {len(names) * partitions} partitions", forgive=NOT_YET)
+    until(led, LONG_S, f"leaders of {len(names) * partitions} partitions", forgive=NOT_YET)
 
 
 def loop_seconds(producer: Producer) -> float:
@@ -83,25 +83,25 @@ def test_partitions_without_a_leader_cost_few_connections_and_little_time(
         for partition in range(6):
             producer.send("healthy", b"v", partition=partition)
         send_all()
-        producer.flush(LONG)
+        producer.flush(LONG_S)
         cluster.kill(away)
         send_all()
-        time.sleep(SETTLED)
+        time.sleep(SETTLED_S)
         opened, used, began = [connections(cluster)], loop_seconds(producer), time.monotonic()
         while time.monotonic() < began + SECONDS:
             time.sleep(1.0)
             opened.append(connections(cluster))
         took, share = time.monotonic() - began, (loop_seconds(producer) - used) / (time.monotonic() - began)
-        busiest = max(later - earlier for earlier, later in zip(opened, [*opened[WINDOW:], *[opened[-1]] * WINDOW], strict=False))
+        busiest = max(later - earlier for earlier, later in zip(opened, [*opened[WINDOW_S:], *[opened[-1]] * WINDOW_S], strict=False))
         print(
             f"\nleaderless, {topics} topics of {partitions} partitions for {took:.0f} s: {opened[-1] - opened[0]} connections opened, "
-            f"{busiest} in the busiest {WINDOW} s; the loop took {share:.2%} of a core"
+            f"{busiest} in the busiest {WINDOW_S} s; the loop took {share:.2%} of a core"
         )
         cluster.start(away)
-        producer.flush(LONG)
+        producer.flush(LONG_S)
         assert outcomes == [None] * (2 * topics * partitions)
         assert (opened[-1] - opened[0]) / took <= PER_SECOND
-        assert busiest <= WINDOW * PER_SECOND
+        assert busiest <= WINDOW_S * PER_SECOND
         assert share <= SHARE
 
 

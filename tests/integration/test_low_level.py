@@ -37,7 +37,7 @@ from pykafka4.messages import (
 )
 from tests.client.lowlevel import code_of
 from tests.integration.command_line import tools_bootstrap
-from tests.integration.reading import GROUP, LONG, poll_until
+from tests.integration.reading import GROUP, LONG_S, poll_until
 
 pytestmark = pytest.mark.cluster
 
@@ -66,7 +66,7 @@ def read_all(client: Client, partitions: list[TopicPartition], until: int, max_b
     values: dict[TopicPartition, list[int]] = {tp: [] for tp in partitions}
     places = dict.fromkeys(partitions, 0)
     while left := {tp: (offset, max_bytes) for tp, offset in places.items() if offset < until}:
-        for tp, found in client.fetch(left, LONG).items():
+        for tp, found in client.fetch(left, LONG_S).items():
             assert found.error is None, found.error
             values[tp] += [int(record.value or b"") for record in found.records]
             places[tp] = found.next_offset
@@ -81,13 +81,13 @@ def test_fetches_and_offsets_go_on_while_leaders_are_killed(cluster: Cluster, cl
     reader.start()
     cluster.kill(victim)
     try:
-        ends = client.list_offsets(dict.fromkeys(filled, LATEST), LONG)
+        ends = client.list_offsets(dict.fromkeys(filled, LATEST), LONG_S)
         assert [(end.offset, end.error) for end in ends.values()] == [(RECORDS, None)] * PARTITIONS
-        reader.join(LONG)
+        reader.join(LONG_S)
         assert read == [{tp: list(range(RECORDS)) for tp in filled}]
         rows = [ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=-1)]
         message = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.Topic(name=filled[0].topic, partitions=rows)])
-        assert client.request(leader(filled[0]), message, LONG).topics[0].partitions[0].offset == RECORDS
+        assert client.request(leader(filled[0]), message, LONG_S).topics[0].partitions[0].offset == RECORDS
     finally:
         cluster.start(victim)
 
@@ -96,7 +96,7 @@ def test_offsets_by_name(cluster: Cluster, client: Client, topic: str) -> None:
     cluster.create_topic(topic, 2)
     with Producer(**cluster.client) as producer:
         for timestamp_ms in (5_000, 9_000, 7_000):
-            producer.send(topic, b"x", partition=0, timestamp_ms=timestamp_ms).result(LONG)
+            producer.send(topic, b"x", partition=0, timestamp_ms=timestamp_ms).result(LONG_S)
     full, empty = (topic, 0), (topic, 1)
     names = (EARLIEST, LATEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, 6_000, 9_001)
     found = [client.list_offsets({full: name, empty: name}) for name in names]
@@ -126,7 +126,7 @@ def test_a_group_without_members_beside_other_clients(cluster: Cluster, client: 
     assert [one.error for one in stored.values()] == [None, None]
     other = Foreign({**cluster.librdkafka, "group.id": topic})
     try:
-        theirs = other.committed([ForeignPartition(*first), ForeignPartition(*second)], timeout=LONG)
+        theirs = other.committed([ForeignPartition(*first), ForeignPartition(*second)], timeout=LONG_S)
         assert [one.offset for one in theirs] == [7, 8]
         other.commit(offsets=[ForeignPartition(*first, 9)], asynchronous=False)
     finally:
@@ -164,7 +164,7 @@ def test_a_consumer_looks_up_the_end_of_its_isolation_level(cluster: Cluster, to
     with Producer(**cluster.client, transactional_id=topic) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send(topic, b"open", timestamp_ms=5_000).result(LONG)
+        producer.send(topic, b"open", timestamp_ms=5_000).result(LONG_S)
         with Consumer(**cluster.client) as plain, Consumer(**cluster.client, isolation_level="read_committed") as committed:
             assert (plain.end_offsets([tp]), committed.end_offsets([tp])) == ({tp: 1}, {tp: 0})
             assert plain.beginning_offsets([tp]) == {tp: 0}

@@ -30,16 +30,16 @@ pytestmark = [pytest.mark.cluster, pytest.mark.chaos]
 LONG = bool(os.environ.get("CHAOS_LONG"))
 SEED = seed_of(os.environ.get("CHAOS_SEED"))
 KILLS, FREEZES = (50, 20) if LONG else (2, 1)
-FROZEN = 15.0  # seconds
+FROZEN_S = 15.0
 AT_ONCE = 10  # failures that are judged together
 RATE, LEAST = 5_000, 4_500  # records per second: wanted, and what has to come of it while leaders fail
-FIRST_ACK = 3.0  # seconds after the new leader of a killed one is in the metadata
+FIRST_ACK_S = 3.0  # seconds after the new leader of a killed one is in the metadata
 
 Failure = Callable[[Cluster, str, Load, int], Cycle]
 
 
 def frozen(cluster: Cluster, topic: str, load: Load, partition: int) -> Cycle:
-    return freeze_cycle(cluster, topic, load, partition, FROZEN)
+    return freeze_cycle(cluster, topic, load, partition, FROZEN_S)
 
 
 def schedule() -> list[Failure]:
@@ -138,4 +138,4 @@ def test_leaders_killed_and_frozen_again_and_again_break_no_promise(cluster: Clu
     assert sums.complaints == []
     assert all(sums.retries[failure] for failure in set(failures)), "failures of one kind met no batch in flight: they showed nothing"
     assert sums.rate >= LEAST
-    assert max(cycle.first_ack for cycle in sums.cycles[kill_cycle]) <= FIRST_ACK
+    assert max(cycle.first_ack for cycle in sums.cycles[kill_cycle]) <= FIRST_ACK_S

@@ -21,7 +21,7 @@ from integration.local.cluster import LocalCluster
 from integration.security.options import for_librdkafka
 from integration.waiting import Deadline, until
 from pykafka4 import Consumer, Producer, RawBatch, RawDelivery
-from tests.integration.reading import LONG
+from tests.integration.reading import LONG_S
 
 pytestmark = [pytest.mark.cluster, pytest.mark.backend("local")]
 
@@ -34,15 +34,15 @@ def write(cluster: Cluster, topic: str, rows: list[dict[str, Any]], *ends: str, 
     """Have confluent-kafka write the rows, once for each of `ends`, each in a transaction that ends like that; without ends just once."""
     producer = ForeignProducer({**cluster.librdkafka, "linger.ms": 50, **settings})
     if ends:
-        producer.init_transactions(LONG)
+        producer.init_transactions(LONG_S)
     for end in ends or ("",):
         if end:
             producer.begin_transaction()
         for row in rows:
             producer.produce(topic, **row)
-        assert producer.flush(LONG) == 0
+        assert producer.flush(LONG_S) == 0
         if end:
-            (producer.commit_transaction if end == "commit" else producer.abort_transaction)(LONG)
+            (producer.commit_transaction if end == "commit" else producer.abort_transaction)(LONG_S)
 
 
 def rows(codec: str, partition: int) -> list[dict[str, Any]]:
@@ -60,7 +60,7 @@ def foreign_read(cluster: Cluster, topic: str, partitions: int) -> dict[int, lis
     reader = ForeignConsumer({**cluster.librdkafka, "group.id": "judge", "enable.partition.eof": True})
     reader.assign([ForeignPartition(topic, p, 0) for p in range(partitions)])
     found: dict[int, list[Any]] = {p: [] for p in range(partitions)}
-    ended, deadline = set[int](), Deadline(LONG)
+    ended, deadline = set[int](), Deadline(LONG_S)
     while len(ended) < partitions:
         assert not deadline.passed(), found
         message = reader.poll(1.0)
@@ -80,7 +80,7 @@ def raw_batches(cluster: Cluster, topic: str, partitions: int, take: Callable[[l
     """Call `take` with the committed batches, up to the end of the topic."""
     with Consumer(**cluster.client, auto_offset_reset="earliest", isolation_level="read_committed") as consumer:
         consumer.assign([(topic, p) for p in range(partitions)])
-        deadline = Deadline(LONG)
+        deadline = Deadline(LONG_S)
         while any(consumer.lag(tp) != 0 for tp in consumer.assignment()):
             assert not deadline.passed(), consumer.status()
             take(consumer.poll_raw(0.5))
@@ -139,7 +139,7 @@ def test_a_compacted_topic_is_copied_without_its_gaps(cluster: Cluster, topic: s
         raw_batches(cluster, topic, 1, found.extend)
         return any(batch.count < batch.last_offset - batch.base_offset + 1 for batch in found)
 
-    until(compacted, LONG, "the log cleaner")
+    until(compacted, LONG_S, "the log cleaner")
     mirror(cluster, topic, copy, 1)
     latest = {key: row for key, *row in foreign_read(cluster, topic, 1)[0]}
     assert {key: row for key, *row in foreign_read(cluster, copy, 1)[0]} == latest
@@ -164,7 +164,7 @@ def test_nothing_is_written_twice_when_the_leader_of_the_copy_is_killed(cluster:
     with Producer(**cluster.client) as producer:
         raw_batches(cluster, topic, 1, take)
         for delivery in deliveries:
-            delivery.result(LONG)
+            delivery.result(LONG_S)
     assert killed
     assert [record.value for record in cluster.log(copy)[0]] == [b"%d" % n for n in range(20_000)]
     cluster.heal()
@@ -195,13 +195,13 @@ def killed_and_resumed(source: Cluster, copy: Cluster, topic: str, folder: Path)
 
     with start(source, copy, topic, folder) as first:
         try:
-            until(lambda: copied() > 1_000, LONG, "a part of the copy")
+            until(lambda: copied() > 1_000, LONG_S, "a part of the copy")
         finally:
             first.send_signal(signal.SIGKILL)
     assert copied() < count, "it was killed in the middle"
     with start(source, copy, topic, folder, "--until-end") as second:
         try:
-            shown, _ = second.communicate(timeout=LONG)
+            shown, _ = second.communicate(timeout=LONG_S)
         finally:
             second.kill()
     assert "0 left" in shown.splitlines()[-1]

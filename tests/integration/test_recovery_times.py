@@ -21,13 +21,13 @@ from integration.workload.load import Load
 from pykafka4 import Consumer, KafkaError, Producer, Record
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
 from pykafka4.wire.protocol.messages_group import OffsetFetchRequest
-from tests.integration.reading import GROUP, LONG, Notes, assert_in_order
+from tests.integration.reading import GROUP, LONG_S, Notes, assert_in_order
 
 pytestmark = [pytest.mark.cluster, pytest.mark.chaos, pytest.mark.timeout(600)]
 
 PARTITIONS = 6
 RATE = 600.0  # records a second
-BAR = 3.0  # seconds
+BAR_S = 3.0
 KILLS = 3
 OFFSETS = "__consumer_offsets"
 OPTIONS = {"classic": GROUP, "consumer": {"group_protocol": "consumer", "auto_offset_reset": "earliest"}}
@@ -61,7 +61,7 @@ class Reader(threading.Thread):
 
     def finish(self) -> None:
         self.ends.set()
-        self.join(LONG)
+        self.join(LONG_S)
 
 
 def last_without(condition: Callable[[], Any], what: str) -> float:
@@ -76,7 +76,7 @@ def last_without(condition: Callable[[], Any], what: str) -> float:
         last = asked
         return False
 
-    deadline = last + LONG
+    deadline = last + LONG_S
     while not look():
         assert time.monotonic() < deadline, what
         time.sleep(0.01)  # closer than `until` looks
@@ -116,7 +116,7 @@ def led_anew(cluster: Cluster, topic: str, partition: int, dead: int) -> bool:
 
 def wait_past(reader: Reader, when: Callable[[], float], moment: float, what: str) -> float:
     """Seconds from `moment` until what `when` tells was later than that."""
-    return until(lambda: (reader.error is None or pytest.fail(repr(reader.error))) and when() > moment and when(), LONG, what) - moment
+    return until(lambda: (reader.error is None or pytest.fail(repr(reader.error))) and when() > moment and when(), LONG_S, what) - moment
 
 
 def kill_the_coordinator(cluster: Cluster, topic: str, reader: Reader) -> tuple[float, float]:
@@ -141,7 +141,7 @@ def kill_the_coordinator(cluster: Cluster, topic: str, reader: Reader) -> tuple[
         for each in watchers:
             each.start()
         for each in watchers:
-            each.join(LONG)
+            each.join(LONG_S)
         record = max(wait_past(reader, lambda p=p: reader.came.get(p, 0.0), moments[p], f"a record of {p}") for p in led)
         commit = wait_past(reader, lambda: reader.committed, moments[-1], "a commit")
     finally:
@@ -161,7 +161,7 @@ def move_the_coordinator(cluster: Cluster, topic: str, reader: Reader) -> float:
     for partition, row in cluster.partitions(OFFSETS).items():
         if row.leader == node:
             cluster.move_leader(OFFSETS, partition, other)
-    watcher.join(LONG)
+    watcher.join(LONG_S)
     return wait_past(reader, lambda: reader.committed, moment[0], "a commit")
 
 
@@ -177,7 +177,7 @@ def load(cluster: Cluster, topic: str) -> Iterator[Load]:
             yield load
         finally:
             ends.set()
-            load.join(LONG)
+            load.join(LONG_S)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -201,6 +201,6 @@ def test_the_next_record_and_the_next_commit_come_within_three_seconds(cluster: 
     assert reader.error is None
     assert kinds == ["assigned"]
     assert_in_order(reader.records)
-    assert max(records) <= BAR
-    assert max(commits) <= BAR
-    assert max(moved) <= BAR
+    assert max(records) <= BAR_S
+    assert max(commits) <= BAR_S
+    assert max(moved) <= BAR_S

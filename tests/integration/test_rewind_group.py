@@ -17,7 +17,7 @@ from integration.waiting import until
 from integration.workload.verifiable import command
 from pykafka4 import EARLIEST, AdminClient, Consumer, KafkaError, TopicPartition
 from tests.integration.command_line import call_of, tools_bootstrap
-from tests.integration.reading import GROUP, LONG, produce
+from tests.integration.reading import GROUP, LONG_S, produce
 
 pytestmark = pytest.mark.cluster
 
@@ -43,7 +43,7 @@ class Worker:
         while not self._stop.is_set():
             if self._wish is not None:
                 (offsets, futures), self._wish = self._wish, None
-                futures.append(self.consumer.rewind_group(offsets, LONG))
+                futures.append(self.consumer.rewind_group(offsets, LONG_S))
             self.seen += [(record.partition, record.offset) for record in self.consumer.poll(0.05)]
         self.consumer.close()
 
@@ -51,18 +51,18 @@ class Worker:
         """Have this member ask."""
         futures: list[Any] = []
         self._wish = offsets, futures
-        until(lambda: futures, LONG, "the call of rewind_group")
+        until(lambda: futures, LONG_S, "the call of rewind_group")
         future: Future[dict[TopicPartition, int]] = futures[0]
         return future
 
     def rewind(self, offsets: dict[TopicPartition, Any]) -> dict[TopicPartition, int]:
         """Have this member ask, and wait for the outcome."""
-        return self.begin_rewind(offsets).result(LONG)
+        return self.begin_rewind(offsets).result(LONG_S)
 
     def stop(self) -> None:
         """Leave the group."""
         self._stop.set()
-        self._thread.join(LONG)
+        self._thread.join(LONG_S)
         assert not self._thread.is_alive()
 
 
@@ -91,8 +91,8 @@ def working(cluster: Cluster, topic: str, admin: AdminClient, stack: ExitStack, 
     workers = [Worker(cluster, topic, strategy) for _ in range(count)]
     for worker in workers:
         stack.callback(worker.stop)
-    until(lambda: all(worker.consumer.assignment() for worker in workers), LONG, "partitions for each")
-    until(lambda: committed(admin, topic) == everywhere(topic, RECORDS), LONG, "all records are committed")
+    until(lambda: all(worker.consumer.assignment() for worker in workers), LONG_S, "partitions for each")
+    until(lambda: committed(admin, topic) == everywhere(topic, RECORDS), LONG_S, "all records are committed")
     return workers
 
 
@@ -124,13 +124,13 @@ def test_a_member_rewinds_the_group_and_then_the_command_does(
     wanted = {TopicPartition(topic, 0): 7, TopicPartition(topic, 3): EARLIEST, TopicPartition(topic, 5): 29}
     found = workers[1].rewind(wanted)
     assert found == {TopicPartition(topic, 0): 7, TopicPartition(topic, 3): 0, TopicPartition(topic, 5): 29}
-    until(lambda: read_again(workers, found), LONG, "the records from there on")
-    until(lambda: committed(admin, topic) == everywhere(topic, RECORDS), LONG, "all records are committed again")
+    until(lambda: read_again(workers, found), LONG_S, "the records from there on")
+    until(lambda: committed(admin, topic) == everywhere(topic, RECORDS), LONG_S, "all records are committed again")
     clear(workers)
     shown = run(cluster, "rewind", topic, "--topic", topic, "--to-offset", "20", "--live", "--execute")
     assert (shown.returncode, shown.stderr) == (0, f"{PARTITIONS} offsets committed\n"), shown.stderr
-    until(lambda: read_again(workers, everywhere(topic, 20)), LONG, "the records from there on")
-    until(lambda: lag_in_kafkas_tool(cluster, topic) == ["0"] * PARTITIONS, LONG, "Kafka's tool sees no lag")
+    until(lambda: read_again(workers, everywhere(topic, 20)), LONG_S, "the records from there on")
+    until(lambda: lag_in_kafkas_tool(cluster, topic) == ["0"] * PARTITIONS, LONG_S, "Kafka's tool sees no lag")
 
 
 def lag_in_kafkas_tool(cluster: Cluster, group: str) -> list[str]:
@@ -140,7 +140,7 @@ def lag_in_kafkas_tool(cluster: Cluster, group: str) -> list[str]:
 
 
 def run(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(call_of(cluster, "groups", *arguments), capture_output=True, text=True, timeout=LONG, check=False)
+    return subprocess.run(call_of(cluster, "groups", *arguments), capture_output=True, text=True, timeout=LONG_S, check=False)
 
 
 def test_a_java_member_is_named_and_nothing_changes(
@@ -154,7 +154,7 @@ def test_a_java_member_is_named_and_nothing_changes(
         stderr=subprocess.DEVNULL,
     ) as java:
         try:
-            until(lambda: stable_with(admin, topic, 3), LONG, "three members have partitions")
+            until(lambda: stable_with(admin, topic, 3), LONG_S, "three members have partitions")
             generation = workers[0].consumer.status()["consumer"]["generation"]
             with pytest.raises(KafkaError, match=r"nothing has changed: member theirs-\S+ \(client theirs, host \S+\) is no"):
                 workers[0].rewind({TopicPartition(topic, 0): 0})

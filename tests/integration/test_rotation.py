@@ -20,7 +20,7 @@ from integration.security.settings import Security
 from integration.waiting import until
 from integration.workload.load import PARTITIONS, Load, judge
 from pykafka4 import Consumer, Producer, Record
-from tests.integration.reading import LONG
+from tests.integration.reading import LONG_S
 
 pytestmark = [pytest.mark.cluster, pytest.mark.lengthy, pytest.mark.backend("local")]
 
@@ -88,13 +88,13 @@ class Traffic:
             assert self.load.error is None, self.load.error
             return self.follower.numbers.issuperset(range(count - PARTITIONS, count))
 
-        until(read, LONG, lambda: f"records up to {count} to be read; {self.follower.consumer.status()}")
+        until(read, LONG_S, lambda: f"records up to {count} to be read; {self.follower.consumer.status()}")
 
     def write_half(self, path: Path, content: bytes) -> None:
         """Leave the file as somebody who is still writing it: both clients warn, and go on with what they have."""
         self.caplog.clear()
         path.write_bytes(content[: len(content) * 3 // 4])
-        until(lambda: self.warned() == CLIENTS, LONG, lambda: f"both clients to warn of {path}, not {self.caplog.messages}")
+        until(lambda: self.warned() == CLIENTS, LONG_S, lambda: f"both clients to warn of {path}, not {self.caplog.messages}")
         self.reconnect()
 
     def warned(self) -> set[str]:
@@ -123,14 +123,14 @@ def traffic(cluster: Proxied, topic: str, files: Files, caplog: pytest.LogCaptur
                 proxy.chaos(SHORTEST, LONGEST)
             yield it
             stop.set()
-            load.join(LONG)
-            producer.flush(LONG)
-            until(lambda: len(follower.numbers) >= load.sent, LONG, lambda: f"{load.sent} records, not {len(follower.numbers)}")
+            load.join(LONG_S)
+            producer.flush(LONG_S)
+            until(lambda: len(follower.numbers) >= load.sent, LONG_S, lambda: f"{load.sent} records, not {len(follower.numbers)}")
         finally:
             stop.set()
             cluster.heal_proxies()
             follower.ending.set()
-            follower.join(LONG)
+            follower.join(LONG_S)
     assert follower.error is None
     verdict = judge(cluster, topic, load)
     assert verdict.complaints() == []

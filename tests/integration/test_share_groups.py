@@ -33,7 +33,7 @@ from pykafka4 import (
 from tests.inspection import inspect
 from tests.integration.command_line import tools_bootstrap
 from tests.integration.reading import followers, produce, read
-from tests.integration.sharing import LOCK, LONG, SECONDS, Worker, configure, share, take_explicitly, values, wait_drained
+from tests.integration.sharing import LOCK_S, LONG_S, SECONDS, Worker, configure, share, take_explicitly, values, wait_drained
 
 pytestmark = pytest.mark.cluster
 
@@ -60,7 +60,7 @@ def test_records_of_one_partition_are_shared_by_several_members(cluster: Cluster
     cluster.create_topic(topic, 1)
     configure(cluster, topic)
     workers = [employ(max_poll_records=20) for _ in range(3)]
-    until(lambda: all(w.consumer.status()["share_consumer"]["partitions"] for w in workers), LONG, "the partition at all members")
+    until(lambda: all(w.consumer.status()["share_consumer"]["partitions"] for w in workers), LONG_S, "the partition at all members")
     with Producer(**cluster.client, batch_size=1_024) as producer:
         for n in range(3_000):
             producer.send(topic, b"%d" % n)
@@ -147,7 +147,7 @@ def take_until_all(consumer: ShareConsumer, count: int) -> list[Any]:
         records.extend(consumer.poll(0.5))
         return len(records) >= count
 
-    until(polled, LONG, lambda: f"{len(records)} of {count} records")
+    until(polled, LONG_S, lambda: f"{len(records)} of {count} records")
     return records
 
 
@@ -165,15 +165,15 @@ def test_a_record_is_delivered_up_to_the_limit_and_then_archived(cluster: Cluste
 
 def test_a_lock_that_ends_is_told_and_the_record_comes_again(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 1)
-    configure(cluster, topic, LOCK)
+    configure(cluster, topic, LOCK_S)
     produce(cluster, topic, 0, 2)
     with share(cluster, topic, topic, **EXPLICIT) as slow:
         told: list[dict[TopicPartition, KafkaError | None]] = []
         slow.set_acknowledgement_callback(told.append)
         mine = take_until_all(slow, 2)
-        assert slow.acquisition_lock_timeout_ms() == LOCK * 1000
+        assert slow.acquisition_lock_timeout_ms() == LOCK_S * 1000
         slow.commit()
-        until(lambda: raises_lost(slow, mine[0]), LONG, "the end of the lock")
+        until(lambda: raises_lost(slow, mine[0]), LONG_S, "the end of the lock")
         with share(cluster, topic, topic) as other:
             again = read(other, 2)
             assert not any(other.commit().values())
@@ -196,7 +196,7 @@ def raises_lost(consumer: ShareConsumer, record: Any) -> bool:
 def test_the_broker_refuses_what_was_acknowledged_too_late(cluster: Cluster, topic: str) -> None:
     """The client's clock is not asked: the outcome of `commit` has the broker's verdict."""
     cluster.create_topic(topic, 1)
-    configure(cluster, topic, LOCK)
+    configure(cluster, topic, LOCK_S)
     produce(cluster, topic, 0, 1)
     with share(cluster, topic, topic, **EXPLICIT) as slow, share(cluster, topic, topic, **EXPLICIT) as other:
         (mine,) = take_until_all(slow, 1)
@@ -212,7 +212,7 @@ def test_the_broker_refuses_what_was_acknowledged_too_late(cluster: Cluster, top
 
 def test_a_renewed_record_stays_in_hand_beyond_its_first_lock(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 1)
-    configure(cluster, topic, LOCK)
+    configure(cluster, topic, LOCK_S)
     produce(cluster, topic, 0, 1)
     with share(cluster, topic, topic, **EXPLICIT) as consumer, share(cluster, topic, topic) as other:
         (record,) = take_until_all(consumer, 1)
@@ -222,9 +222,9 @@ def test_a_renewed_record_stays_in_hand_beyond_its_first_lock(cluster: Cluster, 
             consumer.acknowledge(record, AcknowledgeType.RENEW)
             assert consumer.commit() == {(topic, 0): None}
             assert other.poll(0.3) == []
-            return time.monotonic() > begin + 2 * LOCK
+            return time.monotonic() > begin + 2 * LOCK_S
 
-        until(renewed_for_long, LONG, "twice the time of a lock")
+        until(renewed_for_long, LONG_S, "twice the time of a lock")
         consumer.accept(record)
         assert consumer.commit() == {(topic, 0): None}
         assert other.poll(1.0) == []
@@ -234,7 +234,7 @@ def test_nothing_is_lost_and_nothing_accepted_comes_again_when_a_leader_is_kille
     cluster: Cluster, topic: str, employ: Callable[..., Worker]
 ) -> None:
     cluster.create_topic(topic, 3)
-    configure(cluster, topic, LOCK)
+    configure(cluster, topic, LOCK_S)
     workers = [employ(max_poll_records=50) for _ in range(2)]
     with Producer(**cluster.client) as producer:
         sent = 0
@@ -247,14 +247,14 @@ def test_nothing_is_lost_and_nothing_accepted_comes_again_when_a_leader_is_kille
             producer.flush()
 
         send(1_000)
-        until(lambda: sum(len(w.accepted) for w in workers) > 300, LONG, "the first records")
+        until(lambda: sum(len(w.accepted) for w in workers) > 300, LONG_S, "the first records")
         victim = cluster.leader(topic, 0)
         cluster.kill(victim)
         send(1_000)
-        wait_drained(workers, 2_000, 2 * LONG)
+        wait_drained(workers, 2_000, 2 * LONG_S)
         cluster.restart(victim)
         send(1_000)
-        wait_drained(workers, 3_000, 2 * LONG)
+        wait_drained(workers, 3_000, 2 * LONG_S)
     cluster.wait_full_isr([topic])
     for worker in workers:
         worker.stop()
@@ -312,14 +312,14 @@ def doomed(cluster: Cluster, topic: str) -> Iterator[subprocess.Popen[str]]:
 def test_the_records_of_a_killed_member_go_to_the_others(cluster: Cluster, topic: str, doomed: subprocess.Popen[str]) -> None:
     cluster.create_topic(topic, 1)
     configure(cluster, topic)
-    until(lambda: produced_and_taken(cluster, topic, doomed), LONG, "the records of the other process")
+    until(lambda: produced_and_taken(cluster, topic, doomed), LONG_S, "the records of the other process")
     assert doomed.stdout is not None
     held = json.loads(doomed.stdout.readline())
     with share(cluster, topic, topic) as other:
         doomed.kill()
         died = time.monotonic()
         again: list[Any] = []
-        until(lambda: again.extend(other.poll(0.5)) or set(held) <= set(values(again)), LONG, "the records of the killed member")
+        until(lambda: again.extend(other.poll(0.5)) or set(held) <= set(values(again)), LONG_S, "the records of the killed member")
         took = time.monotonic() - died
     assert set(held) <= set(values(again))
     assert {record.delivery_count for record in again if int(record.value or b"") in held} == {2}
@@ -352,11 +352,11 @@ def test_wakeup_ends_a_poll_and_close_leaves_the_group_in_time(cluster: Cluster,
     cluster.create_topic(topic, 1)
     configure(cluster, topic)
     consumer = share(cluster, topic, topic)
-    until(lambda: consumer.poll(0.1) == [] and consumer.status()["share_consumer"]["state"] == "stable", LONG, "membership")
+    until(lambda: consumer.poll(0.1) == [] and consumer.status()["share_consumer"]["state"] == "stable", LONG_S, "membership")
     timer = threading.Timer(0.5, consumer.wakeup)
     timer.start()
     begin = time.monotonic()
-    assert consumer.poll(LONG) == []
+    assert consumer.poll(LONG_S) == []
     assert time.monotonic() - begin < SECONDS
     begin = time.monotonic()
     consumer.close(2.0)
@@ -386,7 +386,7 @@ def test_misuse_is_refused_with_the_way_out(cluster: Cluster, topic: str) -> Non
             consumer.accept(records[0])
         consumer.accept(records[1])
         produce(cluster, topic, 4, 6)
-        until(lambda: bool(consumer.poll(0.5)), LONG, "records")
+        until(lambda: bool(consumer.poll(0.5)), LONG_S, "records")
         with pytest.raises(KafkaError, match="are not acknowledged"):
             consumer.poll(0.5)
 
@@ -401,9 +401,9 @@ def test_the_name_of_a_consumer_group_is_refused(cluster: Cluster, topic: str) -
     cluster.create_topic(topic, 1)
     with Consumer(**cluster.client, group_id=topic, group_protocol="consumer") as consumer:
         consumer.subscribe([topic])
-        until(lambda: consumer.poll(0.1) == [] and consumer.assignment(), LONG, "a consumer group of that name")
+        until(lambda: consumer.poll(0.1) == [] and consumer.assignment(), LONG_S, "a consumer group of that name")
         with share(cluster, topic, topic) as other, pytest.raises(BrokerError) as caught:
-            until(lambda: other.poll(1.0), LONG, "the refusal")
+            until(lambda: other.poll(1.0), LONG_S, "the refusal")
         assert topic in str(caught.value)
 
 
@@ -455,7 +455,7 @@ def test_javas_share_consumer_and_ours_share_one_partition(
     cluster.create_topic(topic, 1)
     configure(cluster, topic)
     java, ours = java_members(), employ(max_poll_records=20)
-    until(lambda: java.started, 2 * LONG, "Java's member to start")
+    until(lambda: java.started, 2 * LONG_S, "Java's member to start")
     count = 0
     with Producer(**cluster.client, batch_size=1_024) as producer:
 
@@ -467,8 +467,10 @@ def test_javas_share_consumer_and_ours_share_one_partition(
             producer.flush()
             return len(java.accepted) > 50 and len(ours.accepted) > 50
 
-        until(both_have_some, 2 * LONG, lambda: f"{len(java.accepted)} records of Java's, {len(ours.accepted)} of ours")
-    until(lambda: len(java.accepted) + len(ours.accepted) >= count, LONG, lambda: f"{len(java.accepted)} + {len(ours.accepted)} of {count}")
+        until(both_have_some, 2 * LONG_S, lambda: f"{len(java.accepted)} records of Java's, {len(ours.accepted)} of ours")
+    until(
+        lambda: len(java.accepted) + len(ours.accepted) >= count, LONG_S, lambda: f"{len(java.accepted)} + {len(ours.accepted)} of {count}"
+    )
     ours.stop()
     offsets = {offset for _, offset in java.accepted}
     assert not offsets & ours.accepted  # one partition: the value is the offset

@@ -16,7 +16,7 @@ from integration.cluster import Cluster
 from integration.kafka.settings import write_properties
 from integration.waiting import until
 from pykafka4 import Client, Producer, read
-from tests.integration.reading import LONG
+from tests.integration.reading import LONG_S
 
 pytestmark = pytest.mark.cluster
 
@@ -35,7 +35,7 @@ def fill(cluster: Cluster, topic: str) -> None:
                     producer.send(topic, str(n).zfill(6 if n % 2 else 200), partition=0 if n % 10 else 1 + n // 10 % 3)
             producer.begin_transaction()
             producer.send(topic, b"aborted", partition=first // 1_000 % 4)
-            producer.flush(LONG)
+            producer.flush(LONG_S)
             producer.abort_transaction()
 
 
@@ -60,9 +60,9 @@ def test_a_load_that_is_killed_goes_on_where_it_stopped(cluster: Cluster, topic:
     command += ["--config", str(tmp_path / "client.properties"), "--to", str(folder), "--processes", "2", "--splits", "24"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     first = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    until(lambda: list(folder.glob("*.parquet")), LONG, "the first file")
+    until(lambda: list(folder.glob("*.parquet")), LONG_S, "the first file")
     os.killpg(first.pid, signal.SIGKILL)
-    first.wait(LONG)
+    first.wait(LONG_S)
     before = {path: path.stat().st_mtime_ns for path in folder.glob("*.parquet")}
     assert 0 < len(before) < 24
     second = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)

@@ -28,9 +28,9 @@ SHORT = 20.0
 SEED = seed_of(os.environ.get("STORM_SEED"))
 PARTITIONS = 12
 RATE = 600
-ENDS = 5.0  # seconds from being asked until a member of ours has ended
+ENDS_S = 5.0  # seconds from being asked until a member of ours has ended
 BUSY = 0.1  # of the time without the processor: on such a machine pauses say nothing about the client
-STILL = 1.0  # seconds for which a partition that a cooperative member keeps may stand still
+STILL_S = 1.0  # seconds for which a partition that a cooperative member keeps may stand still
 ALL_READ = 120.0
 
 
@@ -97,7 +97,7 @@ def run(cluster: Cluster, topic: str, folder: Path, scenario: Scenario, seconds:
 def late_ones(members: Members) -> dict[str, float | None]:
     """Members of ours that took too long to end, or never did."""
     took = {member.name: member.took() for member in members.all if member.asked is not None and member.kind == "ours"}
-    return {name: seconds for name, seconds in took.items() if seconds is None or seconds > ENDS}
+    return {name: seconds for name, seconds in took.items() if seconds is None or seconds > ENDS_S}
 
 
 def standing_still(members: Members, alone: Member, end: float) -> list[str]:
@@ -109,7 +109,7 @@ def standing_still(members: Members, alone: Member, end: float) -> list[str]:
         f"{member.name} did not read {partition} for {length:.2f} s at {since:.1f}"
         for member in members.all
         if member.kind == "ours" and not member.disturbed
-        for partition, since, length in pauses(member.journal, STILL, alone.journal, end)
+        for partition, since, length in pauses(member.journal, STILL_S, alone.journal, end)
     ]
 
 

@@ -12,7 +12,7 @@ import pytest
 from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import Consumer, Record, Stream, TopicPartition
-from tests.integration.reading import GROUP, LONG, SURVIVES, produce
+from tests.integration.reading import GROUP, LONG_S, SURVIVES, produce
 
 pytestmark = pytest.mark.cluster
 PARTITIONS, COUNT = 6, 3_000
@@ -54,7 +54,7 @@ class Judge:
         return threads
 
     def wait(self, count: int) -> None:
-        until(lambda: len(self.seen) >= count or self.errors, LONG, lambda: f"{count} records; there are {len(self.seen)}")
+        until(lambda: len(self.seen) >= count or self.errors, LONG_S, lambda: f"{count} records; there are {len(self.seen)}")
         assert not self.errors, self.errors
 
 
@@ -64,13 +64,13 @@ def member(cluster: Cluster, group: str) -> Consumer:
 
 def ended(threads: Iterable[threading.Thread]) -> None:
     for thread in threads:
-        thread.join(LONG)
+        thread.join(LONG_S)
         assert not thread.is_alive()
 
 
 def committed(cluster: Cluster, topic: str) -> int:
     with Consumer(**cluster.client, group_id=topic) as consumer:
-        found = consumer.committed([(topic, p) for p in range(PARTITIONS)], LONG)
+        found = consumer.committed([(topic, p) for p in range(PARTITIONS)], LONG_S)
     return sum(at.offset for at in found.values() if at is not None)
 
 
@@ -98,7 +98,7 @@ def test_members_that_come_and_go_skip_and_repeat_nothing(cluster: Cluster, topi
         for _ in range(2):
             with make() as comes, comes.streams({topic: drawn.choice((1, 3))}) as more:
                 others = judge.start(more)
-                until(lambda more=more: any(stream.partitions for stream in more), LONG, "the new member has partitions")
+                until(lambda more=more: any(stream.partitions for stream in more), LONG_S, "the new member has partitions")
                 at = len(judge.seen)
                 judge.wait(min(COUNT, at + 150))
             ended(others)
@@ -129,7 +129,7 @@ def test_a_leader_that_dies_costs_no_record(cluster: Cluster, topic: str) -> Non
             judge.wait(600)
         finally:
             cluster.start(dead)
-        streams.commit(LONG)
+        streams.commit(LONG_S)
     ended(threads)
     assert (judge.worst, len(judge.seen), len(set(judge.seen))) == (1, 600, 600)
     assert committed(cluster, topic) == 600
@@ -141,24 +141,24 @@ def test_a_stream_that_stands_still_holds_back_its_own_commits_alone(cluster: Cl
     produce(cluster, topic, 0, 600)
     gate, judge = threading.Event(), Judge()
     with member(cluster, topic) as consumer, consumer.streams({topic: 2}, max_in_hand=60) as streams:
-        until(lambda: all(len(stream.partitions) == PARTITIONS // 2 for stream in streams), LONG, "three partitions each")
+        until(lambda: all(len(stream.partitions) == PARTITIONS // 2 for stream in streams), LONG_S, "three partitions each")
         still = streams[1].partitions
         taken: list[Record] = []
 
         def stand() -> None:
             taken.append(next(streams[1]))
-            gate.wait(LONG)
+            gate.wait(LONG_S)
             judge.work(taken[0])
             judge.read(streams[1])
 
         threads = [threading.Thread(target=stand, daemon=True), *judge.start(streams[:1])]
         threads[0].start()
-        until(lambda: taken, LONG, "a record in hand")
+        until(lambda: taken, LONG_S, "a record in hand")
         with Consumer(**cluster.client, group_id=topic) as other:
             ends = {at: end for at, (_, end) in cluster.offsets(topic).items() if TopicPartition(topic, at) not in still}
             judge.wait(sum(ends.values()))
-            streams.commit(LONG)
-            found = other.committed([(topic, p) for p in range(PARTITIONS)], LONG)
+            streams.commit(LONG_S)
+            found = other.committed([(topic, p) for p in range(PARTITIONS)], LONG_S)
         assert all(at is None or at.offset == 0 for tp, at in found.items() if tp in still)
         assert sum(at.offset for at in found.values() if at is not None) >= sum(ends.values()) - 1
         gate.set()

@@ -10,7 +10,7 @@ import pytest
 from integration.cluster import Cluster
 from integration.waiting import Deadline
 from pykafka4 import BrokerError, ConfigError, Consumer, GroupError, Producer, Record, SubscriptionPattern
-from tests.integration.reading import GROUP, LONG, SECONDS, Notes, poll_until, produce, read, values
+from tests.integration.reading import GROUP, LONG_S, SECONDS, Notes, poll_until, produce, read, values
 
 pytestmark = pytest.mark.cluster
 
@@ -26,7 +26,7 @@ def test_topics_come_and_go_under_a_pattern_and_no_record_is_skipped(cluster: Cl
     with Consumer(**cluster.client, **LATEST, **SOON, group_id=topic) as consumer:
         consumer.subscribe(f"{topic}-.*", exclude=[f"{topic}-old"])
         poll_until(consumer, lambda: len(consumer.assignment()) == 2)
-        assert sum(consumer.position(tp, LONG) for tp in consumer.assignment()) == 50
+        assert sum(consumer.position(tp, LONG_S) for tp in consumer.assignment()) == 50
         cluster.create_topic(f"{topic}-2", 3)
         produce(cluster, f"{topic}-2", 0, 100)
         produce(cluster, f"{topic}-1", 100, 200)
@@ -51,7 +51,7 @@ def test_without_a_group_every_consumer_reads_all_partitions_also_new_ones(clust
         for consumer in (first, second):
             consumer.subscribe(f"{topic}-.*")
             poll_until(consumer, lambda consumer=consumer: len(consumer.assignment()) == 2)
-            assert sum(consumer.position(tp, LONG) for tp in consumer.assignment()) == 50
+            assert sum(consumer.position(tp, LONG_S) for tp in consumer.assignment()) == 50
         cluster.add_partitions(f"{topic}-1", 3)
         cluster.create_topic(f"{topic}-2", 1)
         produce(cluster, f"{topic}-1", 100, 150, partition=2)
@@ -78,7 +78,7 @@ def test_a_group_by_pattern_reads_a_topic_that_comes_later_once_each_record(clus
         Consumer(**cluster.client, **LATEST, **SOON, group_id=topic) as first,
         Consumer(**cluster.client, **LATEST, **SOON, group_id=topic) as second,
     ):
-        members, records, deadline = (first, second), [], Deadline(LONG)
+        members, records, deadline = (first, second), [], Deadline(LONG_S)
         for member in members:
             member.subscribe(f"{topic}-.*")
 
@@ -102,7 +102,7 @@ def test_the_coordinator_matches_a_subscription_pattern_and_no_record_is_skipped
     produce(cluster, f"{topic}-1", 0, 50)
     options = {"group_protocol": "consumer", "auto_offset_reset": "latest", "group_id": topic}
     with Consumer(**cluster.client, **options) as first, Consumer(**cluster.client, **options) as second:
-        members, records, deadline = (first, second), [], Deadline(LONG)
+        members, records, deadline = (first, second), [], Deadline(LONG_S)
         for member in members:
             member.subscribe(SubscriptionPattern(f"{topic}-[0-9]+"))
 
@@ -116,7 +116,7 @@ def test_the_coordinator_matches_a_subscription_pattern_and_no_record_is_skipped
                     records.extend(member.poll(0.1))
 
         polled_until(lambda: all(len(member.assignment()) == 1 for member in members))
-        assert sum(member.position(tp, LONG) for member in members for tp in member.assignment()) == 50
+        assert sum(member.position(tp, LONG_S) for member in members for tp in member.assignment()) == 50
         cluster.create_topic(f"{topic}-2", 2)
         produce(cluster, f"{topic}-2", 0, 100)
         polled_until(lambda: len(records) >= 100)
@@ -146,7 +146,7 @@ def test_records_of_partitions_that_are_added_are_all_read_with_latest(cluster: 
     with Consumer(**cluster.client, **LATEST, metadata_max_age_ms=3_000, group_id=topic) as consumer:
         consumer.subscribe(topic if by_pattern else [topic])
         poll_until(consumer, consumer.assignment)
-        assert consumer.position((topic, 0), LONG) == 20
+        assert consumer.position((topic, 0), LONG_S) == 20
         cluster.add_partitions(topic, 3)
         for partition in range(3):
             produce(cluster, topic, 100 * partition, 100 * partition + 100, partition)
@@ -161,17 +161,17 @@ def test_an_extended_lease_keeps_the_partitions_until_a_rebalance(cluster: Clust
     with Consumer(**cluster.client, **options) as consumer:
         consumer.subscribe([topic], notes)
         poll_until(consumer, lambda: len(consumer.assignment()) == 2)
-        consumer.extend_lease(LONG)
+        consumer.extend_lease(LONG_S)
         time.sleep(5)  # two and a half times max_poll_interval_ms: what is tested is that nothing happens
         consumer.commit({(topic, 0): 0})
         consumer.poll(0)
         assert notes.kinds == ["assigned"]
-        consumer.extend_lease(LONG)
+        consumer.extend_lease(LONG_S)
         with Consumer(**cluster.client, **options) as other:
             other.subscribe([topic])
             poll_until(other, lambda: len(other.assignment()) == 2, SECONDS)  # it has waited for max_poll_interval_ms only
             with pytest.raises(GroupError):
-                consumer.extend_lease(LONG)
+                consumer.extend_lease(LONG_S)
             with pytest.raises(GroupError):
                 consumer.commit({(topic, 0): 0})
         poll_until(consumer, lambda: notes.kinds[:3] == ["assigned", "lost", "assigned"])
@@ -200,7 +200,7 @@ def test_seek_to_time_finds_the_first_record_that_is_not_older(cluster: Cluster,
         consumer.assign([(topic, 0)])
         for time_ms, offset in ((0, 0), (now - 5_500, 5), (now - 5_000, 5), (now, 10)):
             consumer.seek_to_time(time_ms)
-            assert consumer.position((topic, 0), LONG) == offset
+            assert consumer.position((topic, 0), LONG_S) == offset
         consumer.seek_to_time(now - 2_000)
         records: list[Record] = read(consumer, 2)
         assert values(records) == [8, 9]

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as ForeignPartition
 
 from integration.cluster import Cluster
 from pykafka4 import Producer, table
-from tests.integration.reading import LONG
+from tests.integration.reading import LONG_S
 
 pytestmark = pytest.mark.cluster
 COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.01", "max.compaction.lag.ms": "100"}
@@ -28,7 +28,7 @@ def foreign_rows(cluster: Cluster, topic: str, partitions: int) -> dict[str, Any
     consumer = Foreign(config)
     consumer.assign([ForeignPartition(topic, partition, 0) for partition in range(partitions)])
     rows: dict[str, Any] = {}
-    left, deadline = partitions, time.monotonic() + LONG
+    left, deadline = partitions, time.monotonic() + LONG_S
     while left:
         assert time.monotonic() < deadline
         message = consumer.poll(0.2)
@@ -55,13 +55,13 @@ def test_a_table_of_a_compacted_topic_has_the_rows_that_confluent_kafka_reads(cl
             deletes = chance.random() < 0.2
             producer.produce(topic, None if deletes else json.dumps({"n": number, "fill": "x" * 300}), key=f"k{chance.randrange(500)}")
             producer.poll(0)
-        assert producer.flush(LONG) == 0
+        assert producer.flush(LONG_S) == 0
 
     write(10_000)
     with table(topic, **JSON, **cluster.client) as rows:
         assert dict(rows) == foreign_rows(cluster, topic, 3)
         write(10_000)
-        rows.refresh(LONG)
+        rows.refresh(LONG_S)
         assert dict(rows) == foreign_rows(cluster, topic, 3)
         assert rows.lag == 0
         with table(topic, **JSON, **cluster.client) as later:  # of a log that is compacted meanwhile
@@ -83,15 +83,15 @@ def test_a_table_survives_the_kill_of_a_leader(cluster: Cluster, topic: str) -> 
         writer, killed = threading.Thread(target=write), cluster.leader(topic, 0)
         writer.start()
         try:
-            rows.wait_until(lambda now: len(now) > 20, LONG)
+            rows.wait_until(lambda now: len(now) > 20, LONG_S)
             cluster.kill(killed)
             cluster.wait_leader(topic, 0, other_than=killed)
             before = rows["k1"]
-            rows.wait_until(lambda now: now["k1"] != before, LONG)  # it goes on
+            rows.wait_until(lambda now: now["k1"] != before, LONG_S)  # it goes on
         finally:
             stop.set()
             writer.join()
             cluster.start(killed)
-        producer.flush(LONG)
-        rows.refresh(LONG)
+        producer.flush(LONG_S)
+        rows.refresh(LONG_S)
         assert dict(rows) == foreign_rows(cluster, topic, 3)

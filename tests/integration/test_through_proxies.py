@@ -12,7 +12,7 @@ from integration.security.settings import Security
 from integration.waiting import until
 from integration.workload.load import Load, judge
 from pykafka4 import AuthenticationError, Client, Consumer, Producer
-from tests.integration.reading import GROUP, LONG, assert_in_order, read, values
+from tests.integration.reading import GROUP, LONG_S, assert_in_order, read, values
 from tests.net.proxy_servers import SERVERS, ProxyServer
 
 pytestmark = [pytest.mark.cluster, pytest.mark.lengthy, pytest.mark.backend("local")]
@@ -50,17 +50,17 @@ def test_records_go_through_the_proxy_and_none_is_lost_while_it_is_away(hidden: 
         consumer.subscribe([topic])
         load = Load(producer, topic, 500, lambda sent: enough.is_set())
         load.start()
-        records = read(consumer, 500, LONG)
+        records = read(consumer, 500, LONG_S)
         for _ in range(2):
             proxy.stop()
             before = load.sent
-            until(lambda before=before: load.sent > before + 200, LONG, "records that are sent while there is no proxy")
+            until(lambda before=before: load.sent > before + 200, LONG_S, "records that are sent while there is no proxy")
             proxy.start()
-            records += read(consumer, 500, LONG)
+            records += read(consumer, 500, LONG_S)
         enough.set()
-        load.join(LONG)
-        producer.flush(LONG)
-        records += read(consumer, load.sent - len(records), LONG)
+        load.join(LONG_S)
+        producer.flush(LONG_S)
+        records += read(consumer, load.sent - len(records), LONG_S)
     assert judge(hidden, topic, load).complaints() == []
     assert_in_order(records)
     assert values(records) == list(range(load.sent))

@@ -21,7 +21,7 @@ from pykafka4 import (
     TransactionAborted,
 )
 from tests.inspection import inspect
-from tests.integration.reading import GROUP, LONG
+from tests.integration.reading import GROUP, LONG_S
 
 pytestmark = pytest.mark.cluster
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.cluster
 def transactional(cluster: Cluster, name: str, **options: Any) -> Iterator[Producer]:
     producer = Producer(**{**cluster.client, "transactional_id": name, "linger_ms": 0, **options})
     try:
-        producer.init_transactions(LONG)
+        producer.init_transactions(LONG_S)
         yield producer
     finally:
         producer.close(5)
@@ -43,7 +43,7 @@ def committed(cluster: Cluster, topic: str) -> dict[int, list[bytes | None]]:
         seen = cluster.committed(topic)
         return None if any(each.open for each in seen.values()) else {p: [r.value for r in each.records] for p, each in seen.items()}
 
-    return until(ended, LONG, "the markers of the transactions")
+    return until(ended, LONG_S, "the markers of the transactions")
 
 
 @pytest.mark.main_job
@@ -70,10 +70,10 @@ def test_a_second_producer_fences_the_first(cluster: Cluster, topic: str) -> Non
     cluster.create_topic(topic, 1)
     with transactional(cluster, topic) as first:
         first.begin_transaction()
-        first.send(topic, b"zombie").result(LONG)
+        first.send(topic, b"zombie").result(LONG_S)
         with transactional(cluster, topic) as second:
             with pytest.raises(ProducerFencedError, match=f"^{topic}: another producer with this transactional_id has been started"):
-                first.commit_transaction(LONG)
+                first.commit_transaction(LONG_S)
             with pytest.raises(ProducerFencedError):
                 first.send(topic, b"more")
             with second.transaction():
@@ -117,10 +117,10 @@ def test_a_member_that_is_no_longer_one_cannot_commit(cluster: Cluster, topic: s
         producer.begin_transaction()
         producer.send(topic, b"not read")
         with pytest.raises(TransactionAborted, match=r"UNKNOWN_MEMBER_ID|ILLEGAL_GENERATION"):
-            producer.send_offsets_to_transaction({(topic, 0): 1}, ConsumerGroupMetadata(topic, 7, "somebody"), LONG)
+            producer.send_offsets_to_transaction({(topic, 0): 1}, ConsumerGroupMetadata(topic, 7, "somebody"), LONG_S)
         with pytest.raises(TransactionAborted):
-            producer.commit_transaction(LONG)
-        producer.abort_transaction(LONG)
+            producer.commit_transaction(LONG_S)
+        producer.abort_transaction(LONG_S)
         with producer.transaction():
             producer.send(topic, b"read")
     assert committed(cluster, topic) == {0: [b"read"]}
@@ -137,17 +137,17 @@ def test_transactions_survive_the_death_of_coordinator_and_leader(cluster: Clust
                 producer.send(topic, b"%d.%d" % (number, n), partition=n % 3)
                 expected[n % 3].append(b"%d.%d" % (number, n))
 
-        with producer.transaction(timeout=LONG):
+        with producer.transaction(timeout=LONG_S):
             write(0)
         for number in (1, 2):
-            with producer.transaction(timeout=LONG):
+            with producer.transaction(timeout=LONG_S):
                 write(number)
                 producer.flush()
                 victim = machine.coordinator.node if number == 1 else cluster.leader(topic, 0)
                 cluster.kill(victim)
             cluster.start(victim)
             cluster.wait_full_isr()
-        with producer.transaction(timeout=LONG):
+        with producer.transaction(timeout=LONG_S):
             write(3)
     assert committed(cluster, topic) == expected
 
@@ -156,15 +156,15 @@ def test_a_commit_that_timed_out_is_finished_by_the_next_call(cluster: Cluster, 
     cluster.create_topic(topic, 1)
     with transactional(cluster, topic) as producer:
         producer.begin_transaction()
-        producer.send(topic, b"once").result(LONG)
+        producer.send(topic, b"once").result(LONG_S)
         node = inspect(producer).machine.transactions.coordinator.node
         with frozen(cluster, node):
             with pytest.raises(KafkaTimeoutError, match="call commit_transaction again"):
                 producer.commit_transaction(0.5)
             with pytest.raises(KafkaError, match="the outcome of commit_transaction is not known yet"):
                 producer.abort_transaction()
-        producer.commit_transaction(LONG)
-        with producer.transaction(timeout=LONG):
+        producer.commit_transaction(LONG_S)
+        with producer.transaction(timeout=LONG_S):
             producer.send(topic, b"then")
     assert committed(cluster, topic) == {0: [b"once", b"then"]}
 

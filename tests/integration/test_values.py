@@ -16,7 +16,7 @@ from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import Consumer, DeserializationError, Producer
 from tests.integration import poison_reader
-from tests.integration.reading import GROUP, LONG, read
+from tests.integration.reading import GROUP, LONG_S, read
 
 pytestmark = pytest.mark.cluster
 COUNT = 300
@@ -42,7 +42,7 @@ def read_past_poison(consumer: Consumer[Any, Any], topic: str) -> list[Any]:
     raised = []
     while len(raised) < len(POISON):
         try:
-            found += [record.value for record in consumer.poll(LONG)]
+            found += [record.value for record in consumer.poll(LONG_S)]
         except DeserializationError as error:
             raised.append((error.offset, error.record.value, committed(consumer, topic)))
             consumer.seek((topic, 0), error.next_offset)
@@ -65,7 +65,7 @@ def test_poison_in_the_middle_of_batches_is_raised_skipped_or_a_dead_letter(clus
                 assert read_past_poison(consumer, topic) == good
                 continue
             assert [record.value for record in read(consumer, len(good))] == good
-            until(lambda: consumer.poll(0.1) == [] and committed(consumer, topic) == COUNT, LONG, "the last one to be passed")
+            until(lambda: consumer.poll(0.1) == [] and committed(consumer, topic) == COUNT, LONG_S, "the last one to be passed")
             assert consumer.stats()["poison_records"] == len(POISON)
     with Consumer(**cluster.client, auto_offset_reset="earliest") as consumer:
         consumer.assign([(dead, 0)])
@@ -85,7 +85,7 @@ def test_a_consumer_that_is_killed_among_dead_letters_loses_no_record(cluster: C
     good = {number for number in range(count) if number % 7 != 3}
     for kill_at in (len(good) // 3, 2 * len(good) // 3, len(good)):
         with subprocess.Popen(arguments) as reader:
-            until(lambda at=kill_at: len(set(file.read_text().split())) >= at, LONG, f"{kill_at} records")  # type: ignore[misc]
+            until(lambda at=kill_at: len(set(file.read_text().split())) >= at, LONG_S, f"{kill_at} records")  # type: ignore[misc]
             if kill_at == len(good):
                 threading.Event().wait(1)  # for the dead letters behind the last record
             reader.kill()
@@ -93,4 +93,4 @@ def test_a_consumer_that_is_killed_among_dead_letters_loses_no_record(cluster: C
     with Consumer(**cluster.client, auto_offset_reset="earliest") as consumer:
         consumer.assign([(dead, 0)])
         lost = {b"poison %d" % number for number in range(count) if number % 7 == 3}
-        until(lambda: not lost.difference_update(record.value for record in consumer.poll(1)) and not lost, LONG, "every dead letter")
+        until(lambda: not lost.difference_update(record.value for record in consumer.poll(1)) and not lost, LONG_S, "every dead letter")

@@ -50,7 +50,7 @@ PLAIN_CORE = (
 )
 STDLIB = (threading.__file__,)  # Python code that the application's waits run
 EVERYTHING = (PACKAGE, *STDLIB)
-DEADLINE = 60.0
+DEADLINE_S = 60.0
 CHECKED = {"RESUME", "JUMP_BACKWARD", "CALL", "CALL_FUNCTION_EX", "CALL_KW"}  # after these the interpreter looks for signals
 
 
@@ -159,8 +159,8 @@ def interrupted(
 
     thread = threading.Thread(target=run, name="interrupted")
     thread.start()
-    thread.join(DEADLINE)
-    assert not thread.is_alive(), f"act did not end within {DEADLINE:g} s; interrupted at {tracer.place or 'no place'}"
+    thread.join(DEADLINE_S)
+    assert not thread.is_alive(), f"act did not end within {DEADLINE_S:g} s; interrupted at {tracer.place or 'no place'}"
     error = errors.pop() if errors else None  # no cycle keeps the interrupted frames, and what they hold, alive
     tracer.forget_frames()
     if error is not None and not isinstance(error, Interrupted):

@@ -25,8 +25,8 @@ from tests.wire.memory_meter import peak_memory
 
 T = TypeVar("T")
 few = settings(hostile, max_examples=max(20, hostile.max_examples // 10))
-PATIENCE = 2.0  # seconds of the delivery time-out, and of each call
-SOON = 10.0  # seconds in which the client must have said it
+PATIENCE_S = 2.0  # seconds of the delivery time-out, and of each call
+SOON_S = 10.0  # seconds in which the client must have said it
 NO_TLS = "does not speak TLS: use its TLS port, or a security_protocol without SSL"
 SPEAKS_TLS = "the broker speaks TLS: set security_protocol to SSL or SASL_SSL"
 SAID = {  # what is said of it without TLS, and over TLS; what has an asterisk is no AuthenticationError
@@ -53,24 +53,27 @@ class Case:
         self.model = stack.enter_context(ModelServer(brokers=1))
         self.place = Place(self.model, protocol, PEERS[name])
         stack.callback(self.place.stop)
-        setup = {"socket_connection_setup_timeout_ms": 1_500 * PATIENCE}  # no peer is given up before the calls are
+        setup = {"socket_connection_setup_timeout_ms": 1_500 * PATIENCE_S}  # no peer is given up before the calls are
         client = stack.enter_context(Client(bootstrap_servers=self.place.address, **setup, **options(protocol)))
-        self.client, self.producer = client, stack.enter_context(Producer(client=client, delivery_timeout_ms=PATIENCE * 1000, linger_ms=0))
+        self.client, self.producer = (
+            client,
+            stack.enter_context(Producer(client=client, delivery_timeout_ms=PATIENCE_S * 1000, linger_ms=0)),
+        )
         self.consumer = stack.enter_context(Consumer(client=client, auto_offset_reset="earliest"))
         self.consumer.assign([("t", 0)])
 
     def is_told(self) -> None:
         began = time.monotonic()
         delivery = self.producer.send("t", b"lost", partition=0)
-        self.check(raised(lambda: self.client.partitions_for("t", PATIENCE)))
-        failed = raised(lambda: delivery.result(SOON))
+        self.check(raised(lambda: self.client.partitions_for("t", PATIENCE_S)))
+        failed = raised(lambda: delivery.result(SOON_S))
         assert isinstance(failed, DeliveryFailed)
         self.check(failed.cause)
         if self.kind is AuthenticationError:
-            self.check(raised(lambda: self.consumer.poll(PATIENCE)))
+            self.check(raised(lambda: self.consumer.poll(PATIENCE_S)))
         else:
             assert self.consumer.poll(0.1) == [], "a broker may be there later"
-        assert time.monotonic() - began < SOON
+        assert time.monotonic() - began < SOON_S
 
     def check(self, error: Any) -> None:
         assert type(error) is self.kind, repr(error)

@@ -12,7 +12,7 @@ from tests.net.transport_driver import LOST, Driver, framed
 
 __all__ = ["hello", "lost", "refused"]
 
-SOON = 1.0  # seconds in which a refusal must be known; a machine that is busy with other things gets more
+SOON_S = 1.0  # seconds in which a refusal must be known; a machine that is busy with other things gets more
 
 
 def hello(connection: Any) -> None:
@@ -25,7 +25,7 @@ def lost(driver: Driver, port: int, host: str = "127.0.0.1", link: int = 1) -> A
     began = time.monotonic()
     driver.transport.connect(link, host, port)
     (reason,) = driver.until(LOST, link=link)
-    assert time.monotonic() - began < max(SOON, SECONDS / 4)
+    assert time.monotonic() - began < max(SOON_S, SECONDS / 4)
     assert [event.kind for event in driver.events if event.link == link] == [LOST]
     assert link not in driver.sockets
     assert isinstance(reason, ConnectionLost)

@@ -15,7 +15,7 @@ from pykafka4.producer import Producer
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 
-LIMIT = 20.0  # seconds; every wait in here ends
+LIMIT_S = 20.0  # seconds; every wait in here ends
 QUICK = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 50}
 T0 = TopicPartition("t", 0)
 pytestmark = pytest.mark.model(brokers=1, topics={"t": 1, "u": 1})
@@ -38,7 +38,7 @@ def refused(consumer: Consumer, operation: str, name: str) -> None:
     """`poll` says that this is missing."""
     with pytest.raises(AuthorizationError) as caught:
         while True:
-            consumer.poll(LIMIT)
+            consumer.poll(LIMIT_S)
     lacks(caught.value, operation, name)
 
 
@@ -47,7 +47,7 @@ def read(consumer: Consumer, count: int) -> list[bytes | None]:
     values: list[bytes | None] = []
     while len(values) < count:
         try:
-            records = consumer.poll(LIMIT)
+            records = consumer.poll(LIMIT_S)
         except AuthorizationError:
             continue
         assert records
@@ -69,24 +69,24 @@ def test_a_producer_names_what_is_missing_and_goes_on_when_it_is_allowed(
     deny(server, *what)
     with Producer(bootstrap_servers=server.bootstrap_servers, **QUICK) as producer:
         for _ in range(3):
-            error = producer.send("t", b"denied").exception(LIMIT)
+            error = producer.send("t", b"denied").exception(LIMIT_S)
             assert isinstance(error, DeliveryFailed)
             assert error.code == code
             lacks(error.cause, operation, "t")
         allow(server, *what)
-        assert producer.send("t", b"allowed").result(LIMIT).offset == 0
+        assert producer.send("t", b"allowed").result(LIMIT_S).offset == 0
     assert [record.value for record in server.records("t")] == [b"allowed"]
 
 
 def test_a_topic_that_may_not_be_created_is_not(server: ModelServer) -> None:
     deny(server, "topic", "new", "CREATE")
     with Producer(bootstrap_servers=server.bootstrap_servers, **QUICK) as producer:
-        error = producer.send("new", b"").exception(LIMIT)
+        error = producer.send("new", b"").exception(LIMIT_S)
         assert isinstance(error, DeliveryFailed)
         lacks(error.cause, "DESCRIBE or CREATE", "new")
         assert server.do(lambda cluster: "new" in cluster.topics) is False
         allow(server, "topic", "new")
-        assert producer.send("new", b"").result(LIMIT).offset == 0
+        assert producer.send("new", b"").result(LIMIT_S).offset == 0
 
 
 @pytest.mark.parametrize("operation", ["READ", "DESCRIBE"])
@@ -107,10 +107,10 @@ def test_position_raises_what_keeps_it_unknown(server: ModelServer) -> None:
     with Consumer(bootstrap_servers=server.bootstrap_servers, **QUICK) as consumer:
         consumer.assign([T0])
         with pytest.raises(AuthorizationError, match="needs DESCRIBE on topic 't'"):
-            consumer.position(T0, timeout=LIMIT)
+            consumer.position(T0, timeout=LIMIT_S)
         allow(server, "topic", "t")
         consumer.seek_to_end([T0])
-        assert consumer.position(T0, timeout=LIMIT) == 0
+        assert consumer.position(T0, timeout=LIMIT_S) == 0
 
 
 @pytest.mark.parametrize("operation", ["READ", "DESCRIBE"])
@@ -185,7 +185,7 @@ def test_what_was_refused_to_one_user_of_a_client_is_asked_again_for_the_next(se
                 call("t")
         allow(server, "topic", "t")
         with Producer(client=client) as producer:
-            assert producer.send("t", b"").result(LIMIT).offset == 0
+            assert producer.send("t", b"").result(LIMIT_S).offset == 0
         assert client.partitions_for("t") == [0]
         client.refresh_metadata(["t"])
 
@@ -217,7 +217,7 @@ def test_heal_allows_everything(server: ModelServer) -> None:
     deny(server, "topic", "t")
     server.do(lambda cluster: cluster.heal())
     with Producer(bootstrap_servers=server.bootstrap_servers) as producer:
-        assert producer.send("t", b"").result(LIMIT).offset == 0
+        assert producer.send("t", b"").result(LIMIT_S).offset == 0
 
 
 def test_a_denial_is_an_error_of_the_clients_own_kind() -> None:

@@ -50,7 +50,7 @@ from pykafka4.wire.protocol.messages_txn import (
 from pykafka4.wire.protocol.schema import Request
 from tests.net.net_helpers import exactly
 
-LIMIT = 10.0  # seconds; every wait in here ends
+LIMIT_S = 10.0  # seconds; every wait in here ends
 
 pytestmark = pytest.mark.model(brokers=1, topics={"t": 2})
 
@@ -58,7 +58,7 @@ pytestmark = pytest.mark.model(brokers=1, topics={"t": 2})
 def ask(server: ModelServer, message: Request[Any], version: int) -> Any:
     """The broker's answer; EOFError when it closes the connection instead."""
     host, _, port = server.bootstrap_servers.rpartition(":")
-    with socket.create_connection((host, int(port)), LIMIT) as sock:
+    with socket.create_connection((host, int(port)), LIMIT_S) as sock:
         sock.sendall(b"".join(bytes(part) for part in encode_request(message, version, 1, "t")))
         (size,) = struct.unpack(">i", exactly(sock, 4))
         return decode_response(type(message), version, exactly(sock, size))[1]

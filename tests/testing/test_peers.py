@@ -11,7 +11,7 @@ import pytest
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 
-LIMIT = 30.0  # seconds; every wait in here ends
+LIMIT_S = 30.0  # seconds; every wait in here ends
 COUNT = 20
 VALUES = [b"%d" % number for number in range(COUNT)]
 
@@ -24,13 +24,13 @@ def confluent(servers: str) -> list[bytes]:
     producer = kafka.Producer({"bootstrap.servers": servers, "enable.idempotence": True})
     for value in VALUES:
         producer.produce("t", value, partition=0, on_delivery=lambda error, _: failures.append(error) if error else None)
-    assert producer.flush(LIMIT) == 0
+    assert producer.flush(LIMIT_S) == 0
     assert failures == []
     settings = {"bootstrap.servers": servers, "group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False}
     consumer = kafka.Consumer(settings)
     consumer.subscribe(["t"])
     seen: list[bytes] = []
-    deadline = time.monotonic() + LIMIT
+    deadline = time.monotonic() + LIMIT_S
     while len(seen) < COUNT and time.monotonic() < deadline:
         message = consumer.poll(1.0)
         if message is not None:
@@ -45,13 +45,13 @@ def kafka_python(servers: str) -> list[bytes]:
     kafka = pytest.importorskip("kafka", reason="kafka-python is not installed; pip install -e '.[test]'")
     producer = kafka.KafkaProducer(bootstrap_servers=servers.split(","))
     sent = [producer.send("t", value, partition=0) for value in VALUES]
-    assert [future.get(LIMIT).offset for future in sent] == list(range(COUNT))
-    producer.close(LIMIT)
+    assert [future.get(LIMIT_S).offset for future in sent] == list(range(COUNT))
+    producer.close(LIMIT_S)
     consumer = kafka.KafkaConsumer(
         "t", bootstrap_servers=servers.split(","), group_id="g", auto_offset_reset="earliest", enable_auto_commit=False
     )
     seen: list[bytes] = []
-    deadline = time.monotonic() + LIMIT
+    deadline = time.monotonic() + LIMIT_S
     while len(seen) < COUNT and time.monotonic() < deadline:
         seen += [record.value for records in consumer.poll(timeout_ms=1000).values() for record in records]
     consumer.commit()
@@ -77,7 +77,7 @@ def aiokafka(servers: str) -> list[bytes]:
         await consumer.stop()
         return seen
 
-    return asyncio.run(asyncio.wait_for(work(), LIMIT))
+    return asyncio.run(asyncio.wait_for(work(), LIMIT_S))
 
 
 def test_confluent_lists_topics_and_subscribes_by_pattern(kafka_server: ModelServer) -> None:
@@ -86,11 +86,11 @@ def test_confluent_lists_topics_and_subscribes_by_pattern(kafka_server: ModelSer
     kafka_server.produce("data", b"1", b"2")
     kafka_server.produce("other", b"3")
     servers = {"bootstrap.servers": kafka_server.bootstrap_servers}
-    assert sorted(kafka.Producer(servers).list_topics(timeout=LIMIT).topics) == ["data", "other"]
+    assert sorted(kafka.Producer(servers).list_topics(timeout=LIMIT_S).topics) == ["data", "other"]
     consumer = kafka.Consumer({**servers, "group.id": "g", "auto.offset.reset": "earliest"})
     consumer.subscribe(["^d.*"])
     seen: list[bytes] = []
-    deadline = time.monotonic() + LIMIT
+    deadline = time.monotonic() + LIMIT_S
     while len(seen) < 2 and time.monotonic() < deadline:
         message = consumer.poll(1.0)
         if message is not None:

@@ -18,14 +18,14 @@ from pykafka4.wire.protocol.frame import decode_response, encode_request
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 from tests.net.net_helpers import exactly
 
-LIMIT = 10.0  # seconds; every wait in here ends
+LIMIT_S = 10.0  # seconds; every wait in here ends
 
 pytestmark = pytest.mark.model(brokers=2)
 
 
 def connect(server: ModelServer, number: int = 0) -> socket.socket:
     host, _, port = server.bootstrap_servers.split(",")[number].rpartition(":")
-    return socket.create_connection((host, int(port)), LIMIT)
+    return socket.create_connection((host, int(port)), LIMIT_S)
 
 
 def topics(sock: socket.socket, number: int = 1) -> list[str]:
@@ -70,7 +70,7 @@ def test_waiting_for_what_never_comes_has_an_end(server: ModelServer) -> None:
 
 def test_waiting_ends_when_it_is_so(server: ModelServer) -> None:
     threading.Timer(0.05, lambda: server.create_topic("late")).start()
-    server.wait_for(lambda cluster: "late" in cluster.topics, timeout=LIMIT)
+    server.wait_for(lambda cluster: "late" in cluster.topics, timeout=LIMIT_S)
 
 
 def test_a_closed_server_says_so_and_closes_twice() -> None:
@@ -89,7 +89,7 @@ def test_a_crash_is_raised_by_close() -> None:
 
     server.do(lambda cluster: cluster.timeline.after(0, explode))
     with pytest.raises(RuntimeError, match="crashed"):
-        server.wait_for(lambda cluster: False, timeout=LIMIT)
+        server.wait_for(lambda cluster: False, timeout=LIMIT_S)
     with pytest.raises(RuntimeError, match="crashed"):
         server.close()
 
@@ -132,7 +132,7 @@ def test_what_a_group_committed_is_there_for_all_to_see(server: ModelServer) -> 
     assert server.committed("g") == {}
     with Consumer(bootstrap_servers=server.bootstrap_servers, group_id="g") as consumer:
         consumer.assign([("t", 0)])
-        consumer.commit({TopicPartition("t", 0): 2}, timeout=LIMIT)
+        consumer.commit({TopicPartition("t", 0): 2}, timeout=LIMIT_S)
     assert server.committed("g") == {TopicPartition("t", 0): 2}
 
 
@@ -148,7 +148,7 @@ def test_many_threads_use_one_server(server: ModelServer) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(LIMIT)
+        thread.join(LIMIT_S)
     assert [len(server.records("t", partition)) for partition in range(4)] == [100] * 4
     assert len(server.unmet()) == 400
 
@@ -157,7 +157,7 @@ def test_a_crash_is_logged_and_raised_by_every_later_call(server: ModelServer, c
     made = ModelServer(brokers=1)
     made.do(lambda cluster: cluster.timeline.after(0, lambda: 1 / 0))
     with pytest.raises(RuntimeError, match="crashed"):
-        made.wait_for(lambda cluster: False, timeout=LIMIT)
+        made.wait_for(lambda cluster: False, timeout=LIMIT_S)
     for call in (
         made.unmet,
         made.assert_all_met,

@@ -19,7 +19,7 @@ from pykafka4.wire.protocol.frame import encode_request
 from pykafka4.wire.protocol.messages_admin import CreatePartitionsRequest, CreateTopicsRequest
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 
-LIMIT = 10.0  # seconds; every wait in here ends
+LIMIT_S = 10.0  # seconds; every wait in here ends
 
 pytestmark = pytest.mark.model(brokers=2, topics={"orders": 2})
 
@@ -74,14 +74,14 @@ def test_waiting_on_a_closed_server_ends_at_once() -> None:
     server = ModelServer(brokers=1)
     server.close()
     with pytest.raises(ClosedError):
-        server.wait_for(lambda cluster: False, timeout=60 * LIMIT)
+        server.wait_for(lambda cluster: False, timeout=60 * LIMIT_S)
 
 
 def test_two_servers_in_one_test_know_nothing_of_each_other(server: ModelServer) -> None:
     with ModelServer(brokers=1) as other, Producer(bootstrap_servers=other.bootstrap_servers) as producer:
         server.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=3)
         producer.send("orders", b"x")
-        producer.flush(LIMIT)
+        producer.flush(LIMIT_S)
         assert [record.value for record in other.records("orders")] == [b"x"]
         assert other.unmet() == []
     assert server.records("orders") == []
@@ -94,7 +94,7 @@ def test_ten_orders_at_once_happen_in_the_order_in_which_they_were_given(server:
         server.disconnect("Produce", after=True)
     with Producer(bootstrap_servers=server.bootstrap_servers, retry_backoff_ms=1, reconnect_backoff_ms=1) as producer:
         producer.send("orders", b"x", partition=0)
-        producer.flush(3 * LIMIT)
+        producer.flush(3 * LIMIT_S)
     assert [record.value for record in server.records("orders")] == [b"x"]
 
 
@@ -147,11 +147,11 @@ def forked() -> Iterator[Callable[[], None]]:
 
 def test_connections_and_ports_are_closed_though_a_forked_child_lives(server: ModelServer, forked: Callable[[], None]) -> None:
     addresses = [("127.0.0.1", int(address.rpartition(":")[2])) for address in server.bootstrap_servers.split(",")]
-    with socket.create_connection(addresses[0], LIMIT) as dropped, socket.create_connection(addresses[0], LIMIT) as stopped:
+    with socket.create_connection(addresses[0], LIMIT_S) as dropped, socket.create_connection(addresses[0], LIMIT_S) as stopped:
         server.disconnect("Metadata")
         request = b"".join(bytes(part) for part in encode_request(MetadataRequest(), 12, 7, "t"))
         stopped.sendall(b"\0")
-        server.wait_for(lambda cluster: len(cluster.brokers[1].sessions) == 2, LIMIT)
+        server.wait_for(lambda cluster: len(cluster.brokers[1].sessions) == 2, LIMIT_S)
         forked()
         dropped.sendall(request)
         assert dropped.recv(1) == b""
@@ -159,13 +159,13 @@ def test_connections_and_ports_are_closed_though_a_forked_child_lives(server: Mo
         with contextlib.suppress(ConnectionResetError):
             assert stopped.recv(1) == b""
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(addresses[0], LIMIT)
+            socket.create_connection(addresses[0], LIMIT_S)
     server.do(lambda cluster: cluster.start_broker(1))
-    with socket.create_connection(addresses[0], LIMIT):
+    with socket.create_connection(addresses[0], LIMIT_S):
         server.close()
     for address in addresses:
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(address, LIMIT)
+            socket.create_connection(address, LIMIT_S)
 
 
 ASSIGNED = CreateTopicsRequest.Topic.Assignment
@@ -184,7 +184,7 @@ ASSIGNED = CreateTopicsRequest.Topic.Assignment
 )
 def test_a_request_that_no_broker_would_execute_is_answered(server: ModelServer, message: Any, version: int) -> None:
     host, _, port = server.bootstrap_servers.split(",")[0].rpartition(":")
-    with socket.create_connection((host, int(port)), LIMIT) as client:
+    with socket.create_connection((host, int(port)), LIMIT_S) as client:
         client.sendall(b"".join(bytes(buffer) for buffer in encode_request(message, version, 7, "another")))
         assert len(client.recv(100)) > 8
     assert server.do(lambda cluster: [len(topic.partitions) for topic in cluster.topics.values()]) == [2]

@@ -17,7 +17,7 @@ from tests.agent.cluster.conftest import AgentOf
 SEEDS = range(int(os.environ.get("PYKAFKA4_AGENT_SEEDS", "1")))
 pytestmark = [pytest.mark.cluster, pytest.mark.lengthy, pytest.mark.timeout(600)]
 
-LONG = 180.0
+LONG_S = 180.0
 PARTITIONS, STEPS = 3, 8
 
 
@@ -56,12 +56,12 @@ def test_nothing_is_lost_and_order_is_kept_while_everything_is_restarted(
         for _ in range(STEPS):
             time.sleep(chance.uniform(0.2, 2))
             if chance.random() < 0.5:
-                assert running.end(LONG) == 0, running.said()
+                assert running.end(LONG_S) == 0, running.said()
                 running.start()
             else:
                 disturb(cluster, chance)
-        told = [user.result(LONG) for user in users]
-    account = running.settled(timeout=LONG)
+        told = [user.result(LONG_S) for user in users]
+    account = running.settled(timeout=LONG_S)
     assert account.discards == {}
     rows = read_topic(cluster, topic)
     repeated = 0

@@ -19,7 +19,7 @@ from tests.agent.cluster.conftest import AgentOf
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
-LONG = 60.0
+LONG_S = 60.0
 PARTITIONS = 3
 AT_ONCE = {"default": {"batching": "combined", "linger_ms": 5}}
 INPUTS = ("datagram", "stream", "tcp")
@@ -48,7 +48,7 @@ def update_metadata(running: AgentProcess) -> None:
     """Have the agent ask the brokers for their leaders."""
     before = running.get("/metadata_fetch_time/json")["last_updated"]
     running.page("/metadata_update", "POST")
-    until(lambda: running.get("/metadata_fetch_time/json")["last_updated"] > before, LONG, "newer metadata")
+    until(lambda: running.get("/metadata_fetch_time/json")["last_updated"] > before, LONG_S, "newer metadata")
 
 
 def count(cluster: Cluster, topic: str) -> int:
@@ -64,7 +64,7 @@ def test_java_reads_what_three_inputs_took(cluster: Cluster, topic: str, agent: 
     for kind in INPUTS:
         mine = [(n, row) for n, row in enumerate(rows) if row[0] == kind]
         hand_over(running, kind, [packed(topic.encode(), key, value, number, START_MS + n) for n, (_, number, (key, value)) in mine])
-    until(lambda: count(cluster, topic) == len(rows), LONG, lambda: f"{len(rows)} records; the agent says: {running.said()[-2000:]}")
+    until(lambda: count(cluster, topic) == len(rows), LONG_S, lambda: f"{len(rows)} records; the agent says: {running.said()[-2000:]}")
     found: dict[int, JavaRecord] = {
         (row.timestamp or 0) - START_MS: row for row in java_consume(cluster.bootstrap, topic, properties=cluster.java)
     }
@@ -88,7 +88,7 @@ def test_messages_avoid_a_lost_partition_unless_their_key_waits_for_it(cluster: 
     wait, following = agent(name="wait", topics=AT_ONCE), agent(name="next", topics={**AT_ONCE, "offline": "next"})
     for running, name in ((wait, topics["wait"]), (following, topics["next"]), (wait, topics["any"])):  # so that each knows the topic
         hand_over(running, "datagram", [packed(name.encode(), b"", b"first", p, START_MS) for p in range(PARTITIONS)])
-        until(lambda name=name: count(cluster, name) == PARTITIONS, LONG, f"the first records of {name}")  # type: ignore[misc]
+        until(lambda name=name: count(cluster, name) == PARTITIONS, LONG_S, f"the first records of {name}")  # type: ignore[misc]
     victim = cluster.leader(topics["any"], 0)
     cluster.kill(victim)
     lost = {name: next(p for p in range(PARTITIONS) if cluster.partitions(name)[p].replicas == (victim,)) for name in topics.values()}
@@ -104,17 +104,17 @@ def test_messages_avoid_a_lost_partition_unless_their_key_waits_for_it(cluster: 
         from integration.judge import reader
         from integration.waiting import Deadline
 
-        return {p: reader.find_offset(cluster, name, p, reader.LATEST, Deadline(LONG)) - 1 for p in alive[name]}
+        return {p: reader.find_offset(cluster, name, p, reader.LATEST, Deadline(LONG_S)) - 1 for p in alive[name]}
 
     for first in range(0, 600, 50):  # in portions: a partition is chosen for a batch, and a busy machine makes one batch of all messages
         hand_over(wait, "datagram", [packed(topics["any"].encode(), b"", b"%d" % n, None, START_MS) for n in range(first, first + 50)])
         what = "messages for any partition to go to those with a leader"
-        until(lambda wanted=first + 50: sum(arrived(topics["any"]).values()) == wanted, LONG, what)  # type: ignore[misc]
-    until(lambda: sum(arrived(topics["next"]).values()) == 300, LONG, "messages of a lost partition to go to the next")
-    until(lambda: sum(arrived(topics["wait"]).values()) == 200, LONG, "messages whose partitions have a leader")
+        until(lambda wanted=first + 50: sum(arrived(topics["any"]).values()) == wanted, LONG_S, what)  # type: ignore[misc]
+    until(lambda: sum(arrived(topics["next"]).values()) == 300, LONG_S, "messages of a lost partition to go to the next")
+    until(lambda: sum(arrived(topics["wait"]).values()) == 200, LONG_S, "messages whose partitions have a leader")
     assert all(arrived(topics["any"]).values()), "both partitions have some"
     cluster.start(victim)
-    until(lambda: count(cluster, topics["wait"]) == 303, LONG, "the messages that waited")
+    until(lambda: count(cluster, topics["wait"]) == 303, LONG_S, "the messages that waited")
     rows = [row for row in read_topic(cluster, topics["wait"]) if row.value != b"first"]
     for partition in range(PARTITIONS):
         assert [int(row.value or b"-1") for row in rows if row.partition == partition] == list(range(partition, 300, PARTITIONS))

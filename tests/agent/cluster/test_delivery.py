@@ -12,7 +12,7 @@ from tests.agent.cluster.conftest import AgentOf
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
-LONG = 120.0
+LONG_S = 120.0
 PROCESSES = 16
 
 
@@ -21,7 +21,7 @@ def test_messages_of_16_processes_arrive_once_while_a_broker_is_killed(cluster: 
     cluster.create_topic(topic, 6)
     running = agent(topics={"default": {"batching": "combined", "linger_ms": 100}})
     with senders(Sender(running.datagram, [topic], each, name=f"s{n}") for n in range(PROCESSES)) as programs:
-        until(lambda: sum(end for _, end in cluster.offsets(topic).values()) > each, LONG, "the first messages")
+        until(lambda: sum(end for _, end in cluster.offsets(topic).values()) > each, LONG_S, "the first messages")
         victim = cluster.leader(topic, 0)
         cluster.kill(victim)
         sent = [program.result()["sent"] for program in programs]
@@ -29,7 +29,7 @@ def test_messages_of_16_processes_arrive_once_while_a_broker_is_killed(cluster: 
     cluster.start(victim)
     account = running.settled(PROCESSES * each)
     assert (account.acknowledged, account.discards) == (PROCESSES * each, {})
-    assert running.end(LONG) == 0, running.said()
+    assert running.end(LONG_S) == 0, running.said()
     found = sorted(row.value or b"" for row in read_topic(cluster, topic))
     assert found == sorted(value_of(n, f"s{sender}") for sender in range(PROCESSES) for n in range(each))
 

@@ -19,10 +19,10 @@ from tests.agent.cluster.conftest import AgentOf
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
-LONG = 90.0
+LONG_S = 90.0
 GOOD, ILLEGAL, UNKNOWN, LONG_ONES, RATED, ALLOWED = 100, 3, 7, 5, 25, 10
 MALFORMED, KEYS, VERSIONS = 4, 2, 3
-HOUR = 3_600_000
+HOUR_MS = 3_600_000
 
 
 def to(running: AgentProcess, *messages: bytes) -> None:
@@ -61,7 +61,7 @@ def reported(running: AgentProcess, expected: dict[str, int], bad_topics: int = 
     def complete() -> bool:
         return discards(report()) == expected and report()["bad_topic_msg_count"] == bad_topics
 
-    until(complete, LONG, lambda: f"{expected}; the report is {report()}")
+    until(complete, LONG_S, lambda: f"{expected}; the report is {report()}")
     return report()
 
 
@@ -72,7 +72,7 @@ def test_report_account_log_and_topic_agree_on_what_was_discarded(cluster: Clust
     running = agent(
         topics={
             "default": {"batching": "combined", "linger_ms": 5, "max_message_bytes": 5_000},
-            rated: {"rate_limit": {"interval_ms": HOUR, "max_count": ALLOWED}},
+            rated: {"rate_limit": {"interval_ms": HOUR_MS, "max_count": ALLOWED}},
         },
         discard_log={"path": str(folder / "discarded")},
     )
@@ -91,7 +91,7 @@ def test_report_account_log_and_topic_agree_on_what_was_discarded(cluster: Clust
     assert report["unsupported_api_key_msg_count"] == KEYS
     assert report["unsupported_version_msg_count"] == VERSIONS
     assert len(read_topic(cluster, topic)) + len(read_topic(cluster, rated)) == GOOD + ALLOWED
-    assert running.end(LONG) == 0, running.said()
+    assert running.end(LONG_S) == 0, running.said()
     lines = (folder / "discarded").read_text().splitlines()
     reasons = [line.split(" REASON: ")[-1] for line in lines]
     assert len(reasons) == sum(lost.values()) + MALFORMED + KEYS + VERSIONS

@@ -19,7 +19,7 @@ from tests.agent.cluster.conftest import AgentOf
 SECONDS = float(os.environ.get("PYKAFKA4_OUTAGE_S", "60"))
 pytestmark = [pytest.mark.cluster, pytest.mark.lengthy, pytest.mark.timeout(900 + 2 * SECONDS)]
 
-LONG = 180.0
+LONG_S = 180.0
 MIB = 1024 * 1024
 POOL, MARGIN = 32 * MIB, 32 * MIB
 RATE, SIZE = 2_000, 500  # bytes for all of the pool come in about half a minute
@@ -60,5 +60,5 @@ def send_some(running: AgentProcess, topics: list[str]) -> int:
     """A few messages that are delivered; how many."""
     with senders([Sender(running.datagram, topics, 1_000, name="warm")]) as (program,):
         sent: int = program.result()["sent"]
-    until(lambda: running.total().acknowledged == sent, LONG, "the first messages")
+    until(lambda: running.total().acknowledged == sent, LONG_S, "the first messages")
     return sent

@@ -15,7 +15,7 @@ from tests.agent.cluster.conftest import AgentOf
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
-LONG = 60.0
+LONG_S = 60.0
 USERS, ROUNDS = 2, 3
 AT_ONCE = {"default": {"batching": "combined", "linger_ms": 20}}
 
@@ -28,7 +28,7 @@ def count(cluster: Cluster, topic: str) -> int:
 def wait_for_more(cluster: Cluster, topic: str) -> None:
     """Until records arrive."""
     before = count(cluster, topic)
-    until(lambda: count(cluster, topic) > before + 100, LONG, "more records")
+    until(lambda: count(cluster, topic) > before + 100, LONG_S, "more records")
 
 
 @pytest.mark.lengthy
@@ -41,13 +41,13 @@ def test_clients_survive_restarts_and_know_what_they_could_not_hand_over(
     with senders(User(kind, places[kind], topic, name=f"{kind}{n}") for kind in places for n in range(USERS)) as users:
         for _ in range(ROUNDS):
             wait_for_more(cluster, topic)
-            assert running.end(LONG) == 0, running.said()
+            assert running.end(LONG_S) == 0, running.said()
             assert not running.datagram.exists(), "a clean end removes the socket"
             time.sleep(0.3)  # clients meet an agent that is away
             running.start()
         wait_for_more(cluster, topic)
-        told = [user.result(LONG) for user in users]
-    assert running.end(LONG) == 0, running.said()
+        told = [user.result(LONG_S) for user in users]
+    assert running.end(LONG_S) == 0, running.said()
     expected = []
     for each, name in zip(told, [f"{kind}{n}" for kind in places for n in range(USERS)], strict=True):
         assert each["lost"]["cut"] == 0
@@ -68,7 +68,7 @@ def test_the_socket_of_a_killed_agent_is_replaced_and_that_of_a_living_one_is_no
         wait_for_more(cluster, topic)
         second = agent(name="second", start=False, inputs={"unix_datagram": {"path": str(running.datagram)}})
         second.start(wait=False)
-        assert second.ended(LONG) != 0
+        assert second.ended(LONG_S) != 0
         assert str(running.datagram) in second.said()
         wait_for_more(cluster, topic)
-        user.result(LONG)
+        user.result(LONG_S)

@@ -20,7 +20,7 @@ from tests.integration.test_partitioners import SPREAD, await_leaderless, dealt
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
-LONG = 60.0
+LONG_S = 60.0
 QUICK = TopicSettings(batching=Batching.PER_TOPIC, linger_ms=5)
 
 
@@ -63,7 +63,7 @@ def test_while_a_broker_is_down(cluster: Cluster, topic: str, offline: Offline) 
     online = [partition for partition in range(SPREAD) if partition not in gone]
     with routed(cluster, offline) as it:
         it.accept(topic, [*range(2 * SPREAD), *range(2**32 - SPREAD, 2**32)], b"before")
-        it.producer.flush(LONG)
+        it.producer.flush(LONG_S)
         assert places(cluster, topic, b"before") == Counter({**dict.fromkeys(range(SPREAD), 2)}) + Counter(
             n % SPREAD for n in range(2**32 - SPREAD, 2**32)
         )
@@ -73,15 +73,15 @@ def test_while_a_broker_is_down(cluster: Cluster, topic: str, offline: Offline) 
             before = it.producer.stats().acked
             for _ in range(200):
                 it.accept(topic, [None] * 30, bytes(100))
-            until(lambda: it.producer.stats().acked == before + 6_000, LONG, "messages for any partition")
+            until(lambda: it.producer.stats().acked == before + 6_000, LONG_S, "messages for any partition")
             before = it.producer.stats().acked
             it.accept(topic, [*range(SPREAD)], b"keyed")
             waiting = len(gone) if offline is Offline.WAIT else 0
-            until(lambda: it.producer.stats().acked == before + SPREAD - waiting, LONG, "keyed messages")
+            until(lambda: it.producer.stats().acked == before + SPREAD - waiting, LONG_S, "keyed messages")
             assert it.producer.stats().queued == waiting
         finally:
             cluster.start(away)
-        it.producer.flush(LONG)
+        it.producer.flush(LONG_S)
         assert it.producer.stats().failed == {}
     got = places(cluster, topic, bytes(100))
     assert set(got) == set(online)

@@ -21,7 +21,7 @@ from tests.agent.cluster.conftest import AgentOf
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
-LONG = 120.0
+LONG_S = 120.0
 PARTITIONS = 3
 SMALL = {"max_buffer": "2MiB"}
 AT_ONCE = {"default": {"batching": "combined", "linger_ms": 20}}
@@ -139,10 +139,10 @@ def test_the_rest_at_the_end_goes_to_the_spool_and_the_next_start_delivers_it(
     cluster.create_topic(topic, PARTITIONS)
     running = agent(topics=AT_ONCE, spool={"path": str(folder / "spool")}, service={"shutdown_ms": 1_000})
     assert send(running.datagram, [topic], 300, partition_key=PARTITIONS)["sent"] == 300
-    until(lambda: running.total().acknowledged == 300, LONG, "the first messages")
+    until(lambda: running.total().acknowledged == 300, LONG_S, "the first messages")
     freeze(cluster)
     assert send(running.datagram, [topic], 3_000, first=300, partition_key=PARTITIONS)["sent"] == 3_000
-    code = running.end(LONG)
+    code = running.end(LONG_S)
     assert code == 0, running.said()
     thaw(cluster)
     running.start()
@@ -190,7 +190,7 @@ def test_a_full_disk_and_a_full_spool_are_named_and_all_else_arrives(cluster: Cl
             found = [row.value for row in rows if row.key == f"{name}-0".encode()]
             assert len(set(found)) == 20_000 - lost[name]
         assert send(both["disk"].datagram, [topic], 100, name="after", partition_key=PARTITIONS)["sent"] == 100
-        until(lambda: both["disk"].total().acknowledged == 20_100 - lost["disk"], LONG, "messages after the disk was full")
+        until(lambda: both["disk"].total().acknowledged == 20_100 - lost["disk"], LONG_S, "messages after the disk was full")
 
 
 def flip(path: Path, at: int) -> None:
@@ -228,12 +228,14 @@ def test_damage_on_disk_is_named_and_everything_whole_arrives(cluster: Cluster, 
     assert str(of[topics[0]][0].name) in running.said()
     assert sum(row["count"] for row in running.get("/discards/json")["unfinished_report"]["discard_topic"]) >= 1
     assert send(running.datagram, topics, 30, name="after")["sent"] == 30
-    until(lambda: running.total().queued == 0 and len(read_topic(cluster, topics[0])) >= len(found[topics[0]]) + 10, LONG, "later messages")
+    until(
+        lambda: running.total().queued == 0 and len(read_topic(cluster, topics[0])) >= len(found[topics[0]]) + 10, LONG_S, "later messages"
+    )
 
 
 def test_a_spool_that_cannot_be_used_is_named(cluster: Cluster, agent: AgentOf, folder: Path) -> None:
     (folder / "spool").write_text("no folder")
     running = agent(start=False, spool={"path": str(folder / "spool")})
     running.start(wait=False)
-    assert running.ended(LONG) != 0
+    assert running.ended(LONG_S) != 0
     assert str(folder / "spool") in running.said()

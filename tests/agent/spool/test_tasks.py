@@ -14,7 +14,7 @@ from pykafka4.agent.settings.values import SpoolSettings, Sync
 from pykafka4.agent.spool.spool import Spool
 from tests.agent.spool.world import FakeDelivery, FakeLedger, FakeSender, World, message, number_of
 
-DEADLINE = 30.0
+DEADLINE_S = 30.0
 
 
 class WatchedSender(FakeSender):
@@ -41,7 +41,7 @@ class Watched:
 
     async def until(self, count: int) -> None:
         """So many messages are sent."""
-        async with asyncio.timeout(DEADLINE):
+        async with asyncio.timeout(DEADLINE_S):
             while len(self.sender.sent) < count:
                 self.changed.clear()
                 await self.changed.wait()
@@ -65,7 +65,7 @@ def test_tasks_send_old_and_new_messages_and_acknowledgements_of_a_thread_wake_t
         thread = threading.Thread(target=watched.sender.end)
         thread.start()
         thread.join()
-        async with asyncio.timeout(DEADLINE):
+        async with asyncio.timeout(DEADLINE_S):
             while watched.spool.takes("a"):
                 await asyncio.sleep(0.001)
         watched.add(3)
@@ -92,7 +92,7 @@ def test_failed_task_goes_to_the_handler_of_the_loop(tmp_path: Path, monkeypatch
         watched = Watched(tmp_path)
         monkeypatch.setattr(watched.sender, "send_spooled", lambda _: fail())
         watched.add(0)
-        async with asyncio.timeout(DEADLINE):
+        async with asyncio.timeout(DEADLINE_S):
             assert await handled == "RuntimeError('a bug')"
         await watched.spool.stop()
         watched.spool.close([])

@@ -15,7 +15,7 @@ from tests.wire.records.hot_world import MIB, World, compiled, decoded, wire_byt
 
 if compiled is None or not getattr(sys, "_is_gil_enabled", lambda: True)():
     pytest.skip("the compiled core is not used here", allow_module_level=True)
-SWITCH = 0.05  # seconds after which the interpreter takes the GIL from a thread that does not give way
+SWITCH_S = 0.05  # seconds after which the interpreter takes the GIL from a thread that does not give way
 TRIES = 10
 
 
@@ -39,7 +39,7 @@ def computing(request: pytest.FixtureRequest) -> Iterator[None]:
             meanwhile()
 
     before = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH)
+    sys.setswitchinterval(SWITCH_S)
     thread = threading.Thread(target=compute)
     thread.start()
     try:
@@ -57,7 +57,7 @@ def usual(each: Callable[[], object]) -> float:
     """
     took = []
     for _ in range(TRIES):
-        time.sleep(0)  # the other thread takes the GIL, so that the interpreter leaves it to `each` for SWITCH seconds
+        time.sleep(0)  # the other thread takes the GIL, so that the interpreter leaves it to `each` for SWITCH_S seconds
         began = time.perf_counter()
         each()
         took.append(time.perf_counter() - began)
@@ -72,25 +72,25 @@ gives = pytest.mark.parametrize("computing", [give_way], indirect=True, ids=["gi
 @pytest.mark.usefixtures("computing")
 def test_a_usual_batch_is_finished_without_releasing_the_gil() -> None:
     batch, stamps = batch_of(MIB - 1000), iter(range(TRIES))
-    assert usual(lambda: batch.finish(1, 0, next(stamps))) < SWITCH / 2
+    assert usual(lambda: batch.finish(1, 0, next(stamps))) < SWITCH_S / 2
 
 
 @gives
 @pytest.mark.usefixtures("computing")
 def test_after_the_checksum_of_a_large_batch_the_loop_asks_for_the_gil() -> None:
     batch, stamps = batch_of(3 * MIB), iter(range(TRIES))
-    assert usual(lambda: batch.finish(1, 0, next(stamps))) < SWITCH / 2
+    assert usual(lambda: batch.finish(1, 0, next(stamps))) < SWITCH_S / 2
 
 
 @keeps
 @pytest.mark.usefixtures("computing")
 def test_a_usual_batch_is_read_without_releasing_the_gil() -> None:
     data = wire_bytes(batch_of(MIB - 1000))
-    assert usual(lambda: decoded(compiled, data, bound=4 * MIB)) < SWITCH / 2
+    assert usual(lambda: decoded(compiled, data, bound=4 * MIB)) < SWITCH_S / 2
 
 
 @gives
 @pytest.mark.usefixtures("computing")
 def test_after_the_checksum_of_a_large_batch_that_was_read_poll_asks_for_the_gil() -> None:
     data = wire_bytes(batch_of(3 * MIB))
-    assert usual(lambda: decoded(compiled, data, bound=4 * MIB)) < SWITCH / 2
+    assert usual(lambda: decoded(compiled, data, bound=4 * MIB)) < SWITCH_S / 2
