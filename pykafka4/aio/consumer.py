@@ -341,7 +341,7 @@ class Records:
 
     @property
     def ag_frame(self) -> object:
-        """None if the generator has ended or not begun, so that the loop has no record in hand: see `Iteration.left`."""
+        """None if the generator has ended or not begun, so that the loop has no record in hand: see `Iteration.ended`."""
         return self._records.ag_frame if self.goes_on else None
 
     def __aiter__(self) -> Records:

@@ -281,7 +281,7 @@ class TaskConsumerSession(ConsumerSession):
 
     async def _release_all(self, *, in_hand: bool) -> None:
         if self.runtime.loop.alive:  # after a crash, the loop can neither commit nor leave the group
-            until = self.runtime.loop.now() + self.left()
+            until = self.runtime.loop.now() + self.close_time_left()
             await run(self.assignment.release_all(until, CLOSING, in_hand=in_hand))
 
     def _ended(self) -> None:

@@ -38,13 +38,13 @@ class TaskLatch:
     def release(self) -> None:
         """Open the latch, on any thread."""
         self._open = True
-        self._tasks.wake(self._look)
+        self._tasks.run_soon(self._end_sleep_if_open)
 
     def gone(self) -> bool:
         """Whether the task can never continue, because its event loop is closed."""
         return self._tasks.over
 
-    def _look(self) -> None:
+    def _end_sleep_if_open(self) -> None:
         # The task may have found the latch open without this call, closed it, and begun another sleep, which this late call must not end.
         if self._open:
             self._end_sleep()
@@ -152,4 +152,4 @@ class EventLoopBinding:
                 loop.call_exception_handler({"message": message, "exception": error})
 
         context = contextvars.copy_context()
-        return lambda *arguments: self.tasks.wake(lambda: context.run(run, *arguments))
+        return lambda *arguments: self.tasks.run_soon(lambda: context.run(run, *arguments))

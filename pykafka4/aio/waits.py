@@ -77,7 +77,7 @@ class TaskWaits(ThreadWaits):
             if isawaitable(result := method(tps)):
                 yield from result.__await__()
             return
-        yield from self.rest()
+        yield from self.finish_listener()
         self._guard.listener_scope, self.method = object(), getattr(method, "__name__", "a listener")
         before = SCOPES.set((*SCOPES.get(), self._guard.listener_scope))
         try:
@@ -89,7 +89,7 @@ class TaskWaits(ThreadWaits):
             SCOPES.reset(before)
             if self._running is None:
                 self._guard.listener_scope = None
-        yield from self.rest()
+        yield from self.finish_listener()
 
     def awaited(self, result: Any) -> Steps[Any]:
         """See Waits.awaited."""
@@ -100,8 +100,8 @@ class TaskWaits(ThreadWaits):
         self._binding.enter()
         return await run(steps)
 
-    def rest(self) -> Steps[None]:
-        """See Waits.rest."""
+    def finish_listener(self) -> Steps[None]:
+        """See Waits.finish_listener."""
         if not self.listening:
             return
         running = self._running

@@ -100,7 +100,7 @@ class BoundedRead:
         self.records = 0  # the number of records that were returned so far
         self._extent, self._on_lost, self._progress = extent, on_lost, progress
         self._open: list[TopicPartition] = []  # partitions that may not have reached their ends
-        self._stood: object = None  # the positions after the last poll without records
+        self._last_positions: object = None  # the positions after the last poll without records
         self._still = 0  # the number of polls in a row that did not move a position
         self._over = False  # `end` was called
 
@@ -179,7 +179,7 @@ class BoundedRead:
             self._check_patience()
             return False
         self.records += count
-        self._stood, self._still = None, 0
+        self._last_positions, self._still = None, 0
         if self._progress.due():
             self._progress.show(self.records, self.offsets_done)
         return True
@@ -189,15 +189,15 @@ class BoundedRead:
 
         Positions that move without records, for example past aborted transactions, are progress, too.
         """
-        stands = self.session.reader.positions()
-        self._still = self._still + 1 if stands == self._stood else 0
-        self._stood = stands
+        positions = self.session.reader.positions()
+        self._still = self._still + 1 if positions == self._last_positions else 0
+        self._last_positions = positions
         if self.patience is not None and self._still >= LOOKS:
             self._still = 0
             tp = self._open[-1]
             waits = self.session.status().get("partitions", {}).get(str(tp), {}).get("waits_for")
             raise KafkaTimeoutError(
-                f"{tp} is read up to offset {stands.get(tp, self.spans[tp].start)} of {self.spans[tp].until}, and no further for "
+                f"{tp} is read up to offset {positions.get(tp, self.spans[tp].start)} of {self.spans[tp].until}, and no further for "
                 f"{self.patience:g} s{f' (it waits for: {waits})' if waits else ''}; timeout= is the longest time without progress"
             )
 

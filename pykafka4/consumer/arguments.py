@@ -41,7 +41,7 @@ __all__ = [
 SEEK_OFFSET: Final = "offset (use seek_to_beginning or seek_to_end for the ends)"
 REGEX: Final = re.compile(r"[\\^$*+?()\[\]{}|]")  # characters of patterns that no topic name has
 MOST_RECORDS: Final = (1 << 31) - 1  # the compiled core and ShareFetch count in 32 bits
-LONGEST_LEASE: Final = 86_400  # seconds: a larger number was probably meant as milliseconds
+LONGEST_LEASE_S: Final = 86_400  # seconds: a larger number was probably meant as milliseconds
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 LISTENS: Final = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
 
@@ -189,8 +189,8 @@ def check_limit(given: int | None, default: int, name: str = "max_records", othe
 
 def check_lease(seconds: object) -> float:
     """`seconds`, for which a lease is extended, as a float. Raises ConfigError."""
-    if isinstance(seconds, bool) or not isinstance(seconds, Real) or seconds <= 0 or not seconds <= LONGEST_LEASE:
-        raise ConfigError(f"extend_lease({shown(seconds)}): takes seconds, more than 0 and at most {LONGEST_LEASE:,} (a day)")
+    if isinstance(seconds, bool) or not isinstance(seconds, Real) or seconds <= 0 or not seconds <= LONGEST_LEASE_S:
+        raise ConfigError(f"extend_lease({shown(seconds)}): takes seconds, more than 0 and at most {LONGEST_LEASE_S:,} (a day)")
     return float(seconds)
 
 

@@ -26,12 +26,12 @@ from pykafka4.net.handoff.waiting import Promise, Signal
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 
-__all__ = ["LEAVE_S", "LAST_COMMIT_S", "Assignment"]
+__all__ = ["LEAVE_S", "LAST_COMMIT_TIMEOUT_S", "Assignment"]
 
-LAST_COMMIT_S: Final = 10.0  # for the last auto-commit before partitions are released
+LAST_COMMIT_TIMEOUT_S: Final = 10.0  # for the last auto-commit before partitions are released
 # For this long a poll waits for the last commit and returns no records. A commit takes milliseconds, and the rebalance waits until the
 # application is back in `poll`, so records of partitions that stay wait, too. A slow coordinator must not hold them up for longer.
-LAST_COMMIT_ALONE_S: Final = 0.5
+LAST_COMMIT_WAIT_S: Final = 0.5
 LEAST_LAST_COMMIT_S: Final = 1.0  # for the last commit of a consumer that closes without time to wait for the response
 # For the last commit of a consumer that closes while its group rebalances. Coordinators accept no commit between JoinGroup and SyncGroup,
 # and a dead leader delays SyncGroup until its session times out: without this limit the close would use up its time-out.
@@ -66,9 +66,9 @@ class Assignment:
         self._attachment, self._config, self._reader, self._signal = attachment, config, reader, signal
         self.guard, self._selection, self._commits, self._waits = guard, selection, commits, waits
         self.listener_method = ""  # the method of the listener that is running
-        self._taken_up: Assigned | None = None  # the last assignment that was adopted; the call of the listener may still be due
+        self._adopted: Assigned | None = None  # the last assignment that was adopted; the call of the listener may still be due
         self.last_commit: Promise[KafkaError | None] | None = None  # the auto-commit that a revocation waits for
-        self._alone_until = 0.0  # see `alone`
+        self._last_commit_wait_until = 0.0  # see `last_commit_wait_left`
         self._paused_before: set[TopicPartition] = set()  # paused when released: paused again if the next assignment has them
         self.change: AssignmentChange | None = None  # an unfinished `assign` or `release_all`: the next poll or call completes it
 
@@ -178,7 +178,7 @@ class Assignment:
     def unsubscribing(self) -> Steps[None]:
         """`unsubscribe`, in a call that has the consumer for itself."""
         try:
-            yield from self.release_all(self._attachment.runtime.loop.now() + LAST_COMMIT_S, UNSUBSCRIBING, in_hand=False)
+            yield from self.release_all(self._attachment.runtime.loop.now() + LAST_COMMIT_TIMEOUT_S, UNSUBSCRIBING, in_hand=False)
         finally:
             self._reader.drain()
             for event in self._reader.events:
@@ -189,10 +189,10 @@ class Assignment:
 
     # ---------------------------------------------------------------- events of the group, on the thread that polls
 
-    def take_up(self, assigned: Assigned) -> Steps[None]:
+    def adopt(self, assigned: Assigned) -> Steps[None]:
         """Begin to read assigned partitions, and call the listener."""
         reader, by_hand = self._reader, self._selection.by_hand
-        if self._taken_up is not assigned:
+        if self._adopted is not assigned:
             # Claims that ended before this poll are not adopted (the event of their end follows), nor are partitions that `assign` has now.
             late = {claim for claim in assigned.claims if claim.ended or claim.tp in by_hand}
             reader.refuse(late)
@@ -201,7 +201,7 @@ class Assignment:
             self._paused_before &= {claim.tp for claim in late}  # not read yet: the partition may come with the assignment after this one
             self._withhold_unsubscribed()  # the assignment may be older than the subscription
             self._selection.lost = ""
-            self._taken_up = assigned
+            self._adopted = assigned
         current = reader.current(assigned.claims)
         if current or not assigned.claims:
             yield from self._call_listener("on_partitions_assigned", assigned, current)
@@ -223,9 +223,9 @@ class Assignment:
         if self.last_commit is None:
             self._reader.stop_delivering(current)
             owed = [] if ended.ending is Ending.LOST else [claim.tp for claim in current]
-            last_commit = self._commits.commit_finished(LAST_COMMIT_S, owed)
+            last_commit = self._commits.commit_finished(LAST_COMMIT_TIMEOUT_S, owed)
             last_commit.add_done_callback(lambda _: self._last_commit_ended())
-            self._alone_until = self._attachment.runtime.loop.now() + LAST_COMMIT_ALONE_S
+            self._last_commit_wait_until = self._attachment.runtime.loop.now() + LAST_COMMIT_WAIT_S
             self.last_commit = last_commit
         return True
 
@@ -234,9 +234,9 @@ class Assignment:
         self._reader.interrupt()
         self._signal.notify()
 
-    def alone(self) -> float:
-        """For how many seconds a poll still waits for the last commit and returns no records (see LAST_COMMIT_ALONE_S)."""
-        return 0.0 if self.last_commit is None else self._alone_until - self._attachment.runtime.loop.now()
+    def last_commit_wait_left(self) -> float:
+        """For how many seconds a poll still waits for the last commit and returns no records (see LAST_COMMIT_WAIT_S)."""
+        return 0.0 if self.last_commit is None else self._last_commit_wait_until - self._attachment.runtime.loop.now()
 
     def last_commit_done(self) -> bool:
         """Whether the last commit has an outcome, or `close` in another thread has taken it over."""
@@ -266,7 +266,7 @@ class Assignment:
 
     def _call_listener(self, method: str, event: Assigned | Ended, claims: Collection[Claim]) -> Steps[None]:
         if event.reported:
-            yield from self._waits.rest()
+            yield from self._waits.finish_listener()
             return
         listener, reader, tps = self._selection.run or self._selection.listener, self._reader, [claim.tp for claim in claims]
         if method == "on_partitions_lost" and not hasattr(listener, method):

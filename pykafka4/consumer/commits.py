@@ -57,11 +57,11 @@ class Commits:
 
     def committing(self, offsets: Offsets | None, timeout: float, topic: str | None = None) -> Steps[None]:
         """See Consumer.commit."""
-        places = self._places(offsets, topic)
-        self._check(places)
-        if not places:
+        wanted = self._offsets_to_commit(offsets, topic)
+        self._check(wanted)
+        if not wanted:
             return
-        promise = self._send(places, timeout)
+        promise = self._send(wanted, timeout)
         error = yield from self._waits.result(promise, timeout + LOOP_ANSWER_S)
         if error is not None:
             try:
@@ -75,24 +75,24 @@ class Commits:
         check_on_done(on_done)
         if on_done is not None and len(self._owed) >= MOST_OWED:
             raise BufferFull(f"{MOST_OWED:,} commit_async callbacks are waiting: the callback executor is busy or blocked")
-        places = self._places(offsets, topic)
-        self._check(places)
-        promise = self._send(places, COMMIT_S)
+        wanted = self._offsets_to_commit(offsets, topic)
+        self._check(wanted)
+        promise = self._send(wanted, COMMIT_S)
         if on_done is None:
             promise.add_done_callback(self._log_failure)
         else:
             self._owed.append(None)
-            promise.add_done_callback(lambda p: self._waits.call_back(lambda: self._call_back(on_done, places, p)))
+            promise.add_done_callback(lambda p: self._waits.call_back(lambda: self._call_back(on_done, wanted, p)))
 
     def _log_failure(self, promise: Promise[KafkaError | None]) -> None:
         if (error := _outcome(promise)) is not None:
             log.warning("%s: commit_async without a callback failed: %s", self._config.log_name, error)
 
-    def _call_back(self, on_done: OnDone, places: dict[TopicPartition, OffsetAndMetadata], promise: Promise[KafkaError | None]) -> None:
+    def _call_back(self, on_done: OnDone, committed: dict[TopicPartition, OffsetAndMetadata], promise: Promise[KafkaError | None]) -> None:
         self._owed.pop()
-        on_done(places, _outcome(promise))
+        on_done(committed, _outcome(promise))
 
-    def _places(self, offsets: Offsets | None, topic: str | None) -> dict[TopicPartition, OffsetAndMetadata]:
+    def _offsets_to_commit(self, offsets: Offsets | None, topic: str | None) -> dict[TopicPartition, OffsetAndMetadata]:
         self._attachment.check()
         if self._config.group_id is None:
             raise ConfigError("commit needs a group_id: offsets are stored per group")
@@ -103,13 +103,13 @@ class Commits:
                 if self._selection.run is not None:
                     offsets = self._selection.run.committable()
                     return {tp: at for tp, at in offsets.items() if tp in self._reader.claims and topic in (None, tp.topic)}
-                reached = {tp: place for tp, place in self._reader.reached().items() if topic is None or tp.topic == topic}
-                self._reader.finished.update(reached)  # otherwise the next auto-commit would go back to the earlier finished places
-                return _places(reached)
-        places = as_offsets(offsets)
+                reached = {tp: offset for tp, offset in self._reader.reached().items() if topic is None or tp.topic == topic}
+                self._reader.finished.update(reached)  # otherwise the next auto-commit would go back to the earlier finished offsets
+                return _with_metadata(reached)
+        given = as_offsets(offsets)
         if self._selection.run is None:  # a run still commits its own finished records, even after such a commit
-            self._reader.finished.update({tp: (at.offset, at.leader_epoch) for tp, at in places.items() if tp in self._reader.claims})
-        return places
+            self._reader.finished.update({tp: (at.offset, at.leader_epoch) for tp, at in given.items() if tp in self._reader.claims})
+        return given
 
     def _check_topic(self, offsets: Offsets | None, topic: str) -> None:
         if offsets is not None:
@@ -125,12 +125,12 @@ class Commits:
         chosen = self._selection.filter
         return chosen is not None and chosen.matches(topic)
 
-    def _check(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def _check(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Refuse partitions that a subscribed consumer does not have. Raises GroupError."""
         claims, selection = self._reader.claims, self._selection
         if not selection.subscribed:
             return
-        strange = [tp for tp in places if tp not in claims]
+        strange = [tp for tp in offsets if tp not in claims]
         if len(claims) == len(selection.by_hand) and (strange or selection.lost):
             why = f"{selection.lost}; poll rejoins the group" if selection.lost else "poll joins the group"
             trouble = self._attachment.machine.trouble
@@ -141,9 +141,9 @@ class Commits:
                 ILLEGAL_GENERATION, "commit", f"{names_of(strange)}: not assigned to this consumer; assignment() lists its partitions"
             )
 
-    def _send(self, places: dict[TopicPartition, OffsetAndMetadata], timeout: float) -> Promise[KafkaError | None]:
+    def _send(self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout: float) -> Promise[KafkaError | None]:
         promise: Promise[KafkaError | None] = self._attachment.promise()
-        wanted = dict(places)
+        wanted = dict(offsets)
         self._attachment.post(lambda now: self._attachment.machine.commit(wanted, now + timeout, promise.set_result))
         return promise
 
@@ -156,7 +156,7 @@ class Commits:
             done.set_result(None)
             return done
         promise: Promise[KafkaError | None] = self._attachment.promise()
-        self._attachment.post(lambda now: self._attachment.machine.commit_last(_places(chosen), now + timeout, promise.set_result))
+        self._attachment.post(lambda now: self._attachment.machine.commit_last(_with_metadata(chosen), now + timeout, promise.set_result))
         return promise
 
     def committed(self, partitions: Partitions, timeout: float) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -194,5 +194,5 @@ def _outcome(promise: Promise[KafkaError | None]) -> KafkaError | None:
     return promise.result(0)
 
 
-def _places(reached: Mapping[TopicPartition, OffsetAndEpoch]) -> dict[TopicPartition, OffsetAndMetadata]:
+def _with_metadata(reached: Mapping[TopicPartition, OffsetAndEpoch]) -> dict[TopicPartition, OffsetAndMetadata]:
     return {tp: OffsetAndMetadata(offset, epoch) for tp, (offset, epoch) in reached.items()}

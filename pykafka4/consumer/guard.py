@@ -35,7 +35,7 @@ def call(method: Call) -> Call:
     return method
 
 
-class Steps(Protocol):
+class Recoverable(Protocol):
     """An object with steps during which it must not be called, such as a `Reader`."""
 
     changing: bool  # during such a step, and after one that an exception has left in the middle
@@ -77,7 +77,7 @@ class Iteration:
         return iterator
 
     @property
-    def left(self) -> bool:
+    def ended(self) -> bool:
         """Whether the iterator is gone or closed."""
         iterator = None if self.iterator is None else self.iterator()
         return iterator is None or getattr(iterator, "ag_frame", iterator) is None
@@ -86,7 +86,7 @@ class Iteration:
 class Guard:
     """Keeps the thread that uses a consumer, and the thread that closes it. Only `use_last` waits."""
 
-    def __init__(self, reader: Steps, signal: Signal, check: Callable[[], None]) -> None:
+    def __init__(self, reader: Recoverable, signal: Signal, check: Callable[[], None]) -> None:
         """`signal` is notified when the last call before a close ends; `check` raises the error that every call would raise."""
         self._reader, self._signal, self._check = reader, signal, check
         # The thread that uses the consumer, and its call; a release stores a new dict.
@@ -142,7 +142,7 @@ class Guard:
 
     def looping(self, user: Any, iteration: Iteration | None = None) -> Iteration | None:
         """A loop other than `iteration`, of another user than `user`; None if there is none."""
-        self.iterations = [one for one in self.iterations if one is not iteration and not one.left and not self._ended(one.user)]
+        self.iterations = [one for one in self.iterations if one is not iteration and not one.ended and not self._ended(one.user)]
         return next((one for one in self.iterations if one.user is not user), None)
 
     def _ended(self, user: Any) -> bool:

@@ -76,7 +76,7 @@ class PollingSession(Attachment[M]):
 
     # ---------------------------------------------------------------- the end
 
-    def left(self) -> float:
+    def close_time_left(self) -> float:
         """Seconds until a close has to end."""
         return max(0.0, self._close_by - system.monotonic())
 

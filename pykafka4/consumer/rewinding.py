@@ -54,7 +54,7 @@ class GroupRewinding:
 
     def _asking(self, offsets: RewindOffsets, timeout: float) -> Steps[Answers[dict[TopicPartition, int]]]:
         self._attachment.check()
-        numbers, times = _as_places(offsets)
+        numbers, times = _split_offsets(offsets)
         self._check_group()
         deadline = Deadline(timeout)
         return self._ask((yield from self._resolved(numbers, times, deadline)), deadline.left)
@@ -80,12 +80,12 @@ class GroupRewinding:
                 if not starts[tp] <= offset <= ends[tp]:
                     raise ConfigError(f"rewind_group: {tp} has no offset {offset}: its log is from {starts[tp]} to {ends[tp]}")
         found = yield from self._lookups.specs("rewind_group", times, deadline.left)
-        behind = [tp for tp, offset in found.items() if offset is None]
-        found |= yield from self._lookups.specs("rewind_group", dict.fromkeys(behind, LATEST), deadline.left)
+        past_end = [tp for tp, offset in found.items() if offset is None]
+        found |= yield from self._lookups.specs("rewind_group", dict.fromkeys(past_end, LATEST), deadline.left)
         return {**numbers, **{tp: offset for tp, offset in found.items() if offset is not None}}
 
-    def _ask(self, places: dict[TopicPartition, int], timeout: float) -> Answers[dict[TopicPartition, int]]:
-        rewind, asker = Rewind(uuid.uuid4().hex, places), self._attachment
+    def _ask(self, offsets: dict[TopicPartition, int], timeout: float) -> Answers[dict[TopicPartition, int]]:
+        rewind, asker = Rewind(uuid.uuid4().hex, offsets), self._attachment
 
         def begin(_: object, now: float, seconds: float, done: Callable[[dict[Any, Any]], None]) -> Callable[[], None]:
             return asker.machine.rewind(rewind, now + seconds, lambda error: done({"": error}))
@@ -93,13 +93,13 @@ class GroupRewinding:
         def finish(outcome: dict[str, KafkaError | None]) -> dict[TopicPartition, int]:
             if (error := outcome[""]) is not None:
                 raise error.again()
-            return dict(places)
+            return dict(offsets)
 
         of_session: Any = asker  # it has another machine than the calls of an admin client
         return Answers(of_session, begin, timeout, finish)
 
 
-def _as_places(offsets: object) -> tuple[dict[TopicPartition, int], dict[TopicPartition, Any]]:
+def _split_offsets(offsets: object) -> tuple[dict[TopicPartition, int], dict[TopicPartition, Any]]:
     """The partitions with given offsets, and the partitions whose times or ends have to be looked up."""
     from pykafka4.core.admin.values import EARLIEST, LATEST
 
@@ -107,8 +107,8 @@ def _as_places(offsets: object) -> tuple[dict[TopicPartition, int], dict[TopicPa
         raise TypeError(f"rewind_group takes a mapping of partitions to offsets, EARLIEST, LATEST or datetimes, not {shown(offsets)}")
     if not offsets:
         raise ConfigError("rewind_group: no partitions")
-    places = {topic_partition(item): place for item, place in offsets.items()}
-    looked_up = {tp: place for tp, place in places.items() if place in (EARLIEST, LATEST)}
-    times = {tp: as_timestamp(place) for tp, place in places.items() if isinstance(place, datetime)}
-    rest: Collection[TopicPartition] = places.keys() - looked_up.keys() - times.keys()
-    return {tp: check_count(places[tp], f"the offset of {tp}") for tp in sorted(rest)}, {**looked_up, **times}
+    wanted = {topic_partition(item): target for item, target in offsets.items()}
+    looked_up = {tp: target for tp, target in wanted.items() if target in (EARLIEST, LATEST)}
+    times = {tp: as_timestamp(target) for tp, target in wanted.items() if isinstance(target, datetime)}
+    rest: Collection[TopicPartition] = wanted.keys() - looked_up.keys() - times.keys()
+    return {tp: check_count(wanted[tp], f"the offset of {tp}") for tp in sorted(rest)}, {**looked_up, **times}

@@ -303,7 +303,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
     def _take(self, limit: int, form: Form[T]) -> T | None:
         """Take the records that have arrived, after the events were handled."""
         if self.assignment.last_commit is not None:
-            if self.assignment.alone() > 0:
+            if self.assignment.last_commit_wait_left() > 0:
                 return None
         elif self.reader.fatal is not None or self.reader.notices:
             self._raise_errors()
@@ -326,13 +326,13 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         if assignment.last_commit is None:
             ready = reader.ready or reader.filled
         else:
-            ready = assignment.last_commit_done() or (assignment.alone() <= 0 and reader.filled)
+            ready = assignment.last_commit_done() or (assignment.last_commit_wait_left() <= 0 and reader.filled)
         return ready or self.guard.closing or self._woken
 
     def _pause(self, left: float) -> float | None:
         """For how many of the `left` seconds a poll may wait before it checks again; None for no limit."""
-        alone = self.assignment.alone()
-        longest = min(left, alone) if alone > 0 else left
+        wait_left = self.assignment.last_commit_wait_left()
+        longest = min(left, wait_left) if wait_left > 0 else left
         if self._until_end is not None:
             longest = min(longest, CHECK_S)
         return None if longest == INFINITY else longest
@@ -349,7 +349,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         while reader.events:
             event = reader.events[0]
             if isinstance(event, Assigned):
-                yield from self.assignment.take_up(event)
+                yield from self.assignment.adopt(event)
             elif self.assignment.begin_release(event) and not (yield from self.assignment.finish_release(event)):
                 return  # the last commit has no outcome yet
             reader.events.popleft()
@@ -518,7 +518,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         """See RunSession.take_over."""
         with self.guard.using("process"):
             self.reader.finish()
-            self.reader.finished.update(self.reader.handed_out())  # `finished` may hold an explicit commit instead of the returned place
+            self.reader.finished.update(self.reader.handed_out())  # `finished` may hold an explicit commit instead of the returned position
 
     def taken(self) -> None:
         """See RunSession.taken. Without the guard: another thread may have begun to close the consumer, and wait for records in hand."""
@@ -528,16 +528,16 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         """See RunSession.stored."""
         return self.machine.offsets.stored
 
-    def taken_places(self) -> dict[TopicPartition, OffsetAndEpoch]:
-        """See RunSession.taken_places."""
+    def taken_offsets(self) -> dict[TopicPartition, OffsetAndEpoch]:
+        """See RunSession.taken_offsets."""
         return self.reader.committable()
 
     @call
-    def go_back(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def go_back(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """See RunSession.go_back."""
         with self.guard.using("process"):
             self.assignment.complete_assign()
-            self.reader.go_back({tp: (at.offset, at.leader_epoch) for tp, at in places.items()})
+            self.reader.go_back({tp: (at.offset, at.leader_epoch) for tp, at in offsets.items()})
 
     # ---------------------------------------------------------------- the rest
 
@@ -557,11 +557,11 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
 
     def _end_work(self, *, in_hand: bool) -> None:
         self._commit_for_run()
-        at_once(self.assignment.release_all(self.runtime.loop.now() + self.left(), CLOSING, in_hand=in_hand))
+        at_once(self.assignment.release_all(self.runtime.loop.now() + self.close_time_left(), CLOSING, in_hand=in_hand))
 
     def disconnect(self, timeout: float | None = None) -> None:
         """See Attachment.disconnect."""
-        self._on_poison.close(self.left())
+        self._on_poison.close(self.close_time_left())
         super().disconnect(timeout)
 
     def _interrupt(self) -> None:

@@ -38,8 +38,8 @@ class RecordsInTransaction:
 
     committed: bool = False  # written by the loop thread, as soon as the commit is known
     offsets: dict[TopicPartition, tuple[object, int]] = attrs.Factory(dict)  # the offsets in the transaction, each with its stretch
-    left_at: dict[TopicPartition, OffsetAndEpoch] | None = None  # the places of the application when the transaction ended
-    left_after: int = -1  # `DeliveredOffsets.changes` at that time: places may be equal although the same records were read again
+    left_at: dict[TopicPartition, OffsetAndEpoch] | None = None  # the positions of the application when the transaction ended
+    left_after: int = -1  # `DeliveredOffsets.changes` at that time: positions may be equal although the same records were read again
 
 
 class TransactionalReads:
@@ -62,7 +62,7 @@ class TransactionalReads:
         self._refused = False  # a transaction could not begin: go back, even if the transaction before it is committed
         self._announced = False  # a block was made while records were in hand, and has not begun
         self._stored: dict[TopicPartition, tuple[object, int]] = {}  # the last stretch and offset that transactions have committed
-        self._by_hand: dict[TopicPartition, object] = {}  # stretches of which the application may have stored offsets itself
+        self._application_stretches: dict[TopicPartition, object] = {}  # stretches whose offsets the application may have stored itself
 
     def check(self) -> None:
         """Refuse a consumer whose offsets cannot be part of a transaction."""
@@ -96,7 +96,7 @@ class TransactionalReads:
         """See Consumer.group_metadata. The application may then store offsets itself, so a rewind has to look up the committed offsets."""
         self._attachment.check()
         with self.guard.using("group_metadata"):
-            self._by_hand = {tp: self._reader.delivered.stretch(claim) for tp, claim in self._reader.claims.items()}
+            self._application_stretches = {tp: self._reader.delivered.stretch(claim) for tp, claim in self._reader.claims.items()}
             return self._membership(self._ask_for_member())
 
     @call
@@ -156,9 +156,9 @@ class TransactionalReads:
         with self.guard.exclusive("transaction"):
             last = self._reading
             if last is not None and not self._settled(last):
-                behind = not self._refused and self._is_where(last)
+                nothing_newer = not self._refused and self._is_where(last)
                 yield from self._rewinding(timeout)
-                if not behind:
+                if not nothing_newer:
                     raise TransactionAborted(
                         "an earlier transaction with this consumer was not committed, and records were read after its records; "
                         "the consumer has gone back now: poll reads them again"
@@ -183,7 +183,7 @@ class TransactionalReads:
         last = self._reading
         try:
             return not self._reader.delivered.in_hand or (last is not None and self._is_where(last))
-        except RuntimeError:  # another thread uses the consumer, and is changing the places
+        except RuntimeError:  # another thread uses the consumer, and is changing the positions
             return False
 
     @call
@@ -195,7 +195,7 @@ class TransactionalReads:
         """
         self._attachment.check()
         with self.guard.exclusive("transaction"):
-            places = self._leave(reading)
+            positions = self._leave(reading)
             if self._reading is not reading:
                 raise TransactionAborted("the consumer has been used in another transaction since this one began")
             # Refused and announced blocks were inside this transaction, which has all records that the application has received.
@@ -212,13 +212,13 @@ class TransactionalReads:
                     f"{names}: revoked while brokers reported that the topic does not exist, so its offsets may be invalid"
                 )
             stretch, claims = self._reader.delivered.stretch, self._reader.claims
-            reading.offsets = {tp: (stretch(claims[tp]), offset) for tp, (offset, _) in places.items() if tp in claims}
+            reading.offsets = {tp: (stretch(claims[tp]), offset) for tp, (offset, _) in positions.items() if tp in claims}
             # Offsets of a deleted topic are left out: in the new topic they would belong to other records, and the old records are gone.
             changed = [tp for tp, at in reading.offsets.items() if self._stored.get(tp) != at and not claims[tp].outdated]
-            return {tp: OffsetAndMetadata(*places[tp]) for tp in changed}
+            return {tp: OffsetAndMetadata(*positions[tp]) for tp in changed}
 
     def _leave(self, reading: RecordsInTransaction) -> dict[TopicPartition, OffsetAndEpoch]:
-        """Note the places of the application, and return them."""
+        """Note the positions of the application, and return them."""
         reading.left_after, reading.left_at = self._reader.delivered.changes, self._reader.handed_out()
         return reading.left_at
 
@@ -261,13 +261,13 @@ class TransactionalReads:
         itself, has committed an offset after that seek.
         """
         with self.guard.using("transaction"):
-            reader, places = self._reader, self._reader.delivered
+            reader, delivered = self._reader, self._reader.delivered
             positions = reader.positions()
             claims = {tp: reader.claims[tp] for tp in positions}
-            starts = {tp: places.start(claim, positions[tp]) for tp, claim in claims.items()}
-            back = {tp: (at, -1) for tp, at in starts.items() if places.was_sought(tp) and at is not None}
+            starts = {tp: delivered.start(claim, positions[tp]) for tp, claim in claims.items()}
+            back = {tp: (at, -1) for tp, at in starts.items() if delivered.was_sought(tp) and at is not None}
             for tp in list(back):
-                if places.stretch(claims[tp]) in (self._by_hand.get(tp), self._stored.get(tp, (None,))[0]):
+                if delivered.stretch(claims[tp]) in (self._application_stretches.get(tp), self._stored.get(tp, (None,))[0]):
                     del back[tp]
             others = [tp for tp in claims if tp not in back]
             limit = REWIND_S if timeout is None else timeout
@@ -278,5 +278,5 @@ class TransactionalReads:
                     back[tp] = (at.offset, at.leader_epoch)  # with its epoch: the log may have been truncated, and have grown again
                 elif start is not None:
                     back[tp] = (start, -1)
-            reader.rewind_each({tp: place for tp, place in back.items() if tp in reader.claims})
+            reader.rewind_each({tp: offset for tp, offset in back.items() if tp in reader.claims})
             self._reading, self._refused, self._announced = None, False, False

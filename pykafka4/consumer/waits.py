@@ -34,7 +34,7 @@ class Waits(Protocol):
     def listen(self, method: Listen, tps: list[TopicPartition], event: Assigned | Ended) -> Steps[None]:
         """Note in `event` that the listener is called, call `method`, and wait for its end."""
 
-    def rest(self) -> Steps[None]:
+    def finish_listener(self) -> Steps[None]:
         """Wait for the end of a method of the listener that still runs. Raises the exceptions of the method."""
 
     def call_back(self, fn: Callable[[], None]) -> None:
@@ -75,8 +75,8 @@ class ThreadWaits:
         event.reported = True  # no call between this store and `method`: no signal handler runs, so a reported event has had its call
         method(tps)
 
-    def rest(self) -> Steps[None]:
-        """See Waits.rest."""
+    def finish_listener(self) -> Steps[None]:
+        """See Waits.finish_listener."""
         yield from ()
 
     def call_back(self, fn: Callable[[], None]) -> None:

@@ -32,7 +32,7 @@ SETTINGS: Final = (
 )
 # The same as `wire.records.compression.LEVELS`, which options must not import; a test compares both.
 LEVELS: Final = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
-LONGEST_INTERVAL: Final = 86_400_000  # ms, a day
+LONGEST_INTERVAL_MS: Final = 86_400_000  # ms, a day
 T = TypeVar("T")
 
 
@@ -140,6 +140,6 @@ def _rate(pattern: str, row: Any) -> RateLimit:
     most, interval = as_int(row[0]), as_float(row[1])
     if type(most) is not int or not 0 <= most <= MAX_INT:
         raise bad(name, row, f"max_messages must be an integer from 0 to {MAX_INT:,}")
-    if type(interval) not in (int, float) or not 1 <= interval <= LONGEST_INTERVAL:
-        raise bad(name, row, f"interval_ms must be a number of milliseconds from 1 to {LONGEST_INTERVAL:,}")
+    if type(interval) not in (int, float) or not 1 <= interval <= LONGEST_INTERVAL_MS:
+        raise bad(name, row, f"interval_ms must be a number of milliseconds from 1 to {LONGEST_INTERVAL_MS:,}")
     return RateLimit(pattern, most, interval)

@@ -99,16 +99,16 @@ class Deliveries(Signal):
             return
         loop = running_loop()
         sleeper = Sleeper(loop.create_future())
-        look = sleeper.look()
+        wake = sleeper.weak_wake()
         often = False
         if _never_blocks(loop):
             tasks = self._tasks.get(weakref.ref(loop)) or self._tasks.setdefault(
                 weakref.ref(loop, self._tasks.__delitem__), TaskWaker(loop)
             )
-            delivery.add_done_callback(Waker(lambda: tasks.wake(look)))
+            delivery.add_done_callback(Waker(lambda: tasks.run_soon(wake)))
         elif not (often := self._callbacks.on_executor() or self._callbacks.in_callback()):
             tasks = TaskWaker(loop)
-            delivery.add_done_callback(lambda _: tasks.wake(look))
+            delivery.add_done_callback(lambda _: tasks.run_soon(wake))
         from asyncio import CancelledError  # imported here: a producer for threads needs no asyncio
 
         pause = AWAIT_S if often else AWAIT_CALLBACK_S
@@ -140,30 +140,30 @@ class Sleeper:
         if not self.future.done():  # the task may have been cancelled
             self.future.set_result(None)
 
-    def look(self) -> Callable[[], None]:
+    def weak_wake(self) -> Callable[[], None]:
         """A form of `wake` for the delivery's callback, which does not keep the sleeper alive."""
         weak = weakref.ref(self)
 
-        def look() -> None:
+        def wake() -> None:
             sleeper = weak()
             if sleeper is not None:
                 sleeper.wake()
 
-        return look
+        return wake
 
 
 class TaskWaker:
     """Wakes tasks of one asyncio loop, from any thread. Tasks that wait for deliveries of one batch are woken with one call of the loop.
 
-    A loop may be closed after a call and before its turn. The queued looks then stay, so this object must not keep the loop alive.
+    A loop may be closed after a call and before its turn. The queued calls then stay, so this object must not keep the loop alive.
     """
 
-    __slots__ = ("_asleep", "_loop", "_woken")
+    __slots__ = ("_asleep", "_calls", "_loop")
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)
-        self._woken: deque[Callable[[], None]] = deque()
-        self._asleep = True  # no call of `_look` is scheduled in the loop
+        self._calls: deque[Callable[[], None]] = deque()
+        self._asleep = True  # no call of `_run_calls` is scheduled in the loop
 
     @property
     def over(self) -> bool:
@@ -171,33 +171,33 @@ class TaskWaker:
         loop = self._loop()
         return loop is None or loop.is_closed()
 
-    def wake(self, look: Callable[[], None]) -> None:
-        """Call `look()` on the asyncio loop soon."""
-        self._woken.append(look)
-        self._call()
+    def run_soon(self, call: Callable[[], None]) -> None:
+        """Run `call()` on the asyncio loop soon."""
+        self._calls.append(call)
+        self._schedule()
 
-    def _call(self) -> None:
+    def _schedule(self) -> None:
         loop = self._loop()
         if self._asleep and loop is not None:
             self._asleep = False
             try:
-                loop.call_soon_threadsafe(self._look)
+                loop.call_soon_threadsafe(self._run_calls)
             except BaseException as error:
-                self._asleep = True  # otherwise no later `wake` would call the loop
+                self._asleep = True  # otherwise no later `run_soon` would call the loop
                 if not isinstance(error, RuntimeError):
                     raise
-                self._woken.clear()  # RuntimeError: the asyncio loop is closed, so no task waits any more
+                self._calls.clear()  # RuntimeError: the asyncio loop is closed, so no task waits any more
 
-    def _look(self) -> None:
+    def _run_calls(self) -> None:
         # Before the loop below. Otherwise: the queue is empty, a thread appends and makes no call, `_asleep` becomes True, and the entry
         # stays in the queue.
         self._asleep = True
         try:
-            while self._woken:
-                self._woken.popleft()()
+            while self._calls:
+                self._calls.popleft()()
         finally:
-            if self._woken:  # a look raised: the remaining looks get another turn of the asyncio loop
-                self._call()
+            if self._calls:  # a call raised: the remaining calls get another turn of the asyncio loop
+                self._schedule()
 
 
 def running_loop() -> AbstractEventLoop:

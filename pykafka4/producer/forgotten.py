@@ -21,12 +21,12 @@ FORGOTTEN_S: Final = 1.0  # a producer without a handle stays open this long aft
 def deliver_forgotten(session: ProducerSession) -> None:
     """Warn that an open producer's handle was garbage-collected, and deliver the accepted records in the background."""
     if session.undelivered is None and not session.runtime.loop.forked:
-        session.runtime.loop.call(lambda _: session.runtime.engine.add(Forgotten(session)))
+        session.runtime.loop.call(lambda _: session.runtime.engine.add(ForgottenProducer(session)))
         if session.pending is None:  # otherwise a `close` has begun, and was cancelled or interrupted
             warn_unclosed("Producer")
 
 
-class Forgotten:
+class ForgottenProducer:
     """The machine that closes a producer without a handle when every accepted record has its outcome, and logs the number of lost records.
 
     The producer stays open for FORGOTTEN_S after the last record: in `Producer(…).send(…)` the handle is collected before `send`

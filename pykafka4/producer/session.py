@@ -274,7 +274,7 @@ class ProducerSession(Attachment[Sender]):
         try:
             yield
         finally:
-            # Not removed: `send` accepts its record a moment later, and without the entry `Forgotten` would close the producer before that.
+            # Not removed: `send` accepts its record a moment later, and without the entry `ForgottenProducer` would close the producer.
             self._busy[thread] = system.monotonic()
 
     def busy_until(self) -> float:
@@ -481,11 +481,11 @@ class ProducerSession(Attachment[Sender]):
         alive = {session._serial for session in list(_sessions)}
         others = {serial: ranges for serial, ranges in _reported.get().items() if serial in alive}
         known = others.get(self._serial, ())  # disjoint, and in order
-        before, behind = [r for r in known if r[1] < start], [r for r in known if r[0] > end]
-        touched = known[len(before) : len(known) - len(behind)]
+        earlier, later = [r for r in known if r[1] < start], [r for r in known if r[0] > end]
+        touched = known[len(earlier) : len(known) - len(later)]
         if touched:
             start, end = min(start, touched[0][0]), max(end, touched[-1][1])
-        _reported.set({**others, self._serial: (*before, (start, end), *behind)})
+        _reported.set({**others, self._serial: (*earlier, (start, end), *later)})
 
     def purge(self, in_flight: bool) -> int:
         """Fail the records that are not in flight, or with `in_flight` all; returns the number of failed records."""

@@ -196,10 +196,10 @@ class DeliveredRecords:
         try:
             chunk.decode(out, AT_ONCE, self._max_decompressed - self._stocked)
         except (CorruptRecord, RecordTooLarge) as error:
-            behind = reading.last + 1 if error.next_offset is None else error.next_offset
-            if behind > reading.next:  # otherwise the mailbox got the error before Ctrl-C ended this step
+            next_offset = reading.last + 1 if error.next_offset is None else error.next_offset
+            if next_offset > reading.next:  # otherwise the mailbox got the error before Ctrl-C ended this step
                 self._mailbox.put_error(error)
-            rejected = reading.part(behind, AcknowledgeType.REJECT, since=chunk.position)
+            rejected = reading.part(next_offset, AcknowledgeType.REJECT, since=chunk.position)
             chunk.skip()
             return rejected
         except ConfigError as error:  # the codec's library is missing here: another consumer may have it, so release, not reject

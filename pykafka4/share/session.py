@@ -442,4 +442,4 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
 
     def _end_work(self, *, in_hand: bool) -> None:
         if self.failure() is None:
-            self._leave(self.left(), accept=self.config.is_implicit and in_hand)
+            self._leave(self.close_time_left(), accept=self.config.is_implicit and in_hand)

@@ -593,7 +593,7 @@ def test_partitions_take_turns_with_handlers_in_tasks(server: ModelServer) -> No
 
         async with member(server) as consumer:
             processing = asyncio.create_task(consumer.process(handle, workers=1))
-            await eventually(lambda: [offset for offset, _ in inspect(consumer).session.taken_places().values()] == [4, 4, 4])
+            await eventually(lambda: [offset for offset, _ in inspect(consumer).session.taken_offsets().values()] == [4, 4, 4])
             go_on.set()
             await eventually(lambda: len(handled) == 12)
             processing.cancel()

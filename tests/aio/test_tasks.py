@@ -40,10 +40,10 @@ def told() -> list[BaseException]:
 def test_a_wake_up_that_raises_does_not_stop_the_others() -> None:
     async def main() -> None:
         tasks, called, errors = TaskWaker(asyncio.get_running_loop()), list[int](), told()
-        tasks.wake(raise_cancelled)
-        tasks.wake(lambda: called.append(1))  # the same call of the loop does both
+        tasks.run_soon(raise_cancelled)
+        tasks.run_soon(lambda: called.append(1))  # the same call of the loop does both
         await eventually(lambda: called == [1])
-        tasks.wake(lambda: called.append(2))
+        tasks.run_soon(lambda: called.append(2))
         await eventually(lambda: called == [1, 2])
         assert len(errors) == 1
 
@@ -56,7 +56,7 @@ def test_a_callback_that_raises_cancelled_error_is_reported() -> None:
         binding.enter()
         binding.call_back(raise_cancelled)(0)
         binding.call_back(called.append)(1)
-        binding.tasks.wake(lambda: called.append(2))
+        binding.tasks.run_soon(lambda: called.append(2))
         await asyncio.sleep(0)
         assert called == [1, 2]
         assert [type(error) for error in errors] == [asyncio.CancelledError]

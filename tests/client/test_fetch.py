@@ -23,7 +23,7 @@ from pykafka4.wire.records.batch import WireRecord
 from tests.client.lowlevel import T0, T1, T2, code_of
 from tests.consumer.consuming import LONG, damage, fill, numbers, topic
 
-LATE = 0.3  # seconds, until a call ends that nobody answers
+LATE_S = 0.3  # seconds, until a call ends that nobody answers
 
 
 def test_records_of_several_partitions_come_from_their_leaders(server: ModelServer, client: Client) -> None:
@@ -123,7 +123,7 @@ def test_each_partition_that_is_late_has_a_time_out(server: ModelServer, client:
     client.fetch({T0: 0, T1: 0})
     leader = server.do(lambda cluster: cluster.topics["t"].partitions[0].leader)
     server.do(lambda cluster: cluster.freeze(leader, 5.0))
-    found = client.fetch({T0: 0, T1: 0}, LATE)
+    found = client.fetch({T0: 0, T1: 0}, LATE_S)
     assert isinstance(found[T0].error, KafkaTimeoutError)
     assert "t-0: Fetch: no answer within 0.3 s" in str(found[T0].error)
 

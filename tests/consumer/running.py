@@ -69,7 +69,7 @@ class Running:
     def begun(self, *partitions: int) -> Running:
         """When the places where it begins to read are known."""
         session = inspect(self.consumer).session
-        until(lambda: {TopicPartition("t", p) for p in partitions or (0,)} <= session.taken_places().keys(), LONG, "where reading begins")
+        until(lambda: {TopicPartition("t", p) for p in partitions or (0,)} <= session.taken_offsets().keys(), LONG, "where reading begins")
         return self
 
     def position(self, partition: int = 0) -> int | None:

@@ -305,14 +305,14 @@ def test_the_listener_is_called_once_for_an_assignment_wherever_ctrl_c_arrives(s
     session = inspect(consumer).session
     claims = tuple(session.reader.claims.values())
 
-    def take_up(event: Assigned) -> None:
-        at_once(session.assignment.take_up(event))
+    def adopt(event: Assigned) -> None:
+        at_once(session.assignment.adopt(event))
 
     for at in itertools.count(1):
         event = Assigned(claims)
         told.told.clear()
-        place = interrupted(partial(take_up, event), at, within=(str(assignment.__file__), str(waits.__file__)))
-        take_up(event)  # as the next poll does
+        place = interrupted(partial(adopt, event), at, within=(str(assignment.__file__), str(waits.__file__)))
+        adopt(event)  # as the next poll does
         assert told.kinds == ["assigned"], place
         if place is None:
             break

@@ -247,7 +247,7 @@ def test_partitions_that_were_lost_before_the_application_saw_them_are_not_taken
     inspect(consumer).session.selection.listener = listener
     claim = Claim(TopicPartition("t", 0))
     claim.ended = True
-    at_once(inspect(consumer).session.assignment.take_up(Assigned((claim,))))
+    at_once(inspect(consumer).session.assignment.adopt(Assigned((claim,))))
     assert consumer.assignment() == set()
     assert listener.told == []
 

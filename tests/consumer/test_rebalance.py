@@ -9,7 +9,7 @@ from itertools import islice
 import pytest
 
 from pykafka4.consumer import Consumer, assignment
-from pykafka4.consumer.assignment import LAST_COMMIT_S
+from pykafka4.consumer.assignment import LAST_COMMIT_TIMEOUT_S
 from pykafka4.errors import ClosedError, ConfigError
 from pykafka4.net.handoff.waiting import Signal
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -327,7 +327,7 @@ def commit_without_response(server: ModelServer, make: Maker) -> Consumer:
 def test_a_poll_that_waits_for_the_last_commit_of_a_revocation_returns_no_records(
     server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assignment, "LAST_COMMIT_ALONE_S", 60.0)
+    monkeypatch.setattr(assignment, "LAST_COMMIT_WAIT_S", 60.0)
     consumer = commit_without_response(server, make)
     session, before = inspect(consumer).session, consumer.stats()["fetched_bytes"]
     for tp in (TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)):
@@ -347,7 +347,7 @@ def test_a_poll_that_waits_for_the_last_commit_of_a_revocation_returns_no_record
 def test_partitions_that_stay_are_read_on_while_the_last_commit_of_a_revocation_takes_long(
     server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch, loop: bool
 ) -> None:
-    monkeypatch.setattr(assignment, "LAST_COMMIT_ALONE_S", 0.05)
+    monkeypatch.setattr(assignment, "LAST_COMMIT_WAIT_S", 0.05)
     consumer = commit_without_response(server, make)
     session = inspect(consumer).session
     for tp in (TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)):
@@ -368,7 +368,7 @@ def test_partitions_that_stay_are_read_on_while_the_last_commit_of_a_revocation_
 def test_the_list_of_a_for_loop_over_partitions_that_stay_ends_when_the_last_commit_of_a_revocation_has_its_outcome(
     server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assignment, "LAST_COMMIT_ALONE_S", 0.0)
+    monkeypatch.setattr(assignment, "LAST_COMMIT_WAIT_S", 0.0)
     consumer = commit_without_response(server, make)
     fill(server, "u", 0, numbers(0, 50))
     commit, places = inspect(consumer).session.assignment.last_commit, []
@@ -420,7 +420,7 @@ def test_a_poll_of_zero_seconds_does_not_wait_for_the_last_commit_of_a_revocatio
 def test_a_poll_that_waits_for_the_last_commit_of_a_revocation_ends_when_asked_to(
     server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr(assignment, "LAST_COMMIT_ALONE_S", 60.0)
+    monkeypatch.setattr(assignment, "LAST_COMMIT_WAIT_S", 60.0)
     first = commit_without_response(server, make)
     ended: list[object] = []
 
@@ -439,7 +439,7 @@ def test_a_poll_that_waits_for_the_last_commit_of_a_revocation_ends_when_asked_t
     first.wakeup() if how == "wakeup" else first.close(0)
     thread.join(LONG)
     assert ended
-    assert time.monotonic() - began < LAST_COMMIT_S / 3
+    assert time.monotonic() - began < LAST_COMMIT_TIMEOUT_S / 3
     assert ended == [[]] if how == "wakeup" else isinstance(ended[0], ClosedError)
 
 

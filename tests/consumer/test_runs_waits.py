@@ -18,7 +18,7 @@ from tests.consumer.running import HOWS, Running
 from tests.consumer.streaming import Reading, committed, member
 from tests.inspection import inspect
 
-EVER = 1e6  # seconds for records in hand
+EVER_S = 1e6  # seconds for records in hand
 
 
 class InHand:
@@ -60,7 +60,7 @@ def joins(make: Maker, consumer: Consumer) -> threading.Thread:
 
 def test_a_commit_by_a_thread_with_a_record_in_hand_does_not_wait_for_the_end(server: ModelServer, make: Maker) -> None:
     topic(server, 10)
-    streams = member(make).streams({"t": 1}, drain_timeout=EVER)
+    streams = member(make).streams({"t": 1}, drain_timeout=EVER_S)
     working = InHand(streams, streams.commit)
     closing = threading.Thread(target=streams.close, daemon=True)
     closing.start()
@@ -73,7 +73,7 @@ def test_a_commit_by_a_thread_with_a_record_in_hand_does_not_wait_for_the_end(se
 def test_a_commit_by_a_thread_with_a_record_in_hand_does_not_wait_for_a_revocation(server: ModelServer, make: Maker) -> None:
     topic(server, 10, 10)
     consumer = member(make)
-    streams = consumer.streams({"t": 2}, drain_timeout=EVER)
+    streams = consumer.streams({"t": 2}, drain_timeout=EVER_S)
     working = InHand(streams, streams.commit)
     joining = joins(make, consumer)
     assert working.called()[:2] == [None, None]
@@ -86,7 +86,7 @@ def test_a_commit_by_a_thread_with_a_record_in_hand_does_not_wait_for_a_revocati
 def test_a_thread_with_a_record_in_hand_closes_during_a_revocation(server: ModelServer, make: Maker, what: str) -> None:
     topic(server, 10, 10)
     consumer = member(make)
-    streams = consumer.streams({"t": 1}, drain_timeout=EVER)
+    streams = consumer.streams({"t": 1}, drain_timeout=EVER_S)
     working = InHand(streams, streams.close if what == "streams" else consumer.close)
     joining = joins(make, consumer)
     assert working.called() == [None]
@@ -103,7 +103,7 @@ def test_close_takes_the_time_that_it_was_given(server: ModelServer, how: str, s
     def handle(record: Any) -> Any:
         return None if record.offset < 5 else forever() if how == "tasks" else release.wait(LONG)
 
-    with Running(server, how, handle, drain_timeout=EVER, auto_offset_reset="earliest") as running:
+    with Running(server, how, handle, drain_timeout=EVER_S, auto_offset_reset="earliest") as running:
         running.got(6)
         assert running.closes(seconds) < LONG / 2
         until(lambda: list(server.committed("g").values()) == [5], LONG, "what is finished is committed")
@@ -120,7 +120,7 @@ async def forever() -> None:
 @pytest.mark.parametrize("how", HOWS)
 def test_close_takes_the_time_that_it_was_given_without_brokers_too(server: ModelServer, how: str) -> None:
     topic(server, 10)
-    with Running(server, how, drain_timeout=EVER, auto_offset_reset="earliest") as running:
+    with Running(server, how, drain_timeout=EVER_S, auto_offset_reset="earliest") as running:
         running.got(10)
         server.close()
         assert running.closes(0.2) < LONG / 4

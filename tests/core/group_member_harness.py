@@ -16,7 +16,7 @@ from tests.core.consumer_harness import ConsumerHarness, code, tp
 from tests.core.member_harness import events, release
 
 T, U, UNKNOWN = UUID(int=0x71), UUID(int=0x72), UUID(int=0x73)
-INTERVAL = 5.0
+INTERVAL_S = 5.0
 
 
 class GroupMember(ConsumerHarness):
@@ -49,7 +49,7 @@ class GroupMember(ConsumerHarness):
         kind = ConsumerGroupHeartbeatResponse.Assignment
         rows = [kind.TopicPartitions(topic_id=topic_id, partitions=list(partitions))] if partitions else []
         assignment = None if same or error else kind(topic_partitions=rows)
-        interval = int(1000 * INTERVAL)
+        interval = int(1000 * INTERVAL_S)
         more = {"error_code": code(error), "member_epoch": epoch, "heartbeat_interval_ms": interval, "assignment": assignment, **more}
         self.answer(self.beat_sent, ConsumerGroupHeartbeatResponse(**more), version=1)
 
@@ -57,12 +57,12 @@ class GroupMember(ConsumerHarness):
         """In the group, with these partitions, which the coordinator knows to be owned."""
         self.find_coordinator()
         self.reply(epoch, *partitions)
-        self.take_up()
+        self.adopt()
         if partitions:
             self.reply(epoch, same=True)
         return self
 
-    def take_up(self) -> list[list[TopicPartition]]:
+    def adopt(self) -> list[list[TopicPartition]]:
         """The application reads what it was assigned; what each event has."""
         found = []
         for event in events(self):
@@ -78,7 +78,7 @@ class GroupMember(ConsumerHarness):
     def next_beat(self) -> Heartbeat:
         """The heartbeat that is sent after its interval."""
         assert self.pending(Heartbeat) == []
-        self.run(INTERVAL)
+        self.run(INTERVAL_S)
         return self.message
 
     def commit(self, offsets: dict[int, int]) -> list[Any]:

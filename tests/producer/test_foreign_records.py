@@ -14,9 +14,9 @@ from pykafka4 import KafkaError, Producer
 from pykafka4.testing import ModelCluster, ModelServer
 
 TOPICS = {"one": 2, "other": 2}
-DELIVERY = 0.15  # seconds
-LATE = 0.4  # seconds that a broker takes for a request: batches expire meanwhile
-ENDS = 2.5  # seconds
+DELIVERY_S = 0.15
+LATE_S = 0.4  # seconds that a broker takes for a request: batches expire meanwhile
+ENDS_S = 2.5
 
 
 def slow(cluster: ModelCluster, seconds: float) -> None:
@@ -31,7 +31,7 @@ def test_no_record_lands_in_another_topic_when_brokers_are_later_than_deliveries
 ) -> None:
     producer = Producer(
         bootstrap_servers=server.bootstrap_servers, buffer_memory=64 * 1024, max_partition_bytes=16 * 1024, batch_size=2048, linger_ms=0,
-        delivery_timeout_ms=DELIVERY * 1000, request_timeout_ms=5_000, max_block_ms=20, compression_type=codec,
+        delivery_timeout_ms=DELIVERY_S * 1000, request_timeout_ms=5_000, max_block_ms=20, compression_type=codec,
         enable_idempotence=idempotent,
     )  # fmt: skip
     sent: dict[str, set[bytes]] = {topic: set() for topic in TOPICS}
@@ -40,8 +40,8 @@ def test_no_record_lands_in_another_topic_when_brokers_are_later_than_deliveries
         for topic in TOPICS:
             producer.send(topic, b"%s first" % topic.encode()).result(10)
         begun, n = time.monotonic(), 0
-        while time.monotonic() < begun + ENDS:
-            server.do(lambda cluster: slow(cluster, LATE if (time.monotonic() - begun) % 1.0 < 0.7 else 0.0))
+        while time.monotonic() < begun + ENDS_S:
+            server.do(lambda cluster: slow(cluster, LATE_S if (time.monotonic() - begun) % 1.0 < 0.7 else 0.0))
             for _ in range(200):
                 n += 1
                 topic = ("one", "other")[n % 2]

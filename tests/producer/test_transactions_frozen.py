@@ -11,7 +11,7 @@ from pykafka4.testing import ModelServer
 from tests.net.net_helpers import SECONDS
 
 FROZEN = 30.0
-PATIENCE = 12.0  # request_timeout_ms
+PATIENCE_S = 12.0  # request_timeout_ms
 
 
 @pytest.mark.parametrize("release", ["4.4", "3.9"])
@@ -19,7 +19,7 @@ def test_the_end_of_a_transaction_does_not_wait_for_a_leader_that_was_replaced(r
     with ModelServer(brokers=3, release=release) as server:
         server.create_topic("t", 1)
         server.create_topic("other", 3)
-        options = {"transactional_id": "x", "linger_ms": 0, "request_timeout_ms": PATIENCE * 1000}
+        options = {"transactional_id": "x", "linger_ms": 0, "request_timeout_ms": PATIENCE_S * 1000}
         with Producer(bootstrap_servers=server.bootstrap_servers, **options) as producer:
             producer.init_transactions(SECONDS)
             old = server.do(lambda cluster: cluster.topics["t"].partitions[0].leader)
@@ -35,12 +35,12 @@ def test_the_end_of_a_transaction_does_not_wait_for_a_leader_that_was_replaced(r
             producer.send("t", b"meanwhile")
             server.do(lambda cluster: cluster.move_leader("t", 0, new))
             producer.commit_transaction(SECONDS)
-            assert time.monotonic() - began < PATIENCE / 2
+            assert time.monotonic() - began < PATIENCE_S / 2
             producer.begin_transaction()
             producer.send("other", b"given up", partition=healthy).result(SECONDS)
             began = time.monotonic()
             producer.abort_transaction(SECONDS)
-            assert time.monotonic() - began < PATIENCE / 2
+            assert time.monotonic() - began < PATIENCE_S / 2
             with producer.transaction():
                 producer.send("t", b"after")
         with Consumer(

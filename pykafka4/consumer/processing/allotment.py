@@ -356,7 +356,7 @@ class Allotment:
             self._wake()
 
     def unfinished(self) -> dict[TopicPartition, OffsetAndEpoch]:
-        """The place of the first unfinished record of each partition."""
+        """The offset of the first unfinished record of each partition."""
         with self._lock:
             queues = {**self.queues, **self._ending}
             first = {tp: queue.records[0] for tp, queue in queues.items() if queue.records}

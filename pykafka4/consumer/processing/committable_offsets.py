@@ -35,7 +35,7 @@ class RunSession(Protocol):
     def waits(self) -> Waits:
         """The waits of steps, for threads or for tasks."""
 
-    def left(self) -> float:
+    def close_time_left(self) -> float:
         """Seconds that are left to close the consumer; infinity while no thread closes it."""
 
     def closer(self) -> Thread | None:
@@ -58,37 +58,37 @@ class RunSession(Protocol):
     def stored(self) -> Mapping[TopicPartition, int]:
         """The offsets that are known to be committed. Any thread may read them."""
 
-    def taken_places(self) -> dict[TopicPartition, OffsetAndEpoch]:
-        """The place after the records in the hands of the run, and after records that polls do not return, of each partition.
+    def taken_offsets(self) -> dict[TopicPartition, OffsetAndEpoch]:
+        """The offset after the records in the hands of the run, and after records that polls do not return, of each partition.
 
         Any thread may call it.
         """
 
-    def go_back(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Read on from these places in partitions whose position differs; records in hand after these places do not count any more."""
+    def go_back(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Read on from these offsets in partitions whose position differs; records in hand after these offsets do not count any more."""
 
 
 class CommittableOffsets:
     """The committable offset of each partition, and which of these offsets are not committed yet."""
 
     def __init__(self, reads: RunSession, unfinished: Callable[[], Mapping[TopicPartition, OffsetAndEpoch]]) -> None:
-        """`unfinished()` returns the place of the first unfinished record in hand of each partition."""
+        """`unfinished()` returns the offset of the first unfinished record in hand of each partition."""
         self._reads, self._unfinished = reads, unfinished
         self._ended: set[TopicPartition] = set()  # partitions that go to another member, even while the application's listener runs
 
-    def places(self) -> dict[TopicPartition, OffsetAndMetadata]:
+    def offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The committable offset of each partition. Any thread may call it."""
         # `taken` is read before `first`: records that come into hand in between are after `taken`. In the other order, `first` could lack
-        # an unfinished record that comes into hand in between, `taken` would be the place after it, and the commit would pass it.
-        taken = self._reads.taken_places()
+        # an unfinished record that comes into hand in between, `taken` would be the offset after it, and the commit would pass it.
+        taken = self._reads.taken_offsets()
         first = self._unfinished()
-        least = {tp: min(place, first.get(tp, place), key=_offset) for tp, place in taken.items() if tp not in self._ended}
+        least = {tp: min(offset, first.get(tp, offset), key=_offset) for tp, offset in taken.items() if tp not in self._ended}
         return {tp: OffsetAndMetadata(offset, epoch) for tp, (offset, epoch) in least.items()}
 
     def uncommitted(self, tps: Collection[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
         """The committable offsets, of these partitions or of all, without offsets that are known to be committed."""
         stored = self._reads.stored()
-        return {tp: at for tp, at in self.places().items() if (tps is None or tp in tps) and stored.get(tp) != at.offset}
+        return {tp: at for tp, at in self.offsets().items() if (tps is None or tp in tps) and stored.get(tp) != at.offset}
 
     def begin(self, tps: Iterable[TopicPartition]) -> None:
         """Allow commits for these partitions, which were assigned."""

@@ -125,7 +125,7 @@ class Dispatcher(Allotment):
         """See RecordsInHand.goes_on."""
         return not self.stopping
 
-    def look(self, now: float) -> None:
+    def start_due(self, now: float) -> None:
         """Log streams that no thread reads, and make the commits for which the application waits."""
         where, most = self.limits.where, self.limits.max_poll
         dead, idle = self.unread(now, most)

@@ -51,7 +51,7 @@ class PartitionProgress:
 
     @property
     def first(self) -> OffsetAndEpoch | None:
-        """The place of the first unfinished record; None if all are finished."""
+        """The offset of the first unfinished record; None if all are finished."""
         task = next(iter(self._window.values()), None)
         return None if task is None else (task.record.offset, task.record.leader_epoch)
 

@@ -68,7 +68,7 @@ class RecordsInHand(Protocol):
     def goes_on(self) -> bool:
         """Whether to poll again."""
 
-    def look(self, now: float) -> None:
+    def start_due(self, now: float) -> None:
         """Start the attempts and commits that are due; called after each poll."""
 
     def assign(self, tps: Collection[TopicPartition]) -> Collection[TopicPartition]:
@@ -84,7 +84,7 @@ class RecordsInHand(Protocol):
         """Wake the thread or task that polls, once, when a partition has at most its size in `sizes`."""
 
     def unfinished(self) -> Mapping[TopicPartition, OffsetAndEpoch]:
-        """The place of the first unfinished record of each partition."""
+        """The offset of the first unfinished record of each partition."""
 
     def end(self, tps: Collection[TopicPartition], timeout: float) -> Any:
         """Hand out no more records of these partitions, and wait for the records in hand."""
@@ -105,7 +105,7 @@ class RunLoop:
     def __init__(self, consumer: RunConsumer, in_hand: RecordsInHand, reads: RunSession) -> None:
         self._consumer, self._in_hand, self._reads, self._waits = consumer, in_hand, reads, reads.waits
         self._limits = in_hand.limits
-        self._safe = CommittableOffsets(reads, in_hand.unfinished)
+        self._committable = CommittableOffsets(reads, in_hand.unfinished)
         self._pauses = Pauses(consumer, self._limits.most_in_hand)
         self._commit_at = system.monotonic() + COMMIT_INTERVAL_S
         self.closed = False  # the consumer is closed elsewhere, where the listener commits the finished records
@@ -126,13 +126,13 @@ class RunLoop:
     def _round(self, polled: list[Record]) -> None:
         """Take the polled records into hand; then pause, resume, retry and commit."""
         in_hand, pauses = self._in_hand, self._pauses
-        # `add` calls `taken`, which advances the places of the run, after the records are in hand. In the other order a commit of another
-        # thread between the two would find the new place and no unfinished record before it, and pass the records that were just polled.
+        # `add` calls `taken`, which advances the offsets of the run, after the records are in hand. In the other order a commit of another
+        # thread between the two would find the new offset and no unfinished record before it, and pass the records that were just polled.
         in_hand.add(polled, self._reads.taken)
         pauses.pause_full({TopicPartition(record.topic, record.partition) for record in polled}, in_hand.size)
         pauses.resume_free(in_hand.size, in_hand.watch)
         now = system.monotonic()
-        in_hand.look(now)
+        in_hand.start_due(now)
         if now >= self._commit_at:
             self._commit_at = now + COMMIT_INTERVAL_S
             self._drop_gone()
@@ -141,7 +141,7 @@ class RunLoop:
     def _drop_gone(self) -> None:
         """Drop partitions that `assign` has taken away: the listener gets no call for them, and they would make the commit of all fail."""
         mine = self._consumer.assignment()
-        self._safe.keep(mine)
+        self._committable.keep(mine)
         if gone := [tp for tp in tuple(self._in_hand.partitions) if tp not in mine]:  # a closing thread takes partitions out
             self._in_hand.drop(gone)
 
@@ -149,14 +149,14 @@ class RunLoop:
 
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The offsets that a `commit` of the application may store."""
-        return self._safe.places()
+        return self._committable.offsets()
 
     def paused_by_application(self, tps: Collection[TopicPartition]) -> None:
         """Leave these partitions paused until the application resumes them."""
         self._pauses.forget(tps)
 
     def _uncommitted(self, tps: Collection[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        return self._safe.uncommitted(tps) if self._limits.commits else {}
+        return self._committable.uncommitted(tps) if self._limits.commits else {}
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
         """Log a failed commit."""
@@ -179,7 +179,7 @@ class RunLoop:
         A failure is only logged, because later steps have to be done all the same. ClosedError is raised: the thread or task that closes
         the consumer commits instead.
         """
-        left = min(timeout, self._reads.left())
+        left = min(timeout, self._reads.close_time_left())
         if left <= 0 or not offsets:
             self.commit_soon(offsets, self.committed)
             return
@@ -194,9 +194,9 @@ class RunLoop:
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Any:
         """Commit these partitions from now on, and pause the partitions that no stream reads."""
-        self._safe.begin(partitions)
+        self._committable.begin(partitions)
         if left_out := self._in_hand.assign(partitions):
-            self._safe.end(left_out)
+            self._committable.end(left_out)
             names = ", ".join(map(str, left_out))
             log.info("%s: %s: belongs to no stream, so its records wait until the streams are closed", self._limits.where, names)
             self._pauses.leave_out(left_out)
@@ -213,7 +213,7 @@ class RunLoop:
 
     def _release(self, partitions: list[TopicPartition]) -> Steps[None]:
         # At most half of max_poll_interval_ms: the commit and the application's listener get the other half.
-        limit = min(self._limits.drain, self._limits.max_poll / 2, self._reads.left())
+        limit = min(self._limits.drain, self._limits.max_poll / 2, self._reads.close_time_left())
         yield from self._waits.awaited(self._in_hand.end(partitions, limit))
         # Offsets first, because `_gone` forgets them; but `_gone` before the commit, so that no other commit of the run has these
         # partitions any more.
@@ -224,7 +224,7 @@ class RunLoop:
 
     def _gone(self, tps: Collection[TopicPartition]) -> None:
         """Drop the records and pauses of these partitions, which another member has or gets."""
-        self._safe.end(tps)
+        self._committable.end(tps)
         self._in_hand.drop(tps)
         self._pauses.release(tps)
 
@@ -267,7 +267,7 @@ class RunLoop:
             return
 
     def _go_back(self) -> None:
-        self._reads.go_back(self._safe.places())
+        self._reads.go_back(self._committable.offsets())
         self._pauses.end()
 
     def end(self) -> None:

@@ -125,7 +125,7 @@ class HandlerWork:
         progress = self.partitions.get(tp)
         return 0 if progress is None else progress.window
 
-    def look(self, now: float) -> None:
+    def start_due(self, now: float) -> None:
         """Start the attempts that are due."""
         due: list[OrderedRecords] = []
         with self._lock:
@@ -171,7 +171,7 @@ class HandlerWork:
             self._wake()
 
     def unfinished(self) -> dict[TopicPartition, OffsetAndEpoch]:
-        """The place of the first unfinished record of each partition."""
+        """The offset of the first unfinished record of each partition."""
         found = {}
         with self._lock:
             for tp, progress in self.partitions.items():
@@ -227,14 +227,14 @@ class HandlerWork:
             self._fail(error)
             return
         if isinstance(future, Future):
-            future.add_done_callback(self._look_after)
+            future.add_done_callback(self._on_future_done)
 
     def _take_turn(self) -> None:
         with self._lock:
             what, arguments = self._turns.take()
         self._whole(what, *arguments)
 
-    def _look_after(self, future: Future[Any]) -> None:
+    def _on_future_done(self, future: Future[Any]) -> None:
         """End the work if the application's executor has cancelled a call: its record would never be handled."""
         if future.cancelled() and not self._stopping:
             self._fail(

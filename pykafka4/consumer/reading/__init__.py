@@ -6,7 +6,7 @@ Modules; each line imports only from lines below it:
     forms          the interface between the reader and its forms; lists, iterators and raw batches
     deserializing  deserializers, and the reactions to records that they refuse
     arrivals       the loop's side of the reader: chunks, markers and errors on their way to `poll`
-    cursors        the places of reading: after returned records, and after finished records
+    cursors        the positions of reading: after returned records, and after finished records
     fetch_buffer   the container of chunks and markers that wait for `poll`
     delivered      offsets of records that the application has and no transaction has committed
     notices        errors of the consumer, not of one partition, each raised at most once

@@ -54,8 +54,8 @@ class ColumnsForm(Form[RecordColumns]):
         self._room -= chunk.decoded
         return builder.added
 
-    def finish(self, places: Mapping[Claim, OffsetAndEpoch]) -> tuple[RecordColumns, HandedOut]:
-        return self._builder.finish(), HandedOut(places)
+    def finish(self, positions: Mapping[Claim, OffsetAndEpoch]) -> tuple[RecordColumns, HandedOut]:
+        return self._builder.finish(), HandedOut(positions)
 
     def go_on(self, handed: HandedOut, limit: int) -> None:
         return None

@@ -59,8 +59,8 @@ class Form(Protocol[T_co]):
         records is raised by the next call. Raises Halted before a record that reading cannot pass now.
         """
 
-    def finish(self, places: Mapping[Claim, OffsetAndEpoch]) -> tuple[T_co, HandedOut]:
-        """The result of the poll, and its `HandedOut` for `Cursors`. `places` are the places after the records."""
+    def finish(self, positions: Mapping[Claim, OffsetAndEpoch]) -> tuple[T_co, HandedOut]:
+        """The result of the poll, and its `HandedOut` for `Cursors`. `positions` are the positions after the records."""
 
     def go_on(self, handed: HandedOut, limit: int) -> tuple[T_co, HandedOut] | None:
         """The result of a poll from the rest of a `for` loop's list. None if this form cannot use that rest; then it is fetched again."""
@@ -119,13 +119,13 @@ class _Records(Form[T_co]):
 class ListForm(_Records[list[Record[Any, Any]]]):
     """The list of `poll`."""
 
-    def finish(self, places: Mapping[Claim, OffsetAndEpoch]) -> tuple[list[Record[Any, Any]], HandedOut]:
-        return self._taken(), HandedOut(places)
+    def finish(self, positions: Mapping[Claim, OffsetAndEpoch]) -> tuple[list[Record[Any, Any]], HandedOut]:
+        return self._taken(), HandedOut(positions)
 
     def go_on(self, handed: HandedOut, limit: int) -> tuple[list[Record[Any, Any]], HandedOut] | None:
         rest = _rest_of(handed)
         rest.given = min(limit, len(rest.records))
-        return rest.records[:limit], HandedOut(handed.places, rest)
+        return rest.records[:limit], HandedOut(handed.positions, rest)
 
     def nothing(self) -> list[Record[Any, Any]]:
         return []
@@ -134,13 +134,13 @@ class ListForm(_Records[list[Record[Any, Any]]]):
 class LoopForm(_Records[Iterator[Record[Any, Any]]]):
     """The iterator over a list, for a `for` loop, which has one current record. The next poll returns records that a loop has left."""
 
-    def finish(self, places: Mapping[Claim, OffsetAndEpoch]) -> tuple[RecordIterator, HandedOut]:
+    def finish(self, positions: Mapping[Claim, OffsetAndEpoch]) -> tuple[RecordIterator, HandedOut]:
         iterator = RecordIterator(self._taken())
-        return iterator, HandedOut(places, iterator, IN_LOOP)
+        return iterator, HandedOut(positions, iterator, IN_LOOP)
 
     def go_on(self, handed: HandedOut, limit: int) -> tuple[RecordIterator, HandedOut] | None:
         rest = _rest_of(handed)
-        return rest, HandedOut(handed.places, rest, IN_LOOP)
+        return rest, HandedOut(handed.positions, rest, IN_LOOP)
 
     def nothing(self) -> Iterator[Record[Any, Any]]:
         return iter(())
@@ -188,9 +188,9 @@ class RawForm(Form[list[RawBatch]]):
         self._count += batch.count
         return batch.base_offset, batch.last_offset, batch.leader_epoch
 
-    def finish(self, places: Mapping[Claim, OffsetAndEpoch]) -> tuple[list[RawBatch], HandedOut]:
+    def finish(self, positions: Mapping[Claim, OffsetAndEpoch]) -> tuple[list[RawBatch], HandedOut]:
         batches, self._batches = self._batches, []
-        return batches, HandedOut(places)
+        return batches, HandedOut(positions)
 
     def go_on(self, handed: HandedOut, limit: int) -> tuple[list[RawBatch], HandedOut] | None:
         return None

@@ -7,9 +7,9 @@ thread appends the markers of dead letters.
 
 Crash-only: an exception of a signal handler (Ctrl-C) can leave a step anywhere. Then `changing` stays set, and the next call of the
 consumer begins with `recover`, which drops the buffer and all decoded records that no poll has returned, and has the loop fetch these
-records again from the places in `handed`. So no step has to be repeatable. CPython runs signal handlers only after calls, at backward jumps
-and when a function begins. Therefore either all plain stores between two calls are done or none; comments mark the code that relies on this
-rule. If a signal handler calls the consumer during a step, the guard sees `changing`, and refuses the call.
+records again from the positions in `handed`. So no step has to be repeatable. CPython runs signal handlers only after calls, at backward
+jumps and when a function begins. Therefore either all plain stores between two calls are done or none; comments mark the code that relies
+on this rule. If a signal handler calls the consumer during a step, the guard sees `changing`, and refuses the call.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ NO_ENDS: Mapping[TopicPartition, int] = MappingProxyType({})
 
 
 class Reader(Arrivals):
-    """Takes chunks from the loop, returns their records to polls, and keeps the places of finished records."""
+    """Takes chunks from the loop, returns their records to polls, and keeps the offsets after finished records."""
 
     def __init__(
         self,
@@ -113,14 +113,14 @@ class Reader(Arrivals):
     def recover(self) -> None:
         """After a step that was left in the middle, fetch all records again that no poll returned. An interrupted recovery begins again.
 
-        A claim without a known place keeps its items: none of them was decoded, and a second look-up may find another offset.
+        A claim without a known position keeps its items: none of them was decoded, and a second look-up may find another offset.
         """
         self.taken, claims = self.handed, self.claims
         for claim in claims.values():
             claim.live = True  # `_move` may have ended the claim, and not yet stored its successor
         # A seek whose start offset has arrived: without this step the loop would look the offset up again, and the log may have grown.
         self._reach_start([claim for claim in claims.values() if claim.target is not None])
-        known = self.handed.places_of(claims.values())
+        known = self.handed.positions_of(claims.values())
         back = [claim for claim in claims.values() if claim.target is not None or claim in known]
         kept = {claim for claim in self._buffer.claims if claim.live}.difference(back)
         self._buffer = self._buffer.keep(kept, self._arrived, self.arrivals[0] if self.arrivals else None)
@@ -165,26 +165,26 @@ class Reader(Arrivals):
             going_on = form.go_on(self.handed, limit)
             if going_on is not None:
                 return self._taken(*going_on)
-            self._fetch_again(self.handed.left(self.claims.values()))
+            self._fetch_again(self.handed.claims_with_rest(self.claims.values()))
         # A seek or a revocation during this poll may have removed the rest of a loop's list: nothing of that list is left to return, so its
-        # places become the positions of its claims.
+        # positions become the positions of its claims.
         if self.handed.iterator is not None:
             self.finish()
         form.begin(limit)
-        places: dict[Claim, OffsetAndEpoch] = {}
+        positions: dict[Claim, OffsetAndEpoch] = {}
         self._room, self._counts = self._max_bytes, {}
         try:
             while (item := self._buffer.first) is not None:
-                if not TAKE[item.__class__](self, item, form, places):
+                if not TAKE[item.__class__](self, item, form, positions):
                     break
         except KafkaError:
-            self._return_nothing(places)
+            self._return_nothing(positions)
             raise
         if len(form):
             for tp, count in self._counts.items():
                 self.returned[tp] = self.returned.get(tp, 0) + count
-            return self._taken(*form.finish(places))
-        self._return_nothing(places)
+            return self._taken(*form.finish(positions))
+        self._return_nothing(positions)
         return None
 
     def _taken(self, out: T, taken: HandedOut) -> T:
@@ -197,22 +197,22 @@ class Reader(Arrivals):
                 taken.iterator.stopped = True
         return out
 
-    def _return_nothing(self, places: dict[Claim, OffsetAndEpoch]) -> None:
+    def _return_nothing(self, positions: dict[Claim, OffsetAndEpoch]) -> None:
         """Store positions that moved over a gap. Because no records were returned, these positions count as finished at once."""
-        self.handed = self.taken = HandedOut(places)
+        self.handed = self.taken = HandedOut(positions)
         self.finish()
         self.changing = False
 
-    def _take_chunk(self, chunk: Chunk, form: Form[Any], places: dict[Claim, OffsetAndEpoch]) -> bool:
+    def _take_chunk(self, chunk: Chunk, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool:
         """Have the form collect records of `chunk`; returns whether to continue with the next item."""
         claim: Claim = chunk.serial
-        epoch = places[claim][1] if claim in places else claim.epoch
+        epoch = positions[claim][1] if claim in positions else claim.epoch
         halted: Halted | None = None
         before = form.records
         try:
             added = form.add(chunk, self._room)
         except (CorruptRecord, RecordTooLarge, ConfigError) as error:
-            places[claim] = (chunk.position, epoch)
+            positions[claim] = (chunk.position, epoch)
             if len(form):
                 return False
             if isinstance(error, ConfigError):  # a codec is missing: the batch is fetched again, and readable when the codec is installed
@@ -224,7 +224,7 @@ class Reader(Arrivals):
             halted = stop
         self._counts[claim.tp] = self._counts.get(claim.tp, 0) + form.records - before
         if halted is not None:  # after the `except` block: inside it, Python would attach `Halted` to the raised error as its context
-            return self._halt(chunk, halted, form, places, epoch)
+            return self._halt(chunk, halted, form, positions, epoch)
         if added is not None:
             first, last, epoch = added
             self.delivered.add(claim.tp, first, last)
@@ -232,17 +232,17 @@ class Reader(Arrivals):
             if chunk.last_leader_epoch >= 0:
                 epoch = chunk.last_leader_epoch  # a marker after the last record may have a later epoch
             self._buffer.pop(claim)
-        places[claim] = (chunk.position, epoch)
+        positions[claim] = (chunk.position, epoch)
         self._room -= chunk.decoded
         return self._room > 0 and not form.full  # a chunk that stopped before a corrupt batch raises at the next call
 
-    def _halt(self, chunk: Chunk, halted: Halted, form: Form[Any], places: dict[Claim, OffsetAndEpoch], epoch: int) -> bool:
+    def _halt(self, chunk: Chunk, halted: Halted, form: Form[Any], positions: dict[Claim, OffsetAndEpoch], epoch: int) -> bool:
         """Read no further in the partition of `chunk`, whose next record was refused; returns whether to continue with other partitions."""
         claim, halt = chunk.serial, halted.halt
         if halted.added is not None:
             first, last, epoch = halted.added
             self.delivered.add(claim.tp, first, last)
-        places[claim] = (halt.offset, epoch)
+        positions[claim] = (halt.offset, epoch)
         if halt.error is not None:
             self._buffer.block(claim, PollError(claim, halt.error))
             if len(form):
@@ -296,7 +296,7 @@ class Reader(Arrivals):
         """Stop reading these claims; from now on their offsets are not committed."""
         current = self.current(claims)
         self.purge(current)
-        for claim, position in self._positions(current).items():
+        for claim, position in self._offsets_of(current).items():
             self.finished.pop(claim.tp, None)
             self.paused.discard(claim.tp)
             self._withheld.discard(claim.tp)
@@ -346,11 +346,11 @@ class Reader(Arrivals):
         self._shorten(gone)
 
     def _shorten(self, claims: Collection[Claim]) -> None:
-        if listed := self.handed.left(claims):
+        if listed := self.handed.claims_with_rest(claims):
             iterator, rest, tps = self.handed.iterator, self.handed.rest, {claim.tp for claim in listed}
             assert iterator is not None
             given, left, handed = iterator.given, [r for r in rest if (r.topic, r.partition) not in tps], self.handed.without(listed)
-            # Places first. In the other order `progress`, on the loop thread, could see the shorter list with the old places: it would
+            # Positions first. In the other order `progress`, on the loop thread, could see the shorter list with the old positions, would
             # count the removed records as finished, and auto-commit would skip them. No call separates the stores, so Ctrl-C cannot either.
             self.handed = self.taken = handed
             iterator.records[given:] = left
@@ -364,8 +364,8 @@ class Reader(Arrivals):
         """Continue in each partition at its start; the loop gets one call for all of them."""
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()]
         for _, claim, _ in moves:
-            claim.followed = claim.recreated  # the application chose the place, so it is a place of the present topic
-        self._seek(moves, self._positions([before for before, _, _ in moves]))
+            claim.followed = claim.recreated  # the application chose the offset, so it is an offset of the present topic
+        self._seek(moves, self._offsets_of([before for before, _, _ in moves]))
 
     @step
     def read_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> None:
@@ -373,7 +373,7 @@ class Reader(Arrivals):
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, (start, _) in spans.items()]
         for _, claim, _ in moves:
             claim.followed, claim.until = claim.recreated, spans[claim.tp][1]
-        self._seek(moves, self._positions([before for before, _, _ in moves]))
+        self._seek(moves, self._offsets_of([before for before, _, _ in moves]))
 
     @step
     def bound_each(self, ends: Mapping[TopicPartition, int]) -> None:
@@ -381,30 +381,30 @@ class Reader(Arrivals):
         self._fetch_again([self.claims[tp] for tp in ends], ends)
 
     @step
-    def rewind_each(self, places: Mapping[TopicPartition, OffsetAndEpoch]) -> None:
-        """Read again from these places: the application drops the records that polls returned. Unlike a seek, this begins no stretch."""
-        moves: list[Move] = [(claim := self.claims[tp], claim.successor(*place), place[0]) for tp, place in places.items()]
-        positions = self._positions([before for before, _, _ in moves])
+    def rewind_each(self, starts: Mapping[TopicPartition, OffsetAndEpoch]) -> None:
+        """Read again from these offsets: the application drops the records that polls returned. Unlike a seek, this begins no stretch."""
+        moves: list[Move] = [(claim := self.claims[tp], claim.successor(*start), start[0]) for tp, start in starts.items()]
+        positions = self._offsets_of([before for before, _, _ in moves])
         for before, claim, _ in moves:
             claim.otherwise = self.delivered.first(before, positions[before])
         self._jump(moves)
         self.delivered.forget()
 
     @step
-    def go_back(self, places: Mapping[TopicPartition, OffsetAndEpoch]) -> None:
-        """Read again from these places in partitions whose position differs: returned records after the places are not finished."""
-        positions = self._positions([self.claims[tp] for tp in places if tp in self.claims])
-        back = {claim: places[claim.tp] for claim, position in positions.items() if position not in (None, places[claim.tp][0])}
-        self._seek([(claim, claim.successor(*place), place[0]) for claim, place in back.items()], {c: positions[c] for c in back})
+    def go_back(self, starts: Mapping[TopicPartition, OffsetAndEpoch]) -> None:
+        """Read again from these offsets in partitions whose position differs: returned records after the offsets are not finished."""
+        positions = self._offsets_of([self.claims[tp] for tp in starts if tp in self.claims])
+        back = {claim: starts[claim.tp] for claim, position in positions.items() if position not in (None, starts[claim.tp][0])}
+        self._seek([(claim, claim.successor(*start), start[0]) for claim, start in back.items()], {c: positions[c] for c in back})
 
     def _seek(self, moves: list[Move], positions: Mapping[Claim, int | None]) -> None:
-        """Jump because the application chose the new places. It may still process records before `positions`, the old positions."""
+        """Jump because the application chose the new positions. It may still process records before `positions`, the old positions."""
         self._jump(moves)
         for before, position in positions.items():
             self.delivered.sought(before, position)
 
     def _jump(self, moves: list[Move]) -> None:
-        """Continue elsewhere. Records before a new place count as finished."""
+        """Continue elsewhere. Records before a new position count as finished."""
         finished: dict[TopicPartition, OffsetAndEpoch] = {}
         for _, claim, start in moves:
             claim.start = claim.position
@@ -423,7 +423,7 @@ class Reader(Arrivals):
         fresh = {new.tp: new for _, new, _ in moves}
         handed = self.handed.renamed(returned)
         # From here to the next call no signal handler runs: all three stores are done, or none. With `claims` alone replaced, the recovery
-        # after Ctrl-C would look for the places of the new claims in a list that has only the old ones.
+        # after Ctrl-C would look for the positions of the new claims in a list that has only the old ones.
         self.claims |= fresh
         self.finished |= finished
         self.handed = self.taken = handed
@@ -431,12 +431,12 @@ class Reader(Arrivals):
         self._reseek(moves)
 
     def _fetch_again(self, claims: Collection[Claim], ends: Mapping[TopicPartition, int] = NO_ENDS) -> None:
-        """Fetch these claims again from their places; returned records remain returned. `ends` replaces `Claim.until`."""
+        """Fetch these claims again from their positions; returned records remain returned. `ends` replaces `Claim.until`."""
         moves: list[Move] = []
-        places = self.handed.places_of(claims)
+        positions = self.handed.positions_of(claims)
         for claim in claims:
-            if claim in places:
-                moves.append((claim, claim.successor(*places[claim]), places[claim][0]))
+            if claim in positions:
+                moves.append((claim, claim.successor(*positions[claim]), positions[claim][0]))
             elif claim.target is not None:
                 moves.append((claim, claim.successor(claim.target), claim.target))
         for _, claim, _ in moves:
@@ -451,7 +451,7 @@ class Reader(Arrivals):
         self._set_aside(tps)
 
     def _set_aside(self, tps: Collection[TopicPartition]) -> None:
-        self._fetch_again(self.handed.left([self.claims[tp] for tp in tps]))
+        self._fetch_again(self.handed.claims_with_rest([self.claims[tp] for tp in tps]))
         self._buffer.set_aside([self.claims[tp] for tp in tps])
 
     @step
@@ -520,11 +520,11 @@ class Reader(Arrivals):
 
     # ---------------------------------------------------------------- markers at the head of the buffer
 
-    def _take_located(self, located: Located, form: Form[Any], places: dict[Claim, OffsetAndEpoch]) -> bool:
+    def _take_located(self, located: Located, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool:
         """Take a start offset. Records of the same claim before the marker are returned first, in a list of their own: see `_reach`."""
-        if len(form) and located.claim in places:
+        if len(form) and located.claim in positions:
             return False
-        places.pop(located.claim, None)  # the place after a gap, which the start offset replaces
+        positions.pop(located.claim, None)  # the position after a gap, which the start offset replaces
         self._reach(located)
         return True
 
@@ -541,17 +541,17 @@ class Reader(Arrivals):
             claim.start = located.offset
         self.finished[claim.tp] = (located.offset, located.epoch)
         claim.position, claim.epoch = located.offset, located.epoch
-        # Last: until here the claim's places may belong to the former topic. In another order, a commit of the loop between these stores
+        # Last: until here the claim's position may belong to the former topic. In another order, a commit of the loop between these stores
         # could find the claim up to date, and commit an offset of the deleted topic in the new one.
         claim.followed = located.recreated
         self._buffer.pop(claim)
 
-    def _take_letters(self, letters: AwaitedLetters, form: Form[Any], places: dict[Claim, OffsetAndEpoch]) -> bool:
+    def _take_letters(self, letters: AwaitedLetters, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool:
         """Set the claim aside again: it still waits for its dead letters, but `resume` has put it back into the queue."""
         self._buffer.set_aside((letters.claim,))
         return True
 
-    def _take_trouble(self, trouble: PollError, form: Form[Any], places: dict[Claim, OffsetAndEpoch]) -> bool:
+    def _take_trouble(self, trouble: PollError, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool:
         if len(form):
             return False
         claim = trouble.claim
@@ -566,12 +566,12 @@ class Reader(Arrivals):
             self._buffer.block(claim, trouble)
         raise trouble.error.again()
 
-    def _take_truncated(self, truncated: Truncated, form: Form[Any], places: dict[Claim, OffsetAndEpoch]) -> bool:
+    def _take_truncated(self, truncated: Truncated, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool:
         claim = truncated.claim
         if len(form):
             return False
-        if claim in places:  # the position moved over a gap in this poll
-            claim.position, claim.epoch = places.pop(claim)
+        if claim in positions:  # the position moved over a gap in this poll
+            claim.position, claim.epoch = positions.pop(claim)
         offset, epoch, position = truncated.offset, truncated.epoch, claim.position
         if truncated.raises and position is not None and position > offset:
             self._buffer.block(claim, truncated)

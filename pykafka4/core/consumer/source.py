@@ -5,7 +5,7 @@ A broker holds a Fetch back until there is data. If a position that the Fetch do
 left behind, and another is sent beside it, on the other lane, for the positions that the first one does not include. Searches (ListOffsets)
 use the lane on which they wait least.
 
-While a broker has no records, each Fetch may be held back twice as long as the last one, up to `LONGEST` times fetch_max_wait_ms
+While a broker has no records, each Fetch may be held back twice as long as the last one, up to ten times fetch_max_wait_ms
 (normally MOST_WAIT_S at most): an idle consumer sends few requests. This does not delay records: the broker responds as soon as it has
 some. (If fetch_min_bytes is over 1, the wait would delay records, so it stays the same.)
 
@@ -43,7 +43,7 @@ NO_SESSION: Final = -1
 # round trip.
 REFUSALS: Final = 3
 WITHOUT_SESSIONS_S: Final = 60.0
-LONGEST: Final = 10  # times fetch_max_wait_ms: the time for which a broker without records may hold a Fetch back
+LONGEST_HOLD_WAITS: Final = 10  # times fetch_max_wait_ms: the time for which a broker without records may hold a Fetch back
 MOST_WAIT_S: Final = 30.0  # less than the time for which brokers keep an unused session (2 minutes) or connection
 CONSUMER: Final = -1  # the replica id of clients
 FRAME, PER_PARTITION = 512, 320  # maximum bytes of a response besides records; a topic name can take 249 of them
@@ -100,7 +100,7 @@ class Source:
         self.left_behind: InFlightFetch | None = None  # the next Fetch does not wait for it
         self._left_out: list[Position] = []  # sought while both connections had a Fetch
         self.usual_wait = config.fetch_max_wait_ms / 1000
-        longest = LONGEST if config.fetch_min_bytes <= 1 else 1
+        longest = LONGEST_HOLD_WAITS if config.fetch_min_bytes <= 1 else 1
         self._longest_wait = max(self.usual_wait, min(longest * self.usual_wait, MOST_WAIT_S))
         self.wait = self.usual_wait  # seconds for which the broker may hold the next Fetch back
         self.undecodable = False  # the last response could not be decoded

@@ -185,14 +185,14 @@ class Tracker:
         An end can be before a position without a loss: the query has read uncommitted records before, or a new leader does not know yet
         how far its followers are.
         """
-        behind = {tp: offset for tp, offset in known.items() if offset > ends.get(tp, offset)}
-        if not behind:
+        past_ends = {tp: offset for tp, offset in known.items() if offset > ends.get(tp, offset)}
+        if not past_ends:
             return {}
-        log_ends = self._confirmed(behind)
-        lost = {tp: end for tp, end in log_ends.items() if end < behind[tp]}
+        log_ends = self._confirmed(past_ends)
+        lost = {tp: end for tp, end in log_ends.items() if end < past_ends[tp]}
         for tp, end in lost.items():
             self._lose(
-                f"{tp}: the log ends at {end}, before offset {behind[tp]}, up to which it was read: it was truncated, or the topic was "
+                f"{tp}: the log ends at {end}, before offset {past_ends[tp]}, up to which it was read: it was truncated, or the topic was "
                 "deleted and created again; the query continues at its end"
             )
         return lost
@@ -211,13 +211,13 @@ class Tracker:
             self._lose(f"{tp}: offsets {begins[tp]} to {first - 1} were deleted before they were read")
         return firsts
 
-    def _confirmed(self, behind: Positions) -> Positions:
+    def _confirmed(self, past_ends: Positions) -> Positions:
         for pause_s in DOUBTS_S:
-            found = self.lookups.log_ends(list(behind))
-            if all(found[tp] >= offset for tp, offset in behind.items()):
+            found = self.lookups.log_ends(list(past_ends))
+            if all(found[tp] >= offset for tp, offset in past_ends.items()):
                 return found
             self.pause(pause_s)
-        return self.lookups.log_ends(list(behind))
+        return self.lookups.log_ends(list(past_ends))
 
     def _lose(self, what: str) -> None:
         if what not in self._reported:

@@ -77,10 +77,10 @@ class Fakes:
 
     # its session
 
-    def left(self) -> float:
+    def close_time_left(self) -> float:
         return self.seconds_left
 
-    def taken_places(self) -> dict[TopicPartition, Any]:
+    def taken_offsets(self) -> dict[TopicPartition, Any]:
         return {T0: (9, 1), T1: (3, 1)}
 
     def stored(self) -> dict[TopicPartition, int]:
@@ -108,8 +108,8 @@ class Fakes:
     def goes_on(self) -> bool:
         return self.rounds > 0
 
-    def look(self, now: float) -> None:
-        self.write("look", "look")
+    def start_due(self, now: float) -> None:
+        self.write("start_due", "start_due")
 
     def assign(self, tps: Collection[TopicPartition]) -> Collection[TopicPartition]:
         return [tp for tp in tps if tp == T1]

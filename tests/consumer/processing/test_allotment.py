@@ -17,7 +17,7 @@ from tests.consumer.processing.working import record
 from tests.core.counting import bytecodes
 from tests.net.interrupts import interrupted
 
-LONG = 30.0
+LONG_S = 30.0
 
 
 def tps(*partitions: int) -> list[TopicPartition]:
@@ -70,7 +70,7 @@ class Elsewhere:
         self.thread.start()
 
     def ended(self) -> Elsewhere:
-        self.thread.join(LONG)
+        self.thread.join(LONG_S)
         assert not self.thread.is_alive()
         return self
 
@@ -140,7 +140,7 @@ def test_a_partition_that_moves_starts_on_the_new_stream_when_the_old_one_has_fi
     made._list(made.queues[tps(0)[0]])
     assert not new.ready
     waiting = Elsewhere(lambda: made.next_record(new))
-    until(lambda: new.signal.waiting, LONG, "the new stream waits")
+    until(lambda: new.signal.waiting, LONG_S, "the new stream waits")
     assert waiting.thread.is_alive()
     made.finish(old)
     assert waiting.ended().result.offset == 1
@@ -159,15 +159,15 @@ def test_a_partition_that_comes_back_waits_for_the_record_of_its_earlier_time() 
     made, (one, other) = allotment(2, 1)
     made.add(records(0, 1))
     gate = threading.Event()
-    earlier = Elsewhere(lambda: (made.next_record(one), gate.wait(LONG), made.finish(one)))
-    until(lambda: one.hand, LONG, "a record in hand")
+    earlier = Elsewhere(lambda: (made.next_record(one), gate.wait(LONG_S), made.finish(one)))
+    until(lambda: one.hand, LONG_S, "a record in hand")
     assert end(made, 0) == {0: 0}, "the time is over"
     made.assign(tps(1))
     made.assign(tps(0))
     assert held([one, other]) == [{1}, {0}]
     made.add(records(0))
     again = Elsewhere(lambda: made.next_record(other))
-    until(lambda: other.signal.waiting, LONG, "the other stream waits")
+    until(lambda: other.signal.waiting, LONG_S, "the other stream waits")
     gate.set()
     assert earlier.ended().error is None
     assert again.ended().result.offset == 0
@@ -182,13 +182,13 @@ def test_the_end_of_a_partition_waits_for_the_record_in_hand_and_returns_what_is
     def read() -> None:
         taken.append(made.next_record(states[0]).offset)
         taken.append(made.next_record(states[0]).offset)
-        gate.wait(LONG)
+        gate.wait(LONG_S)
         made.finish(states[0])
 
     reading = Elsewhere(read)
-    until(lambda: len(taken) == 2, LONG, "two records")
-    ending = Elsewhere(lambda: end(made, 0, timeout=LONG))
-    until(lambda: made._changed.waiting, LONG, "the end waits")
+    until(lambda: len(taken) == 2, LONG_S, "two records")
+    ending = Elsewhere(lambda: end(made, 0, timeout=LONG_S))
+    until(lambda: made._changed.waiting, LONG_S, "the end waits")
     gate.set()
     assert ending.ended().result == {0: 2}
     reading.ended()
@@ -227,15 +227,15 @@ def test_the_end_does_not_wait_for_the_calling_thread_and_for_threads_that_have_
     made.add(records(0) + records(0, partition=1))
     made.next_record(states[0])
     Elsewhere(lambda: made.next_record(states[1])).ended()
-    assert end(made, 0, 1, timeout=LONG) == {0: 0, 1: 0}
+    assert end(made, 0, 1, timeout=LONG_S) == {0: 0, 1: 0}
 
 
 def test_a_stream_is_read_by_one_thread() -> None:
     made, (stream,) = allotment()
     made.add(records(0, 1))
     gate, taken = threading.Event(), threading.Event()
-    reading = Elsewhere(lambda: (made.next_record(stream), taken.set(), gate.wait(LONG), made.leave(stream)))
-    assert taken.wait(LONG)
+    reading = Elsewhere(lambda: (made.next_record(stream), taken.set(), gate.wait(LONG_S), made.leave(stream)))
+    assert taken.wait(LONG_S)
     with pytest.raises(
         KafkaError, match=r"thread 'MainThread' reads stream 0 of t while thread 'Thread-.*' does: one thread reads a stream"
     ):
@@ -252,7 +252,7 @@ def test_a_stream_is_read_by_one_thread() -> None:
 def test_two_threads_that_wait_for_one_stream_are_an_error() -> None:
     made, (stream,) = allotment()
     reading = Elsewhere(lambda: made.next_record(stream))
-    until(lambda: stream.signal.waiting, LONG, "the first waits")
+    until(lambda: stream.signal.waiting, LONG_S, "the first waits")
     with pytest.raises(KafkaError, match="one thread reads a stream"):
         made.next_record(stream)
     made.add(records(0))
@@ -317,7 +317,7 @@ def test_stop_ends_the_loops_and_the_record_before_is_finished() -> None:
     other = states[1 - states.index(reader)]
     made.next_record(reader)
     waiting = Elsewhere(lambda: made.next_record(other))
-    until(lambda: other.signal.waiting, LONG, "a stream without partitions waits")
+    until(lambda: other.signal.waiting, LONG_S, "a stream without partitions waits")
     made.stop()
     assert isinstance(waiting.ended().error, StopIteration)
     assert first(made) == {0: 0}
@@ -333,7 +333,7 @@ def test_an_error_ends_every_loop() -> None:
     made.add(records(0, 1))
     made.next_record(states[0])
     waiting = Elsewhere(lambda: made.next_record(states[1]))
-    until(lambda: states[1].signal.waiting, LONG, "a stream waits")
+    until(lambda: states[1].signal.waiting, LONG_S, "a stream waits")
     made.fail(KafkaError("no"))
     assert str(waiting.ended().error) == "no"
     with pytest.raises(KafkaError, match="no"):
@@ -354,11 +354,11 @@ def test_drain_waits_for_records_in_hand() -> None:
     made, (stream,) = allotment()
     made.add(records(0))
     gate, taken = threading.Event(), threading.Event()
-    reading = Elsewhere(lambda: (made.next_record(stream), taken.set(), gate.wait(LONG), made.finish(stream)))
-    assert taken.wait(LONG)
+    reading = Elsewhere(lambda: (made.next_record(stream), taken.set(), gate.wait(LONG_S), made.finish(stream)))
+    assert taken.wait(LONG_S)
     assert not made.wait_for_hands(0.0)
-    draining = Elsewhere(lambda: made.wait_for_hands(LONG))
-    until(lambda: made._changed.waiting, LONG, "drain waits")
+    draining = Elsewhere(lambda: made.wait_for_hands(LONG_S))
+    until(lambda: made._changed.waiting, LONG_S, "drain waits")
     gate.set()
     assert draining.ended().result is True
     reading.ended()

@@ -24,7 +24,7 @@ class Books:
             TopicPartition, tuple[OffsetAndEpoch, OffsetAndEpoch]
         ] = {}  # what comes into hand as soon as one side was looked at
 
-    def left(self) -> float:
+    def close_time_left(self) -> float:
         return float("inf")
 
     def closer(self) -> None: ...
@@ -40,7 +40,7 @@ class Books:
     def stored(self) -> Mapping[TopicPartition, int]:
         return self.known
 
-    def taken_places(self) -> dict[TopicPartition, OffsetAndEpoch]:
+    def taken_offsets(self) -> dict[TopicPartition, OffsetAndEpoch]:
         places = dict(self.taken_so_far)
         self._come()
         return places
@@ -65,25 +65,25 @@ def made(**taken: OffsetAndEpoch) -> tuple[Books, CommittableOffsets]:
 
 def test_a_place_is_held_back_by_a_record_in_hand_only() -> None:
     books, offsets = made(p0=(9, 3), p1=(5, -1))
-    assert offsets.places() == {T0: OffsetAndMetadata(9, 3), T1: OffsetAndMetadata(5, -1)}
+    assert offsets.offsets() == {T0: OffsetAndMetadata(9, 3), T1: OffsetAndMetadata(5, -1)}
     books.first = {T0: (7, 2)}
-    assert offsets.places() == {T0: OffsetAndMetadata(7, 2), T1: OffsetAndMetadata(5, -1)}
+    assert offsets.offsets() == {T0: OffsetAndMetadata(7, 2), T1: OffsetAndMetadata(5, -1)}
     books.taken_so_far[T0] = (6, 1)  # the log has lost its end
-    assert offsets.places()[T0] == OffsetAndMetadata(6, 1)
+    assert offsets.offsets()[T0] == OffsetAndMetadata(6, 1)
 
 
 def test_what_comes_into_hand_meanwhile_is_not_passed() -> None:
     books, offsets = made(p0=(9, 3))
     books.comes[T0] = (20, 3), (9, 3)
-    assert offsets.places() == {T0: OffsetAndMetadata(9, 3)}
+    assert offsets.offsets() == {T0: OffsetAndMetadata(9, 3)}
     books.comes.clear()
     books.first.clear()
-    assert offsets.places() == {T0: OffsetAndMetadata(20, 3)}
+    assert offsets.offsets() == {T0: OffsetAndMetadata(20, 3)}
 
 
 def test_a_place_is_uncommitted_until_it_is_known_to_be_committed() -> None:
     books, offsets = made(p0=(9, 3), p1=(5, -1))
-    assert offsets.uncommitted() == offsets.uncommitted() == offsets.places()
+    assert offsets.uncommitted() == offsets.uncommitted() == offsets.offsets()
     assert offsets.uncommitted([T1]) == {T1: OffsetAndMetadata(5, -1)}
     books.known = {T0: 9, T1: 4}
     assert offsets.uncommitted() == {T1: OffsetAndMetadata(5, -1)}
@@ -94,9 +94,9 @@ def test_a_place_is_uncommitted_until_it_is_known_to_be_committed() -> None:
 def test_what_has_ended_is_not_committed_until_it_is_assigned_again() -> None:
     _, offsets = made(p0=(9, 3), p1=(5, -1))
     offsets.end([T0])
-    assert offsets.places() == offsets.uncommitted() == {T1: OffsetAndMetadata(5, -1)}
+    assert offsets.offsets() == offsets.uncommitted() == {T1: OffsetAndMetadata(5, -1)}
     offsets.begin([T0])
     assert offsets.uncommitted().keys() == {T0, T1}
     offsets.end([T0])
     offsets.keep({T1})  # it was released; when it is assigned without a word it counts again
-    assert offsets.places().keys() == {T0, T1}
+    assert offsets.offsets().keys() == {T0, T1}

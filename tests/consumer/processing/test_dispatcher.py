@@ -13,7 +13,7 @@ from pykafka4.errors import ClosedError, KafkaError
 from pykafka4.wire.records.hot import Record
 from tests.consumer.processing.run_fakes import LIMITS, T0, Fakes
 
-LONG = 30.0
+LONG_S = 30.0
 
 
 def test_streams_of_a_closed_consumer_do_not_wait_for_records_in_hand(caplog: pytest.LogCaptureFixture) -> None:
@@ -26,7 +26,7 @@ def test_streams_of_a_closed_consumer_do_not_wait_for_records_in_hand(caplog: py
     for error, late in ((ClosedError("closed"), False), (None, True)):
         thread = threading.Thread(target=dispatcher.drain, args=(error,))
         thread.start()
-        thread.join(LONG)
+        thread.join(LONG_S)
         assert ("streams still have records in hand" in caplog.text) == late
 
 
@@ -36,7 +36,7 @@ def test_a_commit_that_the_application_waits_for_fails_when_the_consumer_is_clos
 
     def commit() -> None:
         try:
-            dispatcher.commit(LONG)
+            dispatcher.commit(LONG_S)
         except KafkaError as error:
             errors.append(error)
 
@@ -44,6 +44,6 @@ def test_a_commit_that_the_application_waits_for_fails_when_the_consumer_is_clos
     waiting.start()
     with pytest.raises(ClosedError):
         while waiting.is_alive():
-            dispatcher.look(0.0)
-    waiting.join(LONG)
+            dispatcher.start_due(0.0)
+    waiting.join(LONG_S)
     assert [type(error) for error in errors] == [ClosedError]

@@ -26,7 +26,7 @@ def test_a_run_polls_then_drains_goes_back_and_commits() -> None:
     fakes = Fakes(rounds=2)
     at_once(fakes.run.run())
     fakes.run.end()
-    assert fakes.journal == ["poll 50", "look", "poll 50", "look", "drain after NoneType", "cancel handlers", *END, "end_run"]
+    assert fakes.journal == ["poll 50", "start_due", "poll 50", "start_due", "drain after NoneType", "cancel handlers", *END, "end_run"]
 
 
 def test_an_error_of_a_poll_ends_the_run_in_the_same_way() -> None:
@@ -125,7 +125,7 @@ def test_a_commit_that_cannot_be_queued_is_repeated(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(EVERY, -1.0)
     fakes = Fakes(rounds=2, commit_async=BufferFull("callbacks wait"))
     at_once(fakes.run.run())
-    assert fakes.journal[:6] == ["poll 50", "look", "commit_async {0: 5}"] * 2
+    assert fakes.journal[:6] == ["poll 50", "start_due", "commit_async {0: 5}"] * 2
     assert caplog.text.count("failed, and is repeated: callbacks wait") == 2
 
 
@@ -140,7 +140,7 @@ def test_finished_records_are_committed_once_an_interval(monkeypatch: pytest.Mon
     fakes = Fakes(rounds=2)
     monkeypatch.undo()
     at_once(fakes.run.run())
-    assert fakes.journal[:6] == ["poll 50", "look", "commit_async {0: 5}", "poll 50", "look", "drain after NoneType"]
+    assert fakes.journal[:6] == ["poll 50", "start_due", "commit_async {0: 5}", "poll 50", "start_due", "drain after NoneType"]
 
 
 def test_a_partition_that_assign_has_taken_away_is_dropped_and_may_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_a_partition_that_assign_has_taken_away_is_dropped_and_may_come_back(mon
     fakes.run.on_partitions_lost([T0])
     fakes.assigned, fakes.journal = {T1}, []
     at_once(fakes.run.run())
-    assert fakes.journal[:3] == ["poll 50", "look", "drop"]
+    assert fakes.journal[:3] == ["poll 50", "start_due", "drop"]
     assert places(fakes.run.committable()) == {0: 9, 1: 3}, "the listener hears nothing of a partition of assign"
 
 
@@ -173,7 +173,7 @@ def full(rounds: int) -> Fakes:
     fakes = Fakes(rounds=rounds)
     fakes.polled, fakes.in_hand = [Record("t", 0, 5, value=b"v")], 50
     fakes.run._round(fakes.polled)
-    assert fakes.journal == ["taken", f"pause {{{T0!r}}}", f"watch {{{T0!r}: 25}}", "look"]
+    assert fakes.journal == ["taken", f"pause {{{T0!r}}}", f"watch {{{T0!r}: 25}}", "start_due"]
     fakes.journal = []
     return fakes
 
@@ -182,7 +182,7 @@ def test_a_paused_partition_goes_on_when_half_of_its_share_is_free() -> None:
     fakes = full(rounds=1)
     fakes.polled, fakes.in_hand = [], 25
     at_once(fakes.run.run())
-    assert fakes.journal[:4] == ["poll 50", "resume [0]", "watch {}", "look"]
+    assert fakes.journal[:4] == ["poll 50", "resume [0]", "watch {}", "start_due"]
 
 
 def test_a_paused_partition_is_resumed_before_another_member_has_it() -> None:

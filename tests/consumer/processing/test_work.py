@@ -88,14 +88,14 @@ def test_a_record_is_tried_again_and_only_its_key_waits() -> None:
     assert flaky.handled == [2]
     assert first(todo) == {0: 0}
     now = system.monotonic()
-    todo.look(now)
+    todo.start_due(now)
     assert not executor.waiting  # not due yet
-    todo.look(now + 2)
+    todo.start_due(now + 2)
     executor.run_all()
     assert flaky.handled == [2]
-    todo.look(now + 2)
+    todo.start_due(now + 2)
     assert not executor.waiting  # the second wait is longer
-    todo.look(now + 4)
+    todo.start_due(now + 4)
     executor.run_all()
     assert flaky.handled == [2, 0, 1]
     assert first(todo) == {}
@@ -163,7 +163,7 @@ def test_a_record_that_failed_for_good_becomes_a_dead_letter_with_its_cause() ->
     todo, executor = work(flaky, retries=1, dead=DeadLetters("dead", letters, "g"))  # type: ignore[arg-type]
     todo.add([Record("t", 0, 0, 77, key=b"k", value=b"v", headers=(("h", b"1"),)), record(1, b"k")])
     executor.run_all()
-    todo.look(system.monotonic() + 9)
+    todo.start_due(system.monotonic() + 9)
     executor.run_all()
     ((topic, value, key, headers),) = letters.sent
     assert (topic, value, key, headers[0]) == ("dead", b"v", b"k", ("h", b"1"))
@@ -395,7 +395,7 @@ def test_ctrl_c_at_any_place_leaves_the_lock_free() -> None:
         todo.add([record(5, None, 1)])
         todo.watch({T0: 1})
         todo.unfinished()
-        todo.look(system.monotonic())
+        todo.start_due(system.monotonic())
         todo.end([T0], 0.0)
         todo.drop([T0])
         todo.stop(0.0)

@@ -24,13 +24,13 @@ from tests.core.scripted_brokers import Answers, config, frame, metadata, read, 
 
 SECRET = "hidden-word"
 LOST = ConnectionLost("b1:9092: reset by peer")
-SETUP = 10.0  # seconds of socket_connection_setup_timeout_ms
+SETUP_S = 10.0  # seconds of socket_connection_setup_timeout_ms
 OFFERED = ["OAUTHBEARER", "PLAIN", "SCRAM-SHA-512"]
 
 
 def sasl_config(**options: Any) -> ClientConfig:
     given = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "me", "sasl_password": SECRET}
-    return config(**given, socket_connection_setup_timeout_ms=SETUP * 1000, **options)
+    return config(**given, socket_connection_setup_timeout_ms=SETUP_S * 1000, **options)
 
 
 class Puppet:
@@ -75,7 +75,7 @@ class Broker:
     """One connection, and what is at its other end."""
 
     def __init__(self, prepare: Callable[[], Any] = Puppet, limits: dict[str, Any] | None = None, **options: Any) -> None:
-        self.connection = Connection(1, 7, sasl_config(**options), SETUP, "b1:9092", prepare)
+        self.connection = Connection(1, 7, sasl_config(**options), SETUP_S, "b1:9092", prepare)
         self.limits = limits or {}
         self.unanswered: list[tuple[Any, Any]] = []
 
@@ -253,7 +253,7 @@ __all__ = [
     "Cluster",
     "OFFERED",
     "SECRET",
-    "SETUP",
+    "SETUP_S",
     "Broker",
     "Puppet",
     "SaslAuthenticateRequest",

@@ -13,7 +13,7 @@ from pykafka4.core.sasl.oauthbearer import OAuthBearer, Token
 from pykafka4.errors import AuthenticationError, ConfigError, ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError
 from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
-from tests.core.network.sasl_harness import LOST, SECRET, SETUP, Broker, Puppet, SaslHandshakeRequest, accepted, failure, refusal, shaken
+from tests.core.network.sasl_harness import LOST, SECRET, SETUP_S, Broker, Puppet, SaslHandshakeRequest, accepted, failure, refusal, shaken
 from tests.core.scripted_brokers import frame, metadata, versions
 
 S = ConnectionState
@@ -362,10 +362,10 @@ def test_a_reason_that_says_more_is_kept_when_the_connection_is_lost() -> None:
 @pytest.mark.parametrize(
     ("stage", "limit", "words"),
     [
-        (Broker.negotiated, SETUP * CREDENTIALS_SHARE, "the application's callable for the credentials has not returned"),
-        (Broker.talking, SETUP, "no response to SaslHandshake"),
-        (Broker.proving, SETUP, "no response to SaslAuthenticate"),
-        (lambda broker: broker.proving().answer(accepted(challenge=b"slow")), SETUP, "the keys have not been derived"),
+        (Broker.negotiated, SETUP_S * CREDENTIALS_SHARE, "the application's callable for the credentials has not returned"),
+        (Broker.talking, SETUP_S, "no response to SaslHandshake"),
+        (Broker.proving, SETUP_S, "no response to SaslAuthenticate"),
+        (lambda broker: broker.proving().answer(accepted(challenge=b"slow")), SETUP_S, "the keys have not been derived"),
     ],
 )
 def test_the_setup_timeout_says_what_did_not_happen_and_is_a_guess(stage: Callable[[Broker], Any], limit: float, words: str) -> None:

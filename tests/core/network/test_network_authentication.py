@@ -20,7 +20,7 @@ from pykafka4.errors import AuthenticationError, ConnectionLost
 from pykafka4.net.tls import explain_tls
 from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_sasl import SaslAuthenticateResponse
-from tests.core.network.sasl_harness import SETUP, Cluster, Puppet, accepted, refusal, shaken
+from tests.core.network.sasl_harness import SETUP_S, Cluster, Puppet, accepted, refusal, shaken
 from tests.core.scripted_brokers import config, metadata, versions
 
 # -- one connection
@@ -190,7 +190,7 @@ def test_an_exchange_that_hangs_the_second_time_is_given_up_in_time() -> None:
     while not closed:
         now = max(now, cluster.effects.wake_at)
         closed += [close.link for close in cluster.poll(now).close]
-    assert (closed, now) == ([link], 85.0 + SETUP)
+    assert (closed, now) == ([link], 85.0 + SETUP_S)
     assert waiting.failure.written is Written.NO
     assert not cluster.network.ready(1)
     assert not cluster.network._muted
@@ -210,8 +210,8 @@ def test_an_exchange_behind_a_held_request_is_given_up_in_time_once_that_is_answ
         now, turns = max(now, cluster.effects.wake_at), turns + 1
         assert turns < 20, "it is looked at all the time"
     cluster.answer(500.0, link, metadata({}))
-    assert cluster.effects.wake_at <= 500.0 + SETUP
-    cluster.poll(500.0 + SETUP)
+    assert cluster.effects.wake_at <= 500.0 + SETUP_S
+    cluster.poll(500.0 + SETUP_S)
     assert not cluster.network.ready(1)
 
 
@@ -408,7 +408,7 @@ def test_a_callable_that_hangs_is_told_with_the_first_attempt() -> None:
         now = max(now + 0.01, cluster.effects.wake_at)
         cluster.poll(now)
     ((when, broker, error),) = cluster.told
-    assert DOUBT_S <= when < SETUP
+    assert DOUBT_S <= when < SETUP_S
     assert broker == ANY
     assert "has not returned" in str(error)
 

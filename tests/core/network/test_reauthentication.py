@@ -11,7 +11,7 @@ from pykafka4.core import INFINITY
 from pykafka4.core.network.connection import SOONEST_S, ConnectionState
 from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
-from tests.core.network.sasl_harness import LOST, SETUP, Broker, Puppet, accepted, failure, refusal, shaken
+from tests.core.network.sasl_harness import LOST, SETUP_S, Broker, Puppet, accepted, failure, refusal, shaken
 
 S = ConnectionState
 
@@ -100,11 +100,11 @@ def test_an_exchange_behind_a_request_that_the_broker_holds_back_has_time() -> N
     broker.tell(395.0)
     broker.settle()
     assert held.reply.node == 1
-    assert broker.connection.wake_at <= 395.0 + SETUP
-    broker.connection.poll(395.0 + SETUP - 0.1)
+    assert broker.connection.wake_at <= 395.0 + SETUP_S
+    broker.connection.poll(395.0 + SETUP_S - 0.1)
     assert broker.state is S.READY
-    assert broker.connection.wake_at == pytest.approx(395.0 + SETUP)
-    broker.connection.poll(395.0 + SETUP)
+    assert broker.connection.wake_at == pytest.approx(395.0 + SETUP_S)
+    broker.connection.poll(395.0 + SETUP_S)
     assert "no response to SaslHandshake in time" in str(failure(broker))
 
 
@@ -124,7 +124,7 @@ Act = Callable[[Broker], Any]
 ENDS: list[tuple[str, Act, str]] = [
     ("refused", lambda broker: broker.answer(refusal(), 86.0), "wrong password"),
     ("lost", lambda broker: broker.connection.lost(86.0, LOST), "the connection was lost"),
-    ("late", lambda broker: broker.connection.poll(85.0 + SETUP), "no response to SaslAuthenticate"),
+    ("late", lambda broker: broker.connection.poll(85.0 + SETUP_S), "no response to SaslAuthenticate"),
 ]
 
 
@@ -169,7 +169,7 @@ def test_a_callable_that_hangs_the_second_time_ends_the_connection_in_time() -> 
     broker.tell(94.0)
     broker.settle()
     assert flying.reply.node == 1
-    broker.connection.poll(85.0 + SETUP)
+    broker.connection.poll(85.0 + SETUP_S)
     assert "callable for the credentials has not returned" in str(failure(broker))
 
 

@@ -14,8 +14,8 @@ from tests.core.producer.sender_harness import SenderHarness, records
 from tests.core.producer.test_sender_codes import ASK_FOR_METADATA, EVERY_CODE, FAILED, HALVED, MAYBE, RESENT, UNHEARD_OF, expected
 
 MOST = 50  # requests per second
-SPAN = 10.0  # seconds for which the code repeats
-BACK_OFF = 100  # retry_backoff_ms by default
+SPAN_S = 10.0  # seconds for which the code repeats
+BACKOFF_MS = 100  # retry_backoff_ms by default
 
 
 def give(harness: SenderHarness, request: Request, code: int) -> None:
@@ -31,10 +31,10 @@ def busiest_second(times: list[float]) -> int:
 @pytest.mark.parametrize("code", [code for code in [*sorted(CODES), *UNHEARD_OF] if code not in ASK_FOR_METADATA])
 @pytest.mark.parametrize("idempotent", [True, False], ids=["idempotent", "not idempotent"])
 def test_a_code_that_repeats_costs_few_requests(code: int, idempotent: bool) -> None:
-    harness = SenderHarness(enable_idempotence=idempotent, retry_backoff_ms=BACK_OFF, linger_ms=10)
+    harness = SenderHarness(enable_idempotence=idempotent, retry_backoff_ms=BACKOFF_MS, linger_ms=10)
     handles = harness.together(b"%d" % n for n in range(8))
     times: list[float] = []
-    until, ids = harness.now + SPAN, harness.next_id
+    until, ids = harness.now + SPAN_S, harness.next_id
     for _ in range(2_000):
         while harness.requests:
             times += [harness.now]
@@ -50,7 +50,7 @@ def test_a_code_that_repeats_costs_few_requests(code: int, idempotent: bool) -> 
     assert times
     assert busiest_second(times) < MOST
     if expected(code)[0] is RESENT:
-        assert len(times) > SPAN / 2, "it is tried again and again"
+        assert len(times) > SPAN_S / 2, "it is tried again and again"
         assert not handles[0].done()
 
 

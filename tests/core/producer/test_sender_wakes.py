@@ -6,14 +6,14 @@ import pytest
 
 from tests.core.producer.sender_harness import SenderHarness
 
-LINGER = 10_000  # milliseconds: nothing else wakes the loop before
+LINGER_MS = 10_000  # milliseconds: nothing else wakes the loop before
 BATCH = 4_096
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_a_batch_that_is_sealed_while_the_sender_looks_for_requests_is_taken_at_once(compression: str) -> None:
     """It was sealed after sealed batches were taken, and before the sender has said that it has room."""
-    harness = SenderHarness(linger_ms=LINGER, batch_size=BATCH, compression_type=compression, max_in_flight_requests_per_connection=1)
+    harness = SenderHarness(linger_ms=LINGER_MS, batch_size=BATCH, compression_type=compression, max_in_flight_requests_per_connection=1)
     harness.batch(b"in flight")
     harness.acc.send("t", bytes(BATCH // 2), partition=0)
     harness.poll()
@@ -43,7 +43,7 @@ def fill(harness: SenderHarness, partition: int = 0, batches: int = 4) -> None:
 
 
 def test_a_full_batch_is_taken_at_once_though_no_batch_was_sent_before() -> None:
-    harness = SenderHarness(linger_ms=LINGER, batch_size=BATCH)
+    harness = SenderHarness(linger_ms=LINGER_MS, batch_size=BATCH)
     harness.acc.send("t", b"first", partition=0)
     for _ in range(5):
         harness.poll()
@@ -56,7 +56,7 @@ def test_a_full_batch_is_taken_at_once_though_no_batch_was_sent_before() -> None
 
 
 def test_a_full_batch_is_taken_at_once_though_the_idle_connection_to_its_broker_is_closed() -> None:
-    harness = SenderHarness(linger_ms=LINGER, batch_size=BATCH).proven()
+    harness = SenderHarness(linger_ms=LINGER_MS, batch_size=BATCH).proven()
     harness.network.up.clear()
     harness.poll()
     harness.acc.send("t", b"first", partition=0)
@@ -70,7 +70,7 @@ def test_a_full_batch_is_taken_at_once_though_the_idle_connection_to_its_broker_
 
 def full_connection() -> SenderHarness:
     """Broker 1 has as many requests as it may have, broker 2 was sent nothing yet, and the loop sleeps."""
-    harness = SenderHarness(linger_ms=LINGER, batch_size=BATCH, max_in_flight_requests_per_connection=1)
+    harness = SenderHarness(linger_ms=LINGER_MS, batch_size=BATCH, max_in_flight_requests_per_connection=1)
     harness.batch(b"in flight")
     harness.acc.send("t", b"opens a batch", partition=0)  # its linger is a wake of its own
     harness.poll()
@@ -99,7 +99,7 @@ def test_a_full_batch_for_another_broker_is_taken_soon_while_one_is_stuck(connec
 
 
 def test_while_one_of_two_connections_has_room_a_full_batch_wakes_the_loop() -> None:
-    harness = SenderHarness(linger_ms=LINGER, batch_size=BATCH, max_in_flight_requests_per_connection=1).proven()
+    harness = SenderHarness(linger_ms=LINGER_MS, batch_size=BATCH, max_in_flight_requests_per_connection=1).proven()
     harness.batch(b"known", partition=1)
     harness.answer(harness.requests.pop())
     harness.batch(b"in flight", partition=0)
@@ -112,7 +112,7 @@ def test_while_one_of_two_connections_has_room_a_full_batch_wakes_the_loop() -> 
 
 
 def test_a_send_that_needs_memory_has_open_batches_sent_without_their_linger() -> None:
-    harness = SenderHarness(linger_ms=LINGER).proven()
+    harness = SenderHarness(linger_ms=LINGER_MS).proven()
     for partition in (0, 1):
         harness.acc.send("t", b"v", partition=partition)
     harness.acc.waiters, harness.starved = 1, True
@@ -121,7 +121,7 @@ def test_a_send_that_needs_memory_has_open_batches_sent_without_their_linger() -
 
 
 def test_a_send_that_needs_room_in_its_partition_alone_leaves_the_batches_of_others_open() -> None:
-    harness = SenderHarness(linger_ms=LINGER).proven()
+    harness = SenderHarness(linger_ms=LINGER_MS).proven()
     harness.acc.send("t", b"v", partition=0)
     harness.acc.waiters = 1
     harness.poll()

@@ -25,7 +25,7 @@ from pykafka4.wire.protocol.messages_group import (
     OffsetFetchRequest,
 )
 from tests.core.consumer_harness import LOST, batch, code, tp
-from tests.core.group_member_harness import INTERVAL, UNKNOWN, GroupMember, T, U, owned
+from tests.core.group_member_harness import INTERVAL_S, UNKNOWN, GroupMember, T, U, owned
 from tests.core.member_harness import steady
 
 
@@ -70,7 +70,7 @@ def test_an_assignment_is_acknowledged_at_once() -> None:
     member.reply(3, 0, 2)
     message = member.message
     assert (message.member_epoch, owned(message), message.subscribed_topic_names) == (3, {T: [0, 2]}, None)
-    assert member.take_up() == [[tp(0), tp(2)]]
+    assert member.adopt() == [[tp(0), tp(2)]]
     assert state(member) is MemberState.STABLE
 
 
@@ -78,10 +78,10 @@ def test_an_empty_first_assignment_reaches_the_listener_once() -> None:
     member = GroupMember()
     member.find_coordinator()
     member.reply(1)
-    assert member.take_up() == [[]]
+    assert member.adopt() == [[]]
     member.next_beat()
     member.reply(1, same=True)
-    assert member.take_up() == []
+    assert member.adopt() == []
 
 
 def test_a_changed_subscription_is_reported_at_once() -> None:
@@ -124,7 +124,7 @@ def test_a_new_epoch_or_assignment_makes_the_next_heartbeats_come_sooner() -> No
         member.run(2 * SOON_S)
         member.reply(epoch, same=True)
         steady(member, Heartbeat, seconds=20.0)
-        member.run(INTERVAL - 0.1)
+        member.run(INTERVAL_S - 0.1)
         assert member.pending(Heartbeat) == []
         member.run(0.1)
         member.reply(epoch, same=True)
@@ -147,7 +147,7 @@ def test_a_member_without_an_epoch_yet_joins_again_after_the_interval() -> None:
     member.find_coordinator()
     member.reply(0)
     assert state(member) is MemberState.UNJOINED
-    member.run(INTERVAL)
+    member.run(INTERVAL_S)
     assert (member.message.member_epoch, member.message.subscribed_topic_names) == (0, ["t"])
 
 
@@ -169,7 +169,7 @@ def test_what_stays_is_read_on_while_others_are_revoked_and_acknowledged() -> No
     assert (member.message.member_epoch, owned(member.message)) == (1, {T: [1]})
     assert state(member) is MemberState.STABLE
     member.reply(2, 1, 2)
-    assert member.take_up() == [[tp(2)]]
+    assert member.adopt() == [[tp(2)]]
     assert member.machine.fetcher.positions[tp(1)] is kept
 
 
@@ -224,9 +224,9 @@ def test_a_partition_that_comes_back_while_it_is_revoked_is_assigned_after_the_r
     member.reply(1)
     member.next_beat()
     member.reply(1, 0)
-    assert member.take_up() == []
+    assert member.adopt() == []
     member.release()
-    assert member.take_up() == [[tp(0)]]
+    assert member.adopt() == [[tp(0)]]
 
 
 def test_a_topic_id_without_a_name_waits_for_the_metadata() -> None:
@@ -234,14 +234,14 @@ def test_a_topic_id_without_a_name_waits_for_the_metadata() -> None:
     member.find_coordinator()
     member.cluster.names.clear()
     member.reply(1, 0)
-    assert member.take_up() == [[]]
+    assert member.adopt() == [[]]
     assert member.cluster.refreshes == 1
     member.run(1)
     member.reply(1, same=True)
     assert member.cluster.refreshes == 2
     member.cluster.names[T] = "t"
     member.run(1)
-    assert member.take_up() == [[tp(0)]]
+    assert member.adopt() == [[tp(0)]]
     assert owned(member.message) == {T: [0]}
 
 
@@ -253,7 +253,7 @@ def test_a_recreated_topic_is_another_one() -> None:
     member.reply(2, 0, topic_id=U)
     assert member.ended() == [("revoked", [tp(0)])]
     member.release()
-    assert member.take_up() == [[tp(0)]]
+    assert member.adopt() == [[tp(0)]]
     assert owned(member.message) == {U: [0]}
 
 
@@ -372,7 +372,7 @@ def test_the_error_of_a_repeated_heartbeat_is_the_reason_in_status_until_the_nex
 def test_a_silent_coordinator_is_given_up_before_the_session_is_over() -> None:
     member = GroupMember(request_timeout_ms=30_000).joined(0)
     member.next_beat()
-    assert member.beat_sent.deadline - member.now == 3 * INTERVAL
+    assert member.beat_sent.deadline - member.now == 3 * INTERVAL_S
 
 
 @pytest.mark.parametrize(
@@ -402,7 +402,7 @@ def test_a_rejection_that_arrives_during_the_next_subscription_does_not_concern_
     member.machine.membership.subscribe(("t",))
     member.run()
     member.reply(1, 0)
-    assert member.take_up() == [[tp(0)]]
+    assert member.adopt() == [[tp(0)]]
     assert member.reader.fatal is None
 
 
@@ -461,7 +461,7 @@ def test_the_place_of_a_static_member_that_was_killed_is_waited_for(caplog: pyte
         member.reply(error="FENCED_INSTANCE_ID")
         member.run(2)
     member.reply(1, 0)
-    assert member.take_up() == [[tp(0)]]
+    assert member.adopt() == [[tp(0)]]
 
 
 def test_an_instance_id_that_stays_in_use_is_an_error() -> None:
@@ -528,7 +528,7 @@ def test_a_member_that_left_takes_the_same_partition_when_it_subscribes_again() 
     member.run()
     assert owned(member.message) == {}
     member.reply(2, 0)
-    assert member.take_up() == [[tp(0)]]
+    assert member.adopt() == [[tp(0)]]
 
 
 def test_leaving_waits_for_commits_and_goes_without_them_in_the_end() -> None:
@@ -582,7 +582,7 @@ def test_partitions_that_are_not_released_in_time_are_lost() -> None:
     for _ in range(4):
         if member.pending(Heartbeat):
             member.reply(1, same=True)
-        member.run(INTERVAL)
+        member.run(INTERVAL_S)
     assert member.message.member_epoch == -1
     member.reply(-1)
     assert state(member) is MemberState.UNJOINED
@@ -646,10 +646,10 @@ def test_a_member_that_joins_again_has_only_the_assignment_that_follows() -> Non
     member.ended()
     member.reply(2, same=True)
     member.run()
-    assert member.take_up() == []
+    assert member.adopt() == []
     member.next_beat()
     member.reply(2)
-    assert member.take_up() == [[]]
+    assert member.adopt() == [[]]
 
 
 def test_a_response_that_comes_after_the_member_was_put_out_says_nothing_about_it() -> None:
@@ -756,7 +756,7 @@ def test_a_pattern_is_sent_and_not_the_topics_that_match() -> None:
     member = by_pattern("a")
     assert (member.message.subscribed_topic_names, member.message.subscribed_topic_regex) == (["a"], "[tu]")
     member.reply(1, 0)
-    assert member.take_up() == [[tp(0)]]
+    assert member.adopt() == [[tp(0)]]
     assert member.message.subscribed_topic_regex is None
     member.reply(1, same=True)
     member.machine.membership.subscribe(("t",))
@@ -771,14 +771,14 @@ def test_a_member_with_a_pattern_and_no_topics_joins() -> None:
 def test_the_topic_of_an_unknown_id_is_looked_for_and_read_as_soon_as_it_is_known() -> None:
     member = by_pattern()
     member.reply(1, 0, topic_id=U)
-    assert member.take_up() == [[]]
+    assert member.adopt() == [[]]
     discovery = member.machine.membership.subscription._discovery
     assert discovery._due <= member.now
     discovery.found = frozenset(("t", "u"))
     member.run(0.1)
     member.cluster.set("u", [1], topic_id=U)
     member.run()
-    assert member.take_up() == [[tp(0, "u")]]
+    assert member.adopt() == [[tp(0, "u")]]
 
 
 def test_a_topic_that_only_another_user_of_the_client_knows_is_looked_for_as_well() -> None:
@@ -790,7 +790,7 @@ def test_a_topic_that_only_another_user_of_the_client_knows_is_looked_for_as_wel
     assert discovery._due <= member.now
     discovery.found, discovery._due = frozenset(("t", "u")), INFINITY
     member.run(0.1)
-    assert member.take_up() == [[], [tp(0, "u")]]
+    assert member.adopt() == [[], [tp(0, "u")]]
     assert member.protocol._look_at == INFINITY
 
 
@@ -809,7 +809,7 @@ def test_partitions_that_were_taken_away_before_they_were_known_are_reported_as_
     kind = ConsumerGroupHeartbeatResponse.Assignment
     rows = [kind.TopicPartitions(topic_id=topic_id, partitions=[0]) for topic_id in (T, U)]
     member.reply(1, assignment=kind(topic_partitions=rows))
-    assert member.take_up() == [[tp(0)]]
+    assert member.adopt() == [[tp(0)]]
     member.reply(1, 0)
     assert owned(member.message) == {T: [0]}
     member.reply(2, 0)

@@ -29,7 +29,7 @@ class Member(ConsumerHarness):
         self.machine.membership.subscribe(("t",))
         self.poll()
         self.run()
-        self.take_up()
+        self.adopt()
         self.find_coordinator()
         self.committed({tp(0): 0, tp(1): 0})
 
@@ -38,7 +38,7 @@ class Member(ConsumerHarness):
         self.protocol.become(self.now, *(tp(partition) for partition in partitions))
         self.run()
 
-    def take_up(self) -> None:
+    def adopt(self) -> None:
         """The application reads what it was assigned."""
         for event in events(self):
             if isinstance(event, Assigned):

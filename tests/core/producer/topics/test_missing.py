@@ -12,14 +12,14 @@ from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import Written
 from tests.core.producer.sender_harness import SenderHarness
 
-LIMIT = 20.0
+LIMIT_S = 20.0
 
 
 class Deleted:
     """A sender whose topic was just deleted: brokers say that it does not exist."""
 
     def __init__(self, **options: Any) -> None:
-        self.harness = SenderHarness(unknown_topic_timeout_ms=LIMIT * 1000, **options).proven()
+        self.harness = SenderHarness(unknown_topic_timeout_ms=LIMIT_S * 1000, **options).proven()
         self.since: float | None = None
         self.harness.cluster.unknown_since = lambda topic: self.since if topic == "t" else None  # type: ignore[method-assign]
         self.leaders = dict(self.harness.recovery.leaders)
@@ -50,16 +50,16 @@ def test_records_of_a_deleted_topic_fail_by_name_and_the_wait_is_from_their_own_
     deleted = Deleted()
     harness = deleted.harness
     first = harness.batch()
-    harness.poll(LIMIT / 2)
+    harness.poll(LIMIT_S / 2)
     second = harness.batch(partition=1)
-    harness.poll(LIMIT / 2 - 0.1)
+    harness.poll(LIMIT_S / 2 - 0.1)
     assert not first.done()
     harness.poll(0.2)
     assert failure(first).code == "UNKNOWN_TOPIC_OR_PARTITION"
     assert failure(first).written is Written.NO
-    assert f"topic 't' did not exist for {LIMIT:g} s" in str(failure(first))
+    assert f"topic 't' did not exist for {LIMIT_S:g} s" in str(failure(first))
     assert not second.done()
-    harness.poll(LIMIT / 2)
+    harness.poll(LIMIT_S / 2)
     assert failure(second).code == "UNKNOWN_TOPIC_OR_PARTITION"
 
 
@@ -71,18 +71,18 @@ def test_the_machine_wakes_up_for_it() -> None:
     while not delivery.done():
         deleted.harness.now = wake_at
         wake_at = deleted.harness.poll().wake_at
-    assert deleted.harness.now - sent_at < LIMIT + 1
+    assert deleted.harness.now - sent_at < LIMIT_S + 1
 
 
 def test_a_batch_that_was_in_flight_fails_as_maybe_written() -> None:
-    harness = SenderHarness(unknown_topic_timeout_ms=LIMIT * 1000).proven()
+    harness = SenderHarness(unknown_topic_timeout_ms=LIMIT_S * 1000).proven()
     delivery = harness.batch()
     since = harness.now
     harness.cluster.unknown_since = lambda topic: since  # type: ignore[method-assign]
     harness.lose(harness.requests.pop())
     harness.recovery.leaders.clear()
     harness.cluster.change()
-    harness.poll(LIMIT + 0.1)
+    harness.poll(LIMIT_S + 0.1)
     harness.poll()
     assert failure(delivery).written is Written.MAYBE
 
@@ -90,9 +90,9 @@ def test_a_batch_that_was_in_flight_fails_as_maybe_written() -> None:
 def test_a_topic_that_is_back_in_time_costs_nothing() -> None:
     deleted = Deleted()
     delivery = deleted.harness.batch()
-    deleted.harness.poll(LIMIT - 1)
+    deleted.harness.poll(LIMIT_S - 1)
     deleted.create()
-    deleted.harness.poll(LIMIT)
+    deleted.harness.poll(LIMIT_S)
     assert not delivery.done()
     deleted.harness.answer(deleted.harness.requests.pop())
     assert delivery.exception(0) is None
@@ -100,11 +100,11 @@ def test_a_topic_that_is_back_in_time_costs_nothing() -> None:
 
 def test_another_deletion_counts_from_its_own_beginning() -> None:
     deleted = Deleted()
-    deleted.harness.poll(LIMIT - 1)
+    deleted.harness.poll(LIMIT_S - 1)
     deleted.create()
     deleted.delete()
     delivery = deleted.harness.batch()
-    deleted.harness.poll(LIMIT - 1)
+    deleted.harness.poll(LIMIT_S - 1)
     assert not delivery.done()
     deleted.harness.poll(1.1)
     assert failure(delivery).code == "UNKNOWN_TOPIC_OR_PARTITION"
@@ -113,7 +113,7 @@ def test_another_deletion_counts_from_its_own_beginning() -> None:
 def test_open_batches_of_other_topics_and_partitions_with_a_leader_are_not_concerned() -> None:
     deleted = Deleted()
     other = deleted.harness.acc.send("u", b"v")
-    deleted.harness.poll(LIMIT - 0.5)
+    deleted.harness.poll(LIMIT_S - 0.5)
     assert not other.done()
 
 
@@ -125,7 +125,7 @@ class Topic:
         self.until = INFINITY  # when brokers said so last
         self.failed: list[float] = []
         cluster = SimpleNamespace(unknown_since=lambda _: self.since, was_missing=self.was_missing, topic_error=lambda _: None)
-        self.missing = MissingTopics(cluster, LIMIT, self)  # type: ignore[arg-type]
+        self.missing = MissingTopics(cluster, LIMIT_S, self)  # type: ignore[arg-type]
         self.missing.note("t")
 
     def oldest_of(self, topic: str) -> float:
@@ -141,7 +141,7 @@ class Topic:
 def test_a_topic_that_came_back_unnoticed_fails_nothing() -> None:
     topic = Topic()
     topic.since = None
-    topic.missing.run(LIMIT)
+    topic.missing.run(LIMIT_S)
     assert topic.failed == []
     assert topic.missing.wake_at == INFINITY
 
@@ -149,19 +149,19 @@ def test_a_topic_that_came_back_unnoticed_fails_nothing() -> None:
 def test_a_topic_that_came_back_and_went_again_unnoticed_is_waited_for_again() -> None:
     topic = Topic()
     topic.since = 5.0
-    topic.missing.run(LIMIT)
+    topic.missing.run(LIMIT_S)
     assert topic.failed == []
-    topic.missing.run(LIMIT + 5.0)
-    assert topic.failed == [LIMIT + 5.0]
+    topic.missing.run(LIMIT_S + 5.0)
+    assert topic.failed == [LIMIT_S + 5.0]
 
 
 def test_an_outage_after_one_report_does_not_count_as_missing() -> None:
     topic = Topic()
     topic.until = 1.0
-    for now in (LIMIT, LIMIT + 30.0):
+    for now in (LIMIT_S, LIMIT_S + 30.0):
         topic.missing.run(now)
         assert topic.failed == []
         assert now < topic.missing.wake_at <= now + 1.0
-    topic.until = LIMIT + 31.0
-    topic.missing.run(LIMIT + 31.0)
-    assert topic.failed == [LIMIT + 31.0]
+    topic.until = LIMIT_S + 31.0
+    topic.missing.run(LIMIT_S + 31.0)
+    assert topic.failed == [LIMIT_S + 31.0]
