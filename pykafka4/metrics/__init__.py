@@ -1,10 +1,10 @@
-"""Makes figures about clients for monitoring, when a reader collects them. Invariant: no figure costs anything per record.
+"""Provides figures of clients for monitoring, read when a reader collects them. Invariant: no figure costs anything per record.
 
 Modules; each line imports only from lines below it:
     opentelemetry/  metrics and traces for OpenTelemetry (extra `opentelemetry`)
     prometheus      a collector for prometheus_client (extra `prometheus`)
     pushed          figures with Java's names, for brokers that request them (KIP-714)
-    open_clients    the clients that a reader collects again and again
+    open_clients    the clients whose figures a reader collects repeatedly
     naming          Prometheus names of metrics and labels
     sources         the sources of a client's figures: network, producer, consumer, share consumer
     catalogue       the definition of each metric

@@ -1,7 +1,7 @@
 """Defines each metric. Invariant: a metric's name comes from OpenTelemetry's messaging conventions, or begins with `pykafka4.`.
 
 `python -m tools.metrics` renders the table of the guide from these definitions. Source: OpenTelemetry semantic conventions 1.45, messaging
-(development). `sources` yields the values; `pushed` has the rows for brokers.
+(development). `sources` yields the values; `pushed` selects the metrics for brokers.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _ALL: Final = (
     ),
     Definition("pykafka4.client.io.sent", C, "By", "Bytes of requests.", (BROKER,)),
     Definition("pykafka4.client.io.received", C, "By", "Bytes of responses.", (BROKER,)),
-    Definition("pykafka4.client.throttle.time", C, "s", "Time for which brokers have throttled the client, as they report.", (BROKER,)),
+    Definition("pykafka4.client.throttle.time", C, "s", "Time for which the client was throttled, as brokers report.", (BROKER,)),
     Definition("pykafka4.client.metadata.age", G, "s", "Time since the last response with metadata."),
     Definition("pykafka4.client.offline.partitions", G, "{partition}", "Partitions in use that can be neither written nor read."),
     # producers
@@ -78,7 +78,9 @@ _ALL: Final = (
     Definition("pykafka4.producer.messages.in_flight", G, "{message}", "Records whose request has no response yet.", PLACE),
     Definition("pykafka4.producer.messages.dropped", C, "{message}", "Records dropped by on_full or a rate limit.", (*PLACE, REASON)),
     Definition("pykafka4.producer.messages.repeated", C, "{message}", "Acknowledged records that may be in the log twice.", PLACE),
-    Definition("pykafka4.producer.oldest.age", G, "s", "Time since `send` of the oldest record in a batch without an outcome; 0: none."),
+    Definition(
+        "pykafka4.producer.oldest.age", G, "s", "Time since `send` of the oldest record in a batch without an outcome; otherwise 0."
+    ),
     Definition("pykafka4.producer.buffer.used", G, "By", "The used part of buffer_memory."),
     Definition("pykafka4.producer.buffer.limit", G, "By", "The limit: buffer_memory."),
     Definition("pykafka4.producer.requests", C, "{request}", "Produce requests."),
@@ -93,7 +95,7 @@ _ALL: Final = (
         "messaging.client.consumed.messages",
         C,
         "{message}",
-        "Records that polls have returned. A list counts when a `for` loop begins with it; of share consumers only the sum is known.",
+        "Records that polls returned. A `for` loop counts a list of records when it begins the list; share consumers have only the sum.",
         (SYSTEM, OPERATION, OPERATION_TYPE, GROUP, *PLACE),
     ),
     Definition(

@@ -1,4 +1,4 @@
-"""Makes names for Prometheus: dots become `_`; the unit and `_total` are appended.
+"""Makes names for Prometheus: replaces dots by `_`, and appends the unit, and `_total` for counters.
 
 Source: OpenTelemetry, "Prometheus and OpenMetrics Compatibility".
 """

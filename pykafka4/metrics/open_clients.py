@@ -1,7 +1,8 @@
-"""Keeps the clients that a reader collects repeatedly. Invariant: a reading has no two figures with the same name and labels.
+"""Keeps the clients whose figures a reader collects repeatedly. Invariant: no reading has two figures with the same name and labels.
 
 References to clients are weak: a reading leaves out and forgets closed and garbage-collected clients. Two clients with the same `client_id`
-would have figures with the same labels, so the second is shown as `client_id#2`. After a client is closed, its number can be used again.
+would have figures with the same labels, so the second is shown as `client_id#2`. After a client has been closed, another client can get its
+name.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["OpenClients"]
 
 @attrs.define(eq=False)
 class _Watched:
-    """A client, the detail of its readings, and the names under which its sources are shown, by keys of the sources."""
+    """A client, the detail of its readings, and the names under which its sources are shown, by source key."""
 
     handle: weakref.ref[Any]
     detail: Detail
@@ -42,7 +43,7 @@ class OpenClients:
         self._clients: list[_Watched] = []
 
     def add(self, client: Measured, by: By, by_broker: bool) -> None:
-        """Read `client` from now on. A second `add` replaces `by` and `by_broker`. Raises TypeError for an object that is not a client."""
+        """Include `client` in readings. A second `add` replaces `by` and `by_broker`. Raises TypeError for any object but a client."""
         if not hasattr(type(client), "_sources"):
             raise TypeError(f"{shown(client)} has no metrics: pass a Producer, Consumer, ShareConsumer, AdminClient or Client")
         detail = Detail(by, by_broker)
@@ -60,10 +61,10 @@ class OpenClients:
         return {source.key: shared.get(source.key) or _free(source.labels[CLIENT_ID], taken) for source in sources}
 
     def read(self) -> Iterator[Metric]:
-        """The figures of this moment, of each open client."""
+        """The figures of each open client at this moment."""
         with self._lock:
             self._clients = [client for client in self._clients if client.open_sources()]
-            clients = list(self._clients)  # to be read outside of the lock: a client may take PATIENCE_S
+            clients = list(self._clients)  # to be read outside the lock, because a client may take PATIENCE_S
         seen = set[object]()
         for client in clients:
             for source in client.open_sources():

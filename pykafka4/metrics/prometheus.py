@@ -30,16 +30,16 @@ FAMILIES: Final = {Kind.COUNTER: CounterMetricFamily, Kind.GAUGE: GaugeMetricFam
 
 
 class ClientCollector(Collector):
-    """Shows the clients that were added to it. For a registry of your own; `collector` is for the usual registry."""
+    """Shows the clients that were added to it. Use it for a registry of your own, `collector` for the default registry."""
 
     def __init__(self) -> None:
         self._clients = OpenClients()
 
     def add(self, *clients: Measured, by: By = "topic", by_broker: bool = False) -> None:
-        """Show `clients`, which can be handles of all kinds, from now on until they are closed.
+        """Show `clients`, handles of any kind, from now until they are closed.
 
         `by` and `by_broker` are as in `metrics()`, and determine the number of series. Raises TypeError for an object that is not a client,
-        ConfigError for another `by`.
+        ConfigError for an unknown `by`.
         """
         for client in clients:
             self._clients.add(client, by, by_broker)
@@ -58,10 +58,10 @@ class ClientCollector(Collector):
 
 
 def collector(*clients: Measured, by: By = "topic", by_broker: bool = False) -> ClientCollector:
-    """The common collector of this process, which shows `clients` from now on until they are closed.
+    """The common collector of this process, which shows `clients` from now until they are closed.
 
-    `REGISTRY.register(collector(producer))`, later `REGISTRY.register(collector(consumer))`: both calls return the same object, so a
-    registry shows it once, and no family twice. `by`, `by_broker` and errors are as in `ClientCollector.add`.
+    `REGISTRY.register(collector(producer))`, later `REGISTRY.register(collector(consumer))`: both calls return the same object, so the
+    registry yields no family twice. `by`, `by_broker` and errors are as in `ClientCollector.add`.
     """
     _OF_PROCESS.add(*clients, by=by, by_broker=by_broker)
     return _OF_PROCESS

@@ -1,9 +1,9 @@
 """Makes the figures that a client pushes to brokers (KIP-714). Invariant: only measures that Java has are pushed, under Java's names and
 units.
 
-A name is `org.apache.kafka.`, then Java's group and name with dots. Durations are in milliseconds, averages are since the last push. Java
-also pushes maxima and rates of a time window. Of these, this module pushes two: `connection.creation.rate`, since the last push, and
-`records.lag.max`, at the moment of the push.
+A name is `org.apache.kafka.`, then Java's group and name with dots. Averages are since the last push, those of durations in milliseconds;
+ages are in seconds. Java also pushes maxima and rates of a time window. Of these, this module pushes two: `connection.creation.rate`, since
+the last push, and `records.lag.max`, at the moment of the push.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Shape(Enum):
 class PushedMetric:
     """A metric to push, made from `source_metric` of the catalogue.
 
-    `where` limits the values by their labels: "*" stands for any text, None for values without the label.
+    `where` limits the values by their labels: "*" stands for any text, None for a missing label.
     """
 
     name: str
@@ -109,10 +109,10 @@ class PushedFigures:
         resource: Callable[[], Mapping[str, str]],
         clock: Callable[[], int] = time_ns,
     ) -> None:
-        """`resource`: labels of all metrics, without the client's id, which the broker knows. `clock`: nanoseconds since 1970."""
+        """`resource`: returns the labels of all metrics but the client id, which the broker has. `clock`: nanoseconds since 1970."""
         self._sources, self._rows, self._resource, self._clock = sources, rows, resource, clock
         self._start = self._last = clock()
-        self._before: dict[tuple[str, str], tuple[float, float]] = {}  # by name and broker: the sums of the last push
+        self._before: dict[tuple[str, str], tuple[float, float]] = {}  # by name and broker: (count, sum) at the last push
 
     def encode(self, subscription: MetricsSubscription) -> bytes:
         """See `core.telemetry.machine.PushedFigures`."""
@@ -125,7 +125,7 @@ class PushedFigures:
         return encode(points, self._resource(), start, now) if points else b""
 
     def _read(self) -> dict[str, list[Metric]]:
-        # With all labels: a row may need the largest value of all partitions, or a value for each broker.
+        # Read with all labels, because a row may need the largest value of all partitions, or a value for each broker.
         found: dict[str, list[Metric]] = {}
         for source in self._sources:
             for metric in source.read(Detail("partition", by_broker=True)):
@@ -146,7 +146,7 @@ class PushedFigures:
                 yield Gauge(PREFIX + row.name, value, attributes)
 
     def _value(self, row: PushedMetric, broker: str, values: Sequence[float | Histogram], delta: bool, now: int) -> float | None:
-        """The value of a row, whose sums are stored for the next push; None for an average of no values since the last push."""
+        """The value of a row; None for an average without values since the last push. Stores the row's count and sum for the next push."""
         if row.shape is Shape.LARGEST:
             return max(map(_total, values))
         count, total = float(sum(map(_count, values))), sum(map(_total, values))

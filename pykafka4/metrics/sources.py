@@ -1,7 +1,8 @@
 """Reads the figures of clients. Invariant: no source waits longer than PATIENCE_S for a client's thread that hangs.
 
-A handle has several sources: one of its own, and one of its network, which producers and consumers of one `Client` share. Sources with the
-same `key` have the same figures, so a reader of several handles reads each key once.
+Every handle has a source for its network, which the producers and consumers of one `Client` share; all handles but `Client` and
+`AdminClient` have a source of their own as well. Sources with the same `key` have the same figures, so a reader of several handles reads
+each key once.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ OPERATIONS: Final = {  # by request: (operation, type of operation)
 
 @attrs.frozen
 class Detail:
-    """The labels of a reading: for topics, partitions and brokers."""
+    """The detail of a reading: whether figures have labels for topics, partitions and brokers."""
 
     by: By = attrs.field(default="topic")
     by_broker: bool = False
@@ -85,11 +86,11 @@ class Source(Protocol):
 
 
 class Measured(Protocol):
-    """A handle, as far as readers of figures use it."""
+    """The part of a handle that readers of figures use."""
 
     @property
     def _sources(self) -> tuple[Source, ...]:
-        """The sources of its figures."""
+        """The sources of the handle's figures."""
 
 
 def read_all(sources: Iterable[Source], detail: Detail) -> list[Metric]:
@@ -238,7 +239,7 @@ class ProducerSource(_Source):
 def _responds(runtime: Any) -> bool:
     """Whether figures can be read: the client's thread responds, or has ended, after which nothing changes the figures any more.
 
-    A wait for a stuck thread would hold up a scrape. A forked child has only a copy of its parent's figures.
+    A wait for a stuck thread would hold up a scrape. In a forked child the result is False: it has only a copy of its parent's figures.
     """
     try:
         runtime.loop.ask(lambda now: None, PATIENCE_S, "the client's figures")
@@ -259,7 +260,7 @@ def _rows(stats: ProducerStats, by: By) -> Iterator[tuple[dict[str, str], Produc
             yield {TOPIC: tp.topic, PARTITION: str(tp.partition)}, counts
             left[tp.topic] = _without(left[tp.topic], counts)
     for topic, counts in left.items():
-        if by == "topic" or counts.accepted:  # by partition: the topic's records that no listed partition has
+        if by == "topic" or counts.accepted:  # by partition: the topic's records that belong to no listed partition
             yield {TOPIC: topic}, counts
 
 

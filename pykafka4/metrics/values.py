@@ -1,4 +1,4 @@
-"""Declares metrics and their kinds. Invariant: a metric belongs to one moment; its name has the same kind, unit and labels everywhere."""
+"""Declares metrics and their kinds. Invariant: metrics with the same name have the same kind, unit and description."""
 
 from __future__ import annotations
 

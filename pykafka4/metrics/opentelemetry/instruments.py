@@ -2,8 +2,8 @@
 once, unless another reader collects at the same time.
 
 OpenTelemetry has no observable histogram, so a histogram `NAME` becomes two counters, `NAME.count` and `NAME.sum`. OpenTelemetry's
-conventions define `messaging.client.operation.duration` as a histogram, so it has no counters here: `pykafka4.client.request.duration` has
-its values.
+conventions define `messaging.client.operation.duration` as a histogram, so it has no counters here: the counters of
+`pykafka4.client.request.duration` have its values.
 """
 
 from __future__ import annotations
@@ -88,4 +88,4 @@ def _parts(readings: Readings, defined: Definition, part: str, options: Callback
 
 
 _lock = threading.Lock()
-_shown: WeakKeyDictionary[Any, Readings] = WeakKeyDictionary()  # by provider: its readings end with it
+_shown: WeakKeyDictionary[Any, Readings] = WeakKeyDictionary()  # by provider; weak, so that readings are freed with it

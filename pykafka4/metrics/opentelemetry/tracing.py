@@ -2,7 +2,7 @@
 
 Invariant: a context in a record's headers is never changed; spans refer to it by links.
 
-The option `hooks` turns tracing on, so a client without it pays nothing. Source: OpenTelemetry semantic conventions 1.45,
+The option `hooks` turns tracing on, so a client without this option pays nothing. Source: OpenTelemetry semantic conventions 1.45,
 messaging spans; W3C Trace Context (headers `traceparent`, `tracestate`).
 """
 
@@ -52,7 +52,7 @@ class Received(Protocol):
 
 
 class _Failure(threading.local):
-    """The failed batch whose callbacks run on this thread: its callbacks and its `on_ack` run one after the other on one thread.
+    """The failed batch whose callbacks run on this thread, as does its `on_ack`.
 
     The callbacks have the spans of the records, and `on_ack` has the error code. If the batch has a partition, the callbacks come first.
     """
@@ -64,8 +64,8 @@ class _Failure(threading.local):
 
 
 class Tracing(ProducerHooks, ConsumerHooks):
-    """Hooks that trace records: `Producer(hooks=tracing)`, `Consumer(hooks=tracing)`, also for `ShareConsumer` and the handles of
-    `pykafka4.aio`.
+    """Hooks that trace records: `Producer(hooks=tracing)`, `Consumer(hooks=tracing)`. `ShareConsumer` and the handles of `pykafka4.aio`
+    accept them, too.
 
     One object can serve any number of clients. For any thread.
     """
@@ -78,7 +78,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
     # ---- producers
 
     def on_send(self, record: OutgoingRecord) -> OutgoingRecord | None:
-        """Begin the span of a record, and put its context into the headers, unless they have a `traceparent`."""
+        """Begin the span of a record, and put the span's context into the headers, unless they have a `traceparent`."""
         headers = _pairs(record.headers)
         given = _link(headers)
         attributes: dict[str, AnyValue] = {SYSTEM: "kafka", OPERATION: "send", OPERATION_TYPE: "send", TOPIC: record.topic}
@@ -96,7 +96,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
         return attrs.evolve(record, headers=[*headers, *((name, value.encode()) for name, value in carrier.items())])
 
     def on_enqueue(self, delivery: Delivery) -> None:
-        """Have the span of an accepted record end with its outcome."""
+        """Have the span of an accepted record end with the record's outcome."""
         span = _accepted()
         if span is None:
             return
@@ -104,7 +104,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
             span.end()
         elif (
             delivery.done() and not delivery.lost()
-        ):  # dropped by on_full or a rate limit: in an overload a callback for each would fill the memory
+        ):  # dropped by on_full or a rate limit: in an overload, a callback for each record would fill the memory
             self._settled(span, delivery)
         else:
             delivery.add_done_callback(partial(self._settled, span))
@@ -143,7 +143,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
     # ---- consumers
 
     def on_poll(self, polled: Polled) -> None:
-        """Make a span of the poll, with links to the contexts of its records, at most to the first 128."""
+        """Make a span of the poll, with links to the contexts of its records, at most 128."""
         topics = {record.topic for record in polled.records}
         attributes: dict[str, AnyValue] = {SYSTEM: "kafka", OPERATION: "poll", OPERATION_TYPE: "receive"}
         attributes |= {COUNT: len(polled.records), CLIENT_ID: polled.client_id}
@@ -163,9 +163,9 @@ class Tracing(ProducerHooks, ConsumerHooks):
 
     @contextmanager
     def processing(self, record: Received) -> Iterator[Span]:
-        """A `with` block in a span for the processing of `record`. Spans that begin in the block are children of this span.
+        """Run a `with` block in a span for the processing of `record`. Spans that begin in the block are children of this span.
 
-        The span links to the context of the record. The span records an exception of the block, which is then raised.
+        The span links to the record's context, and records an exception of the block, which is then raised.
         """
         link = _link(record.headers)
         attributes: dict[str, AnyValue] = {SYSTEM: "kafka", OPERATION: "process", OPERATION_TYPE: "process"}
