@@ -41,7 +41,7 @@ ATTEMPTS = 3
 class Cluster(Brokers):
     """Brokers as tests use them. As a context manager: up on entry, everything gone on exit."""
 
-    start_timeout: ClassVar[float] = READY_S  # seconds: the default time-out of `start`
+    start_timeout: ClassVar[float] = READY_S  # seconds: the default timeout of `start`
     ready_after = 0.0  # seconds that `up` took on entry
 
     @functools.cached_property

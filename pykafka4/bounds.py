@@ -1,8 +1,8 @@
 """Computes one offset range per partition from the two ends of a bounded read. Invariant: the ranges are fixed before the first record is
 read.
 
-`as_bound` parses `start` and `until`. `Bounds.timestamps` has the ListOffsets look-ups that a partition needs. `Bounds.span` computes the
-partition's range from their results. This module does no I/O: `read`, `read_arrow` and `Client.splits` do the look-ups.
+`as_bound` parses `start` and `until`. `Bounds.timestamps` has the ListOffsets lookups that a partition needs. `Bounds.span` computes the
+partition's range from their results. This module does no I/O: `read`, `read_arrow` and `Client.splits` do the lookups.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Bound:
     offsets: Mapping[TopicPartition, int] | None = None
 
     def offset(self, tp: TopicPartition, found: Mapping[int, int | None]) -> int:
-        """Return the offset in `tp`, from the results of look-ups by timestamp.
+        """Return the offset in `tp`, from the results of lookups by timestamp.
 
         Raises ConfigError if `offsets` has none for `tp`, or one beyond the end of the log.
         """
@@ -89,7 +89,7 @@ class Bounds:
 
     @property
     def timestamps(self) -> Collection[int]:
-        """The look-ups that every partition needs, as timestamps of ListOffsets."""
+        """The lookups that every partition needs, as timestamps of ListOffsets."""
         return {EARLIEST, LATEST, *(end.timestamp for end in (self.start, self.until) if end.offsets is None)}
 
     def span(self, tp: TopicPartition, found: Mapping[int, int | None]) -> Span:

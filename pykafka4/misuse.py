@@ -31,7 +31,7 @@ __all__ = [
     "topic_partition",
 ]
 
-API_S = 60.0  # time-out of calls for which the application gives none
+API_S = 60.0  # timeout of calls for which the application gives none
 MOST_PARTITION = 2**31 - 1
 MOST_METADATA = 4_096  # bytes; the default limit of brokers (offset.metadata.max.bytes)
 LONGEST_ID = 32_767  # bytes

@@ -1,7 +1,7 @@
 """Runs the cases with confluent-kafka, tuned as well as we know how: a benchmark won against defaults proves nothing.
 
 `produce` has its cheapest form, with topic and value; `poll` waits while the queue is full. `consume(1000)` has queue settings that keep
-the client from stalling in its own back-off.
+the client from stalling in its own backoff.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def java_consume(
 ) -> list[JavaRecord]:
     """Read the topic with Java's consumer, from the beginning to the current end or up to `count` records.
 
-    With a `group.id` in `properties` the consumer subscribes, reads until it has `count` records or the time-out has passed, and commits.
+    With a `group.id` in `properties` the consumer subscribes, reads until it has `count` records or the timeout has passed, and commits.
     """
     settings = {"bootstrap.servers": bootstrap, "auto.offset.reset": "earliest", **(properties or {})}
     order = {"mode": "consume", "topic": topic, "properties": settings, "count": count, "timeout": timeout}

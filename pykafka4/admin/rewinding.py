@@ -72,7 +72,7 @@ class Rewinding:
     def _logs(self, group: str, partitions: list[TopicPartition], goal: Goal, deadline: Deadline) -> dict[TopicPartition, Log]:
         """Look up the ends of each log, and the offset at the goal's time, if it has one. Raises PartialFailure, UnsupportedVersion."""
         wanted = ((EARLIEST, partitions), (LATEST, partitions), (goal.timestamp or 0, partitions if goal.timestamp is not None else []))
-        # All three are in flight at once, so the call takes the time of one look-up.
+        # All three are in flight at once, so the call takes the time of one lookup.
         asked = [self._session.ask_leaders(ListOffsets(dict.fromkeys(of, timestamp)), of, deadline) for timestamp, of in wanted]
         try:
             starts, ends, times = (answers.wait() for answers in asked)

@@ -100,14 +100,14 @@ class TransactionCalls(AdminCalls):
     def describe_transactions(
         self, transactional_ids: Collection[str], timeout: float | None = None
     ) -> dict[str, TransactionDescription | KafkaError]:
-        """State, producer, time-out, start and partitions of each transactional id.
+        """State, producer, timeout, start and partitions of each transactional id.
 
         An id that no coordinator knows has the BrokerError TRANSACTIONAL_ID_NOT_FOUND. Needs Kafka 3.0. Source: KIP-664.
         """
         return self._transactions_described(_ids(transactional_ids), self._begin(timeout))
 
     def describe_transaction(self, transactional_id: str, timeout: float | None = None) -> TransactionDescription:
-        """State, producer, time-out, start and partitions of one transactional id. Raises the id's error."""
+        """State, producer, timeout, start and partitions of one transactional id. Raises the id's error."""
         (name,) = _ids([transactional_id])
         return value_or_raise(self._transactions_described([name], self._begin(timeout))[name])
 
@@ -132,7 +132,7 @@ class TransactionCalls(AdminCalls):
     ) -> list[HangingTransaction]:
         """Transactions open in a partition of `topics`, but not in their coordinator's state, without a record for `older_than` seconds.
 
-        `older_than` should be at least the highest transaction time-out that brokers allow (`transaction.max.timeout.ms`): a younger
+        `older_than` should be at least the highest transaction timeout that brokers allow (`transaction.max.timeout.ms`): a younger
         transaction may still end by itself. Raises the common error or PartialFailure if the call fails for a topic, partition or broker:
         otherwise the result could lack transactions, or have transactions that their coordinators know. Source: KIP-664.
         """

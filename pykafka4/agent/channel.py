@@ -91,7 +91,7 @@ def _unix(path: str | os.PathLike[str], kind: int, name: str) -> Address:
 
 
 def tcp(port: int, host: str = "127.0.0.1") -> Address:
-    """The address of a TCP socket; `host` is an IP address, because the look-up of a name waits. Raises ValueError."""
+    """The address of a TCP socket; `host` is an IP address, because the lookup of a name waits. Raises ValueError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.inet_pton(family, host)

@@ -113,7 +113,7 @@ class Router:
 
     def hurry(self) -> None:
         """See Sender."""
-        with contextlib.suppress(KafkaError):  # the time-out of 0 s has passed, or the producer has ended
+        with contextlib.suppress(KafkaError):  # the timeout of 0 s has passed, or the producer has ended
             self._producer.flush(0)
 
     # -- the way of each message

@@ -47,7 +47,7 @@ def read(
     """All records of `topics` between two places of their logs: `async for record in read("orders", …)` ends.
 
     Arguments and errors are as in `pykafka4.read`. A wrong argument raises during the call. The first step of the loop, or `async with`,
-    looks up the ends, and raises the errors of that look-up, which close the read.
+    looks up the ends, and raises the errors of that lookup, which close the read.
     """
     extent = as_extent("read", topics, start, until, partitions, split)
     patience = check_timeout(timeout)

@@ -164,7 +164,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def until_end(self) -> AsyncIterator[Record[KeyT, ValueT]]:
         """A loop over single records up to the ends that the logs of the assigned partitions have when the loop begins.
 
-        See pykafka4.Consumer.until_end. Raises the errors of the look-up in the loop.
+        See pykafka4.Consumer.until_end. Raises the errors of the lookup in the loop.
         """
         return RecordsUntilEnd(self._session, self)
 

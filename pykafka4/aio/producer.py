@@ -306,7 +306,7 @@ class Producer(ProducerHandle):
                     raise session.runtime.not_found(topic, KafkaTimeoutError(late))
             return found.result(0) if found.done() else []
         finally:
-            session.runtime.loop.call(stop)  # also after a cancellation: otherwise the listeners of the look-up would stay
+            session.runtime.loop.call(stop)  # also after a cancellation: otherwise the listeners of the lookup would stay
 
     # ---------------------------------------------------------------- the end
 

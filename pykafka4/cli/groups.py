@@ -44,7 +44,7 @@ groups_argument = click.argument("group", nargs=-1)
 
 
 def chosen(admin: AdminClient, invocation: Invocation, names: Iterable[str], all_: bool) -> tuple[list[str], int]:
-    """The groups that a command names, and the exit code of the look-up."""
+    """The groups that a command names, and the exit code of the lookup."""
     wanted = list(dict.fromkeys(names))
     if bool(wanted) == all_:
         raise click.UsageError("give the ids of groups, or --all")

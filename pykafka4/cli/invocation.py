@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 @attrs.define
 class Invocation:
-    """The cluster of a command, and the time-out of its calls. The frame fills it from the options before and after the command's name.
+    """The cluster of a command, and the timeout of its calls. The frame fills it from the options before and after the command's name.
 
     `admin`, `client`, `producer` and `consumer` take `options` of their class, which replace all others. They raise click.UsageError,
     ConfigError and OSError.

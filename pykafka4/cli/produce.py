@@ -32,7 +32,7 @@ DEFAULTS: Final = {
     "max_block_ms": 180_000,  # longer than delivery_timeout_ms: a full buffer is not an error of a line
     "batch_size": 500_000,  # a request holds two; brokers take a quarter less CPU than for batches of 256 KiB
 }
-TRANSACTION_MS: Final = 900_000  # the longest time-out that brokers allow by default
+TRANSACTION_MS: Final = 900_000  # the longest timeout that brokers allow by default
 LOOKUP_S: Final = 60.0
 SLICE_S: Final = 0.1  # a limited rate sends a slice of records at a time
 

@@ -82,7 +82,7 @@ def list_(
 
 
 @transactions.command(
-    short_help="State, time-out and partitions of ids.",
+    short_help="State, timeout and partitions of ids.",
     epilog="""\b
 Example:
   pykafka4 transactions describe billing-1 billing-2 -b localhost:9092
@@ -92,7 +92,7 @@ Example:
 @as_json_option
 @click.pass_obj
 def describe(invocation: Invocation, transactional_ids: tuple[str, ...], json_: bool) -> int:
-    """Show state, producer, time-out, start and partitions of transactional ids."""
+    """Show state, producer, timeout, start and partitions of transactional ids."""
     with invocation.admin() as admin:
         found = admin.describe_transactions(transactional_ids, invocation.timeout)
     if json_:
@@ -104,7 +104,7 @@ def describe(invocation: Invocation, transactional_ids: tuple[str, ...], json_: 
              one.coordinator, " ".join(map(str, one.partitions)))
             for one in found.values() if not isinstance(one, KafkaError)
         ]  # fmt: skip
-        columns = ("transactional id", "state", "producer", "epoch", "time-out (s)", "open since", "coordinator", "written to")
+        columns = ("transactional id", "state", "producer", "epoch", "timeout (s)", "open since", "coordinator", "written to")
         console().print(table(columns, rows))
     return show_errors({name: one for name, one in found.items() if isinstance(one, KafkaError)})
 

@@ -241,7 +241,7 @@ class Runtime:
         return KafkaTimeoutError(f"{error}{self._missing(topic)}")
 
     def lookup(self, topic: str, create: bool) -> tuple[Promise[list[int]], Callable[[float], Promise[list[int]]], Callable[[float], None]]:
-        """Return the promise of a topic's partitions, with two functions for the loop: one begins the look-up, the other ends it.
+        """Return the promise of a topic's partitions, with two functions for the loop: one begins the lookup, the other ends it.
 
         The caller must have the loop run the second function in any case.
         """

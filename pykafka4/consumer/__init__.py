@@ -19,7 +19,7 @@ Modules; each line imports only from lines below it:
     reading/           the way from fetched data to records, on the thread that polls
     hooks              calls of hooks with the records of a poll
     rewinding          rewinds of all members of a group at the request of one member
-    lookups            look-ups of offsets of the log, which move no position
+    lookups            lookups of offsets of the log, which move no position
     guard              the guard by which one thread at a time uses a consumer, even after Ctrl-C
     waits              the waits of a consumer's steps, and their form on threads
     selection          the subscription, and the partitions of `assign`
@@ -283,9 +283,9 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def seek_to_end(self, partitions: Partitions | None = None, timeout: float | None = None) -> None:
         """Continue at the present end of the log, so that polls return records written after the call. None: in all assigned partitions.
 
-        `commit` commits that end without a poll: a group skips its backlog. Waits up to `timeout` seconds (default 60) for the look-up.
+        `commit` commits that end without a poll: a group skips its backlog. Waits up to `timeout` seconds (default 60) for the lookup.
         Raises ConfigError for a partition that is not assigned, errors of a partition as `poll` does, and KafkaTimeoutError: then the
-        look-up continues in the background, and `position` waits for it.
+        lookup continues in the background, and `position` waits for it.
         """
         self._session.seek_to_end(partitions, api_timeout(timeout))
 
@@ -372,7 +372,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """Have all members of the running group continue at other offsets; the owner of each partition, whichever member it is, moves it.
 
         `offsets` maps partitions to an offset, `EARLIEST`, `LATEST` or an aware datetime (the first record of that time or later; without
-        such a record, the end). The call returns after the look-up of these offsets.
+        such a record, the end). The call returns after the lookup of these offsets.
         Returns a Future of the offsets, done when the new offset of each partition is known to be committed. Keep polling meanwhile: the
         group rebalances, and this member takes part. Each owner commits the new offsets and reads on from there. The listener gets
         `on_partitions_assigned` for these partitions, and before it `on_partitions_revoked`, or with cooperative assignors
@@ -382,9 +382,9 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         client, a version of this client that cannot rewind, or the assignor `sticky` (the message names the member), if no member is
         subscribed to a partition, or if the group has members of the consumer protocol. It fails with KafkaTimeoutError after `timeout`
         seconds (default 60), and with KafkaError if this consumer leaves the group; then the rewind may still be carried out. Once the
-        rewind has begun, the error of a time-out or refusal names the partitions that are perhaps not rewound. `cancel` withdraws a rewind
+        rewind has begun, the error of a timeout or refusal names the partitions that are perhaps not rewound. `cancel` withdraws a rewind
         that no join has carried yet.
-        Raises ConfigError without a subscription, with group_protocol="consumer", and for an offset that is not in the log; the look-up
+        Raises ConfigError without a subscription, with group_protocol="consumer", and for an offset that is not in the log; the lookup
         raises the same errors as `beginning_offsets`.
         """
         return self._session.rewinding.future(offsets, api_timeout(timeout))

@@ -34,7 +34,7 @@ LAST_COMMIT_TIMEOUT_S: Final = 10.0  # for the last auto-commit before partition
 LAST_COMMIT_WAIT_S: Final = 0.5
 LEAST_LAST_COMMIT_S: Final = 1.0  # for the last commit of a consumer that closes without time to wait for the response
 # For the last commit of a consumer that closes while its group rebalances. Coordinators accept no commit between JoinGroup and SyncGroup,
-# and a dead leader delays SyncGroup until its session times out: without this limit the close would use up its time-out.
+# and a dead leader delays SyncGroup until its session times out: without this limit the close would use up its timeout.
 LAST_COMMIT_IN_REBALANCE_S: Final = 3.0
 LEAVE_S: Final = 5.0  # for the response to LeaveGroup
 

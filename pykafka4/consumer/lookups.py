@@ -1,4 +1,4 @@
-"""Looks up offsets of logs for the application. Invariant: a look-up moves no position, and accepts any partition, assigned or not."""
+"""Looks up offsets of logs for the application. Invariant: a lookup moves no position, and accepts any partition, assigned or not."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pykafka4.misuse import topic_partition
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 
-if TYPE_CHECKING:  # imported when used: most consumers need no messages of look-ups
+if TYPE_CHECKING:  # imported when used: most consumers need no messages of lookups
     from pykafka4.core.admin.values import ListedOffset
 
 __all__ = ["Lookups"]
 
 
 class Lookups:
-    """The look-ups of one consumer, through the stateless calls of its client."""
+    """The lookups of one consumer, through the stateless calls of its client."""
 
     def __init__(self, attachment: Attachment[Any], config: ConsumerConfig, waits: Waits) -> None:
         self._attachment, self._config, self._waits = attachment, config, waits

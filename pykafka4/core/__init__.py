@@ -78,7 +78,7 @@ class Failed:
 
     @property
     def passing(self) -> bool:
-        """Whether a retry can help: after a time-out, or a connection that was lost or refused, but not with a broker that is too old."""
+        """Whether a retry can help: after a timeout, or a connection that was lost or refused, but not with a broker that is too old."""
         return isinstance(self.reason, (ConnectionLost, KafkaTimeoutError))
 
 

@@ -33,7 +33,7 @@ class Backoff:
 
     @classmethod
     def setup(cls, config: ClientConfig, random: Random) -> Backoff:
-        """The time-outs of attempts to connect: `socket_connection_setup_timeout_ms` to `socket_connection_setup_timeout_max_ms`."""
+        """The timeouts of attempts to connect: `socket_connection_setup_timeout_ms` to `socket_connection_setup_timeout_max_ms`."""
         return cls(config.socket_connection_setup_timeout_ms / 1000, config.socket_connection_setup_timeout_max_ms / 1000, random)
 
     def next(self) -> float:

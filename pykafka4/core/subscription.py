@@ -59,7 +59,7 @@ class Start(enum.Enum):
     EARLIEST_LOCAL = "earliest local"  # the first offset on the leader's disks, not in tiered storage; never a start: it is only looked up
     NONE = "none"  # auto_offset_reset=none: raise an error instead
 
-    __hash__ = object.__hash__  # `Enum.__hash__` is Python code, and each offset look-up uses a Start as a dict key
+    __hash__ = object.__hash__  # `Enum.__hash__` is Python code, and each offset lookup uses a Start as a dict key
 
 
 @attrs.frozen
@@ -76,7 +76,7 @@ class Since:
 
 @attrs.frozen
 class Lately:
-    """Reading starts at the first record of the last `duration_ms`, counted back from the moment of the look-up (KIP-1106)."""
+    """Reading starts at the first record of the last `duration_ms`, counted back from the moment of the lookup (KIP-1106)."""
 
     duration_ms: int
 
@@ -303,10 +303,10 @@ STAGES = Transitions(
 
 @attrs.define
 class PartitionBackoff:
-    """The back-off of a partition after an error that concerns only this consumer, not the client's other users."""
+    """The backoff of a partition after an error that concerns only this consumer, not the client's other users."""
 
     backoff: Backoff
-    reason: KafkaError | None = None  # the error, until the back-off ends
+    reason: KafkaError | None = None  # the error, until the backoff ends
 
 
 class Position:
@@ -365,13 +365,13 @@ class Position:
         self.topic_id: object = None
         self.after_request = 0  # number of the last Metadata request before this position
         self.by_policy = start is Start.COMMITTED  # the application gave no start
-        self.search: Any = None  # the offset look-up in progress
+        self.search: Any = None  # the offset lookup in progress
         self.end_before = -1  # the claim's `end`, before a seek
         self.gap: Any = None  # the offsets that are lost when reading continues (`losses.Gap`)
         self.follower: Any = None  # the follower to read from (`Followers`); None: the leader
         self.bound = False  # bound to the leader, which must not choose a follower
         self.found_nothing = False  # the last response had no bytes, although the partition is read up to an offset
-        self.tail: Any = None  # the look-up in progress that finds whether any record is between `offset` and the end
+        self.tail: Any = None  # the lookup in progress that finds whether any record is between `offset` and the end
         self.behind_open = 0  # number of offsets that are not read yet because a transaction before them is open
 
     def move(self, to: Stage) -> None:
@@ -406,7 +406,7 @@ class Position:
 
     @property
     def refusal(self) -> KafkaError | None:
-        """The error, while its back-off lasts; None without a back-off."""
+        """The error, while its backoff lasts; None without a backoff."""
         return None if self.own_backoff is None else self.own_backoff.reason
 
     @property

@@ -144,7 +144,7 @@ class HostNotAllowed(ConnectionLost):
 class AuthenticationError(ConnectionLost):
     """Raised if the client and a broker could not authenticate each other, or do not agree on the security protocol.
 
-    The message names the broker, the mechanism and the reason. The client tries again after a back-off: the credentials might be corrected.
+    The message names the broker, the mechanism and the reason. The client tries again after a backoff: the credentials might be corrected.
     `certain` is False if the reason is a guess, because the broker only closed the connection. `is_local` is True if the
     application's callable for the credentials failed, so that no broker saw credentials. `is_of_client` is True if the broker refused the
     client's credentials or its certificate.

@@ -41,7 +41,7 @@ These modules of `core` decide by the name of a code, so a new row or column doe
     producer.sequences.identity   errors of InitProducerId that are transient
     producer.topics.missing       a topic that no longer exists
     producer.transactions.requests    the reaction of a transaction to each error of its coordinator
-    producer.transactions.machine     answers of coordinators: fenced, refused time-outs, transactions that have ended or are still ending
+    producer.transactions.machine     answers of coordinators: fenced, refused timeouts, transactions that have ended or are still ending
     sasl.mechanism           the codes of refusals
     share.member             brokers without share groups
     share.source             ends of share sessions; records that are not acquired; UNKNOWN_SERVER_ERROR of ShareFetch
@@ -82,7 +82,7 @@ class ProduceReaction(enum.Enum):
 
     ACK = "ack"
     DUPLICATE = "duplicate"  # the broker already has it: acknowledged, offset unknown
-    RESEND = "resend"  # same producer id, epoch and sequence, after a back-off
+    RESEND = "resend"  # same producer id, epoch and sequence, after a backoff
     SPLIT = "split"  # too large for the topic: halve it and resend
     SEQUENCE = "sequence"  # the broker's producer state and ours differ: continue in the partition's next epoch
     FENCED = "fenced"  # the broker has seen a higher epoch of this producer id: continue under another id
@@ -115,7 +115,7 @@ class ErrorCode:
         return self.name.endswith("_AUTHORIZATION_FAILED")
 
 
-# Without INVALID_PRODUCER_EPOCH: the coordinator might merely have aborted the transaction after its time-out (KIP-588), and the producer
+# Without INVALID_PRODUCER_EPOCH: the coordinator might merely have aborted the transaction after its timeout (KIP-588), and the producer
 # can begin another transaction.
 FATAL: Final = frozenset(
     {"CLUSTER_AUTHORIZATION_FAILED", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING"}

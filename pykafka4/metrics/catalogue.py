@@ -50,7 +50,7 @@ _ALL: Final = (
         "pykafka4.client.requests.failed",
         C,
         "{request}",
-        "Written requests without a response (time-out, lost connection).",
+        "Written requests without a response (timeout, lost connection).",
         (REQUEST, BROKER),
     ),
     Definition("pykafka4.client.request.duration", H, "s", "From writing a request to its response.", (REQUEST, BROKER)),

@@ -8,7 +8,7 @@ Modules; each line imports only from lines below it:
     secure       the transport for TLS
     portable     the transport over `selectors`
     pump/        the compiled transport
-    dialling     name look-ups and attempts to connect, for each address in turn, also through a proxy
+    dialling     name lookups and attempts to connect, for each address in turn, also through a proxy
     tls          SSLContexts from the options; explanations of TLS errors
     credentials  user names, passwords and tokens for each authentication
     proxies      handshakes with SOCKS5 and HTTP proxies

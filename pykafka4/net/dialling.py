@@ -1,7 +1,7 @@
 """Looks up the names of brokers, and connects to their addresses in turn. Invariant: every attempt that is not cancelled ends in an open
 socket or in one error.
 
-Look-ups run on helper threads, because they may take long. The transport watches the sockets, and calls `ready` for each socket with news.
+Lookups run on helper threads, because they may take long. The transport watches the sockets, and calls `ready` for each socket with news.
 With a proxy, the dialler tries the proxy's addresses instead of the broker's, and the attempt ends with the proxy's handshake: then the
 transport uses the socket like a socket that was dialled directly.
 """
@@ -33,7 +33,7 @@ __all__ = ["Dialled", "Dialler"]
 
 ADDRESS_S = 2.0  # how long one of several addresses of a name is tried before the next one
 IN_PROGRESS: Final = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN, 0}
-SKIPPED: Final = object()  # result of a look-up that was not started because no connection waited for it any more
+SKIPPED: Final = object()  # result of a lookup that was not started because no connection waited for it any more
 
 Address: TypeAlias = tuple[int, Any]  # (family, sockaddr)
 Watch: TypeAlias = Callable[[int, socket.socket, int], None]
@@ -82,11 +82,11 @@ class Dialler:
         self._helper, self._post, self._watch, self._unwatch, self._proxy = helper, post, watch, unwatch, proxy
         self._attempts: dict[int, Attempt] = {}
         self._connecting: set[Attempt] = set()
-        self._lookups: dict[tuple[str, int], list[Attempt]] = {}  # look-ups in progress, and the attempts that wait for each
+        self._lookups: dict[tuple[str, int], list[Attempt]] = {}  # lookups in progress, and the attempts that wait for each
         self._rotation = itertools.count()
 
     def dial(self, link: int, host: str, port: int) -> None:
-        """Look `host` up, then try its addresses in turn. An IP address needs no look-up."""
+        """Look `host` up, then try its addresses in turn. An IP address needs no lookup."""
         proxy = self._proxy
         attempt = self._attempts[link] = Attempt(link, host, port, proxy)
         if proxy is not None:
@@ -170,7 +170,7 @@ class Dialler:
     # -- names
 
     def _look_up(self, host: str, port: int) -> None:
-        """Start the only look-up of `host` and `port`, for all attempts that wait; the helper skips a look-up that no attempt waits for."""
+        """Start the only lookup of `host` and `port`, for all attempts that wait; the helper skips a lookup that no attempt waits for."""
         waiting = self._lookups[host, port]
         self._helper.submit(
             lambda: _look_up(host, port) if waiting else SKIPPED, lambda found: self._post(lambda now: self._looked_up(host, port, found))
@@ -178,7 +178,7 @@ class Dialler:
 
     def _looked_up(self, host: str, port: int, found: Any) -> None:
         waiting = self._lookups.get((host, port), [])
-        if waiting and found is SKIPPED:  # these attempts joined after the helper had skipped the look-up, before its result came here
+        if waiting and found is SKIPPED:  # these attempts joined after the helper had skipped the lookup, before its result came here
             self._look_up(host, port)
             return
         self._lookups.pop((host, port), None)

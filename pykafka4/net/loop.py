@@ -35,7 +35,7 @@ JOIN_S = 10.0
 # A wait that ends STANDSTILL_S seconds after its deadline shows that the whole process stood still (SIGSTOP, a suspended machine). The
 # loop had no time to answer either, so the caller waits EXTRA_WAIT_S seconds more.
 STANDSTILL_S, EXTRA_WAIT_S = 0.25, 1.0
-LOOKUPS = 16  # concurrent name look-ups: a resolver may take half a minute to fail, and good names must not wait for bad ones
+LOOKUPS = 16  # concurrent name lookups: a resolver may take half a minute to fail, and good names must not wait for bad ones
 ASSIGNORS = 16  # threads: each consumer of a client has at most two calls of its assignors under way, and any call may hang
 FORKED = "this client was created in another process; threads and sockets do not survive a fork: create a client in this process"
 CALLER_GONE: Final = KafkaError("the caller no longer waits")

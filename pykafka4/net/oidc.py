@@ -114,8 +114,8 @@ class OidcToken(Secret):
 
     `client_secret` may be a callable, which is called each time. The issuer's certificate must be signed by an authority in `ca_file` (PEM;
     default: the system's authorities). Redirects are not followed, and proxies are not used. A call takes at most `timeout` seconds, not
-    counting the look-up of the host's name and a callable `client_secret`. Errors are raised, not retried: the client tries again, with a
-    back-off.
+    counting the lookup of the host's name and a callable `client_secret`. Errors are raised, not retried: the client tries again, with a
+    backoff.
 
     Id and secret are encoded as RFC 6749 demands before they become the user name and password of HTTP. `form_encode=False` leaves them as
     they are, for issuers that do not decode them. The issuer's `expires_in` is the token's life; without it, the `exp` of a JWT is its end.
@@ -273,7 +273,7 @@ class ResponseTooLarge(Exception):
 
 
 class DeadlineSocket(ssl.SSLSocket):
-    """A socket with one deadline and one limit for the whole exchange: the time-out of a plain socket begins again with each byte."""
+    """A socket with one deadline and one limit for the whole exchange: the timeout of a plain socket begins again with each byte."""
 
     deadline: float
     room: int
@@ -311,7 +311,7 @@ def _dial(host: str, port: int, context: ssl.SSLContext, deadline: float) -> Dea
                 failure = error
                 continue
             plain.settimeout(_left(deadline))
-            encrypted = context.wrap_socket(plain, server_hostname=host)  # the time-out applies to the whole handshake
+            encrypted = context.wrap_socket(plain, server_hostname=host)  # the timeout applies to the whole handshake
             assert isinstance(encrypted, DeadlineSocket)
             encrypted.deadline, encrypted.room = deadline, MAX_BODY_BYTES + MAX_HEAD_BYTES
             return encrypted

@@ -7,7 +7,7 @@ again after a read.
 
 A long response arrives in many pieces, and a wake-up for each piece costs more than its decryption. So the loop sleeps until a large part
 of the response is there, or for LONGEST_WAIT_S at most, because not every system reports a smaller part while buffers are full. Until
-then `select` returns only for another connection's events, at its time-out, or after a wake-up.
+then `select` returns only for another connection's events, at its timeout, or after a wake-up.
 """
 
 from __future__ import annotations

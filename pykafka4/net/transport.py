@@ -70,7 +70,7 @@ class Transport(Protocol):
 
 
 def explain(error: BaseException) -> str:
-    """Return the reason why a look-up or a socket failed, for the message of a ConnectionLost."""
+    """Return the reason why a lookup or a socket failed, for the message of a ConnectionLost."""
     if isinstance(error, socket.gaierror):
         return (
             "host name not found" if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", -5)) else str(error.strerror).lower()

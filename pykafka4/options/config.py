@@ -155,10 +155,10 @@ class ClientConfig(SecurityConfig):
         "batches sent to an unresponsive leader wait this long.",
         low=1,
     )
-    retry_backoff_ms: float = millis(100, "Initial back-off before a failed request is retried; doubles, with jitter.", low=1)
-    retry_backoff_max_ms: float = millis(1_000, "Maximum of that back-off.", low=1)
-    reconnect_backoff_ms: float = millis(50, "Initial back-off before reconnecting to a broker; doubles, with jitter.", low=1)
-    reconnect_backoff_max_ms: float = millis(1_000, "Maximum of that back-off.", low=1)
+    retry_backoff_ms: float = millis(100, "Initial backoff before a failed request is retried; doubles, with jitter.", low=1)
+    retry_backoff_max_ms: float = millis(1_000, "Maximum of that backoff.", low=1)
+    reconnect_backoff_ms: float = millis(50, "Initial backoff before reconnecting to a broker; doubles, with jitter.", low=1)
+    reconnect_backoff_max_ms: float = millis(1_000, "Maximum of that backoff.", low=1)
     socket_connection_setup_timeout_ms: float = millis(10_000, "How long one connection attempt may take, handshake included.", low=1)
     socket_connection_setup_timeout_max_ms: float = millis(30_000, "Maximum of that timeout, which grows while attempts fail.", low=1)
     connections_max_idle_ms: float = millis(540_000, "A connection idle for this long is closed.", low=1)

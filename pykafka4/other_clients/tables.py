@@ -94,7 +94,7 @@ OPTIONS: Final[dict[str, str]] = {
         "default_api_timeout_ms": "pass `timeout` (seconds) to a call; the default is 60",
         "delivery_report_only_error": "each Delivery reports its outcome",
         "fetch_error_backoff_ms topic_metadata_refresh_fast_cnt topic_metadata_refresh_fast_interval_ms":
-            "retry_backoff_ms is the back-off of all requests",
+            "retry_backoff_ms is the backoff of all requests",
         "fetch_queue_backoff_ms": "fetching continues as soon as there is room in prefetch_bytes",
         "heartbeat_thread_close_timeout_ms": "pass `timeout` to close",
         "metadata_cluster_check_enable": "a changed cluster id is always logged",
@@ -106,7 +106,7 @@ OPTIONS: Final[dict[str, str]] = {
         "queued_min_messages": "prefetch_bytes limits the records that are fetched ahead",
         "receive_buffer_bytes send_buffer_bytes sock_chunk_bytes socket_options socket_receive_buffer_bytes socket_send_buffer_bytes":
             "the operating system sizes the socket buffers",
-        "reconnect_backoff_jitter reconnect_backoff_jitter_ms": "back-off always has jitter",
+        "reconnect_backoff_jitter reconnect_backoff_jitter_ms": "backoff always has jitter",
         "sasl_kerberos_*": "with sasl_kerberos_keytab the client gets tickets itself, otherwise it uses the tickets of the default cache",
         "socket_blocking_max_ms socket_keepalive_enable socket_max_fails socket_nagle_disable":
             "the client sets the options of its sockets itself",

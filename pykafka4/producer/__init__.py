@@ -310,7 +310,7 @@ class Producer(ProducerHandle):
         """A `with` block that flushes at its end, and then raises failures since its start, as `raise_failures` does.
 
         This includes records that other threads sent through the same producer meanwhile. An exception raised inside the block ends it
-        without a flush. `timeout` (seconds) is the time-out of the flush.
+        without a flush. `timeout` (seconds) is the timeout of the flush.
         """
         limit, mark = check_timeout(timeout), self._session.machine.ledger.failures_seen
         yield self

@@ -1,6 +1,6 @@
 """Waits for the outcomes of deliveries, on threads and in asyncio tasks.
 
-Invariant: each thread or task that waits for a Delivery without a time-out gets the outcome, or in a forked child an error. A Delivery may
+Invariant: each thread or task that waits for a Delivery without a timeout gets the outcome, or in a forked child an error. A Delivery may
 outlive its producer, and keeps only its `Deliveries` alive.
 """
 

@@ -49,7 +49,7 @@ __all__ = ["ProducerSession"]
 
 log = get_log("pykafka4.producer")
 
-EXIT_S: Final = 5.0  # for deliveries, while an exception leaves a `with` block; for callbacks, after the delivery time-out of a flush
+EXIT_S: Final = 5.0  # for deliveries, while an exception leaves a `with` block; for callbacks, after the delivery timeout of a flush
 WORKING: Final = ("connected", "connecting", "unreachable")  # states of a client whose loop runs
 LOOK_PAUSE_S: Final = 0.01  # seconds between checks of a topic's parked records, and of the end of the loop
 # For this long after brokers first reported a partition as missing, `send` does not begin another wait for it.
@@ -412,7 +412,7 @@ class ProducerSession(Attachment[Sender]):
         return pending
 
     def flush_seconds(self, timeout: float | None) -> float:
-        """The seconds that a flush with this `timeout` waits. None: the delivery time-out for outcomes, and EXIT_S for callbacks."""
+        """The seconds that a flush with this `timeout` waits. None: the delivery timeout for outcomes, and EXIT_S for callbacks."""
         return self.config.delivery_timeout_ms / 1000 + EXIT_S if timeout is None else timeout
 
     def late(self, pending: Sequence[Batch | Delivery | FlushMark], limit: float) -> KafkaTimeoutError:
@@ -525,7 +525,7 @@ class ProducerSession(Attachment[Sender]):
     def _announce_close(self) -> None:
         """Call `on_close` of the hooks after the callbacks of all records that were open have run, including `on_ack`.
 
-        `close` does not wait for these callbacks beyond its time-out, so `progress` tries again after each change. On a thread of the
+        `close` does not wait for these callbacks beyond its timeout, so `progress` tries again after each change. On a thread of the
         application the calls happen here. The loop must not run code of the application, so the executor makes the calls for the loop and
         for callbacks.
         """

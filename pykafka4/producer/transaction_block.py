@@ -98,7 +98,7 @@ class TransactionSteps:
             if offsets := self._reads.take(self._reading):
                 member = yield from awaited(self._membership(self._reads))
                 yield from awaited(self._calls.send_offsets(offsets, member, self._timeout))
-        except BaseException as error:  # also a time-out, Ctrl-C or a cancellation: no commit was requested, so an abort is safe
+        except BaseException as error:  # also a timeout, Ctrl-C or a cancellation: no commit was requested, so an abort is safe
             yield from self._give_up(error)
             raise
 

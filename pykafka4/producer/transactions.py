@@ -205,7 +205,7 @@ class TransactionCalls:
     # ---------------------------------------------------------------- waits for outcomes
 
     def _run(self, what: str, start: Start, timeout: float | None, resumes: bool = True) -> Any:
-        """Call `start` on the loop thread, and wait for its outcome. `resumes`: after a time-out or Ctrl-C the next call resumes it."""
+        """Call `start` on the loop thread, and wait for its outcome. `resumes`: after a timeout or Ctrl-C the next call resumes it."""
         if self._config.transactional_id is None:
             raise ConfigError(f"{what}: {NOT_TRANSACTIONAL}")
         self._check()

@@ -196,7 +196,7 @@ def pool() -> Pool:
 
 @guarded
 def client_for(options: Mapping[str, Any]) -> Client:
-    """The client of this process with these options of `ClientConfig`, for reads and look-ups. Do not close it: later tasks use it, too."""
+    """The client of this process with these options of `ClientConfig`, for reads and lookups. Do not close it: later tasks use it, too."""
     return pool().client(options)
 
 

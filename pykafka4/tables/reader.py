@@ -62,7 +62,7 @@ class TableReader:
     def start(self, timeout: float) -> None:
         """Start the thread, and wait until the rows have all records up to the present end of the log.
 
-        Raises the error that has ended the reading, errors of the look-ups, or KafkaTimeoutError after `timeout` seconds.
+        Raises the error that has ended the reading, errors of the lookups, or KafkaTimeoutError after `timeout` seconds.
         """
         until = system.monotonic() + timeout
         tps = self._partitions(_left(until))
@@ -194,7 +194,7 @@ class TableReader:
         self._session.seek(at_once(self._session.lookups.beginnings(tps, CLOSE_S * 6)))
 
     def _start_over(self) -> None:
-        """Read from the beginning again, because records were deleted there after the look-up and before the fetch."""
+        """Read from the beginning again, because records were deleted there after the lookup and before the fetch."""
         self._restarts += 1
         self.rows, self.size = {}, 0
         self._seek(list(self._session.reader.claims))

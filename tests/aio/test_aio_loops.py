@@ -141,7 +141,7 @@ def test_an_iterator_of_lists_may_go_on_in_another_task(server: ModelServer) -> 
 
 
 def test_an_iterator_of_records_goes_on_after_an_exception(server: ModelServer) -> None:
-    """`wait_for(anext(records), 1)` in a loop would end with its first time-out."""
+    """`wait_for(anext(records), 1)` in a loop would end with its first timeout."""
     topic(server, 3)
 
     async def main() -> None:

@@ -81,7 +81,7 @@ def test_a_cancelled_call_is_not_tried_again(server: ModelServer, client: Client
     until(lambda: seen)
     assert future.cancel()
     server.fail("ListOffsets", "NOT_LEADER_OR_FOLLOWER", topic="t", partition=0, times=3)
-    assert client.list_offsets({T0: LATEST})[T0].offset == 1, "after three back-offs"
+    assert client.list_offsets({T0: LATEST})[T0].offset == 1, "after three backoffs"
     assert client.committed_offsets("g") == {}
 
 

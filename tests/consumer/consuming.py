@@ -21,7 +21,7 @@ CLOSE_S = 0.3  # some tests end with a coordinator that does not answer
 
 
 class Maker:
-    """Makes consumers with short time-outs, and closes them in the end."""
+    """Makes consumers with short timeouts, and closes them in the end."""
 
     def __init__(self, server: ModelServer) -> None:
         self._server = server

@@ -260,7 +260,7 @@ def test_all_look_ups_share_the_time_of_the_call(server: ModelServer, make: Make
     server.delay("ListOffsets", 0.4, times=9)
     began = time.monotonic()
     with pytest.raises(KafkaTimeoutError):
-        member.consumer.rewind_group({TPS[0]: 0, TPS[1]: datetime(2020, 1, 1, tzinfo=UTC)}, 0.6)  # three look-ups
+        member.consumer.rewind_group({TPS[0]: 0, TPS[1]: datetime(2020, 1, 1, tzinfo=UTC)}, 0.6)  # three lookups
     assert time.monotonic() - began < 1.1
 
 

@@ -1,4 +1,4 @@
-"""Back-off: doubling, jitter, bounds."""
+"""Backoff: doubling, jitter, bounds."""
 
 from __future__ import annotations
 

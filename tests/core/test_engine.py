@@ -94,7 +94,7 @@ def test_what_machines_ask_of_the_loop_is_passed_on_in_order(world: World) -> No
 
 
 def test_with_nothing_to_do_it_sleeps_long(world: World) -> None:
-    wake_at = world.engine.turn(world.now).wake_at  # for the time-out of a request that has been answered
+    wake_at = world.engine.turn(world.now).wake_at  # for the timeout of a request that has been answered
     assert world.engine.turn(wake_at).wake_at > wake_at + 100
 
 

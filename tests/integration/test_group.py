@@ -145,7 +145,7 @@ def somebody_commits(cluster: Cluster, group: str) -> None:
     """To another topic, in this group's log, as in any cluster that is used.
 
     A coordinator of Kafka 4 that has just taken over may miss the news that its log is replicated (3 of 290 kills here): until something is
-    written to the log, lookups of stable offsets run into its time-out, Java's as well.
+    written to the log, lookups of stable offsets run into its timeout, Java's as well.
     """
     other = TopicPartition(f"{group}-other", 0)
     with Consumer(**cluster.client, group_id=group, enable_auto_commit=False) as consumer:

@@ -1,4 +1,4 @@
-"""Dialling: every address of a name is tried, look-ups are shared and block nobody, errors name address and cause. On both transports."""
+"""Dialling: every address of a name is tried, lookups are shared and block nobody, errors name address and cause. On both transports."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_name_look_up_that_hangs_blocks_no_other(driver: Driver, monkeypatch: 
 
 
 class Names:
-    """Look-ups that hang until the test answers; stands in for the helper's threads."""
+    """Lookups that hang until the test answers; stands in for the helper's threads."""
 
     def __init__(self, driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[str] = []

@@ -236,7 +236,7 @@ def test_the_name_of_the_proxy_is_looked_up_and_no_other(through: Callable[[str]
 def test_an_address_that_is_open_has_as_long_as_the_handshake_takes(
     through: Callable[[str], Driver], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until the set-up time-out: it is not given up for another address of the proxy."""
+    """Until the set-up timeout: it is not given up for another address of the proxy."""
     monkeypatch.setattr(dialling, "ADDRESS_S", 0.02)
     asked, go = threading.Event(), threading.Event()
 

@@ -25,7 +25,7 @@ from tests.wire.memory_meter import peak_memory
 
 T = TypeVar("T")
 few = settings(hostile, max_examples=max(20, hostile.max_examples // 10))
-PATIENCE_S = 2.0  # seconds of the delivery time-out, and of each call
+PATIENCE_S = 2.0  # seconds of the delivery timeout, and of each call
 SOON_S = 10.0  # seconds in which the client must have said it
 NO_TLS = "does not speak TLS: use its TLS port, or a security_protocol without SSL"
 SPEAKS_TLS = "the broker speaks TLS: set security_protocol to SSL or SASL_SSL"
@@ -89,7 +89,7 @@ class Case:
 
 
 def until_taken(call: Callable[[], T]) -> T:
-    """Its result, once there is one: what was refused before may still be told, and the back-off is longer than the delivery time-out."""
+    """Its result, once there is one: what was refused before may still be told, and the backoff is longer than the delivery timeout."""
     deadline = time.monotonic() + SECONDS
     while True:
         try:
@@ -115,7 +115,7 @@ def raised(call: Callable[[], object]) -> KafkaError:
 @pytest.mark.filterwarnings("ignore:security_protocol=SASL_PLAINTEXT")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_is_no_broker_is_named_soon_and_a_broker_in_its_place_is_used(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Takes seconds: a silent peer is named when the delivery time-out is over, all kinds of peers at once."""
+    """Takes seconds: a silent peer is named when the delivery timeout is over, all kinds of peers at once."""
     monkeypatch.setattr(refusals, "LONGEST_PAUSE_S", 0.5)  # the broker in its place is found soon
     with ExitStack() as stack, ThreadPoolExecutor(len(PEERS)) as at_once:
         cases = [Case(stack, protocol, name) for name in PEERS]

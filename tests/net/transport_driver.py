@@ -58,7 +58,7 @@ class Driver:
 
     @property
     def lookups(self) -> Any:
-        """The name look-ups that are under way."""
+        """The name lookups that are under way."""
         return self.dialler._lookups
 
     @property

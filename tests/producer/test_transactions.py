@@ -491,7 +491,7 @@ def test_offsets_whose_answer_was_lost_cannot_be_stored_in_the_next_transaction(
 @pytest.mark.parametrize("api", ["AddPartitionsToTxn", "AddOffsetsToTxn"])
 @pytest.mark.parametrize("end", ["commit", "abort"])
 def test_what_begins_a_transaction_late_is_refused_when_that_has_ended(server: ModelServer, make: Maker, api: str, end: str) -> None:
-    """Nobody would end what it begins: the coordinator would abort it after its time-out, and fence the producer."""
+    """Nobody would end what it begins: the coordinator would abort it after its timeout, and fence the producer."""
     if not (2, 5) <= release(server) < (4,):
         pytest.skip("from 4.0 on brokers add partitions themselves; before 2.5 there is no other epoch")
     producer = begun(make())

@@ -95,7 +95,7 @@ class Books:
         try:
             before, spooled = self._call(lambda: self._look(spool))
             stats = self._producer.stats()
-        # `release` must follow even after a time-out of the first call. That call stays in the loop's queue: the loop runs `hold` later,
+        # `release` must follow even after a timeout of the first call. That call stays in the loop's queue: the loop runs `hold` later,
         # when no caller waits for it. Without a `release` after it, the replay would be held for good.
         finally:
             self._call(spool.release)

@@ -11,7 +11,7 @@ from typing import TypeVar
 __all__ = ["LoopCalls"]
 
 T = TypeVar("T")
-ANSWER_S = 10.0  # seconds; a loop that needs longer is stuck: the pages then report a time-out
+ANSWER_S = 10.0  # seconds; a loop that needs longer is stuck: the pages then report a timeout
 
 
 class LoopCalls:

@@ -11,5 +11,5 @@ Modules; each line imports only from lines below it:
     committable_offsets  committable offsets: all records before them are finished
     partition_turns      the order in which partitions get a free worker
     progress             finished and unfinished records of one partition
-    limits               the bounds of a run: records in hand, time-outs
+    limits               the bounds of a run: records in hand, timeouts
 """

@@ -57,7 +57,7 @@ class Dispatcher(Allotment):
         self._wanted.append(done)
         self._look_again()
         # Read after the append: `serve` sets `ended` before it refuses the waiting commits. If `ended` were read before the append, the
-        # thread could end between the two, and this commit would wait for its complete time-out.
+        # thread could end between the two, and this commit would wait for its complete timeout.
         if self.ended:
             self._refuse_commits()
         try:

@@ -113,7 +113,7 @@ class Reader(Arrivals):
     def recover(self) -> None:
         """After a step that was left in the middle, fetch all records again that no poll returned. An interrupted recovery begins again.
 
-        A claim without a known position keeps its items: none of them was decoded, and a second look-up may find another offset.
+        A claim without a known position keeps its items: none of them was decoded, and a second lookup may find another offset.
         """
         self.taken, claims = self.handed, self.claims
         for claim in claims.values():

@@ -6,7 +6,7 @@ Invariant: each key gets its own outcome, so an error of one key never hides the
 Modules; each line imports only from lines below it:
     stateless       calls of a client: offsets, fetches, commits, single messages
     sizes           the question about sizes of logs
-    locating        look-ups for bounded reads: partitions, offsets, sizes
+    locating        lookups for bounded reads: partitions, offsets, sizes
     calls           calls about many groups: sequences of questions
     call            one call: its questions, and the outcome of each key
     machine         the machine that runs questions until each key has its outcome

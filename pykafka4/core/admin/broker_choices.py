@@ -1,6 +1,6 @@
 """Finds the broker for each key of a question: a coordinator, a leader, the broker itself, or any broker.
 
-Invariant: after a request that failed, or an error code that a look-up can cure (`cured_by`), the broker of the key is looked up again.
+Invariant: after a request that failed, or an error code that a lookup can cure (`cured_by`), the broker of the key is looked up again.
 Coordinators are kept between questions.
 """
 
@@ -119,7 +119,7 @@ class CoordinatorChoice(BrokerChoice[str]):
     def __init__(
         self, context: RunContext, network: Network, cluster: Cluster, find: FindCoordinators, found: Callable[[str], None]
     ) -> None:
-        """`found(key)` is called when the look-up of `key` has found a coordinator, or has failed."""
+        """`found(key)` is called when the lookup of `key` has found a coordinator, or has failed."""
         self._network, self._cluster, self._found = network, cluster, found
         self._nodes: dict[str, int] = {}
         self._errors: dict[str, KafkaError] = {}
@@ -127,12 +127,12 @@ class CoordinatorChoice(BrokerChoice[str]):
         self._lookup = QuestionRun(context, find, AnyBrokerChoice[str](network), self._settled)
 
     def begin(self, keys: Iterable[str]) -> None:
-        """Forget errors of earlier look-ups: the missing right may have been granted since."""
+        """Forget errors of earlier lookups: the missing right may have been granted since."""
         for key in keys:
             self._errors.pop(key, None)
 
     def outcome(self, now: float, key: str) -> KafkaError | None:
-        """The error of the look-up of `key`; None if there is none."""
+        """The error of the lookup of `key`; None if there is none."""
         return self._errors.get(key)
 
     def node(self, key: str) -> int | None:
@@ -142,7 +142,7 @@ class CoordinatorChoice(BrokerChoice[str]):
 
     def find(self, now: float, key: str) -> None:
         """Look up the coordinator of `key`."""
-        if key in self._nodes:  # the metadata is older than the look-up, or the broker has left the cluster
+        if key in self._nodes:  # the metadata is older than the lookup, or the broker has left the cluster
             if now - self._unplaced.setdefault(key, now) < UNPLACED_S:
                 self._cluster.refresh(now)
                 return
@@ -156,15 +156,15 @@ class CoordinatorChoice(BrokerChoice[str]):
             self._network.avoid(now, node)  # a coordinator that is cut off from the cluster would report itself
 
     def why(self, key: str) -> str:
-        """The last error of the look-up of `key`, or the broker that has not answered."""
+        """The last error of the lookup of `key`, or the broker that has not answered."""
         return self._lookup.why(key)
 
     def poll(self, now: float) -> float:
-        """Send look-ups that are due; returns the time of the next poll."""
+        """Send lookups that are due; returns the time of the next poll."""
         return self._lookup.poll(now)
 
     def end_lookups(self) -> None:
-        """End the look-ups, because no question waits for a coordinator."""
+        """End the lookups, because no question waits for a coordinator."""
         if self._lookup.open:
             self._lookup.drop()
 

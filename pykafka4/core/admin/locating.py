@@ -58,7 +58,7 @@ class Locating:
 
     def _locate(self, partitions: list[TopicPartition]) -> None:
         self._call.expect(partitions)
-        self._call.topics.begin(partitions)  # kept until the call ends, so that all look-ups of a topic share its metadata
+        self._call.topics.begin(partitions)  # kept until the call ends, so that all lookups of a topic share its metadata
         self._offsets.update((tp, {}) for tp in partitions)
         for ask in self._list.values():
             ask(partitions)

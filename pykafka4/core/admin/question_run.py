@@ -210,7 +210,7 @@ class QuestionRun(Generic[K, V]):
         deadline: float = INFINITY,
         seconds: float = INFINITY,
     ) -> None:
-        """`seconds` is the caller's time-out, for the message at the `deadline`."""
+        """`seconds` is the caller's timeout, for the message at the `deadline`."""
         self._context, self._question, self._choice, self._settled = context, question, choice, settled
         self._deadline, self._seconds = deadline, seconds
         self._most = question.most
@@ -245,7 +245,7 @@ class QuestionRun(Generic[K, V]):
         self._all = True
 
     def placed(self, group: str) -> None:
-        """Have the next poll check the keys that wait for the coordinator of `group`: the look-up has a result, maybe an error."""
+        """Have the next poll check the keys that wait for the coordinator of `group`: the lookup has a result, maybe an error."""
         if self._choice.is_of(group):
             self._all = True
         else:
@@ -305,7 +305,7 @@ class QuestionRun(Generic[K, V]):
             known = self._choice.outcome(now, key)
             if known is not None:
                 self._settle(key, known)
-            elif (node := self._choice.node(key)) is None:  # the broker is looked up during the back-off
+            elif (node := self._choice.node(key)) is None:  # the broker is looked up during the backoff
                 self._choice.find(now, key)
                 self._schedule_check(key, now + CHECK_S)
             elif now < self._entries[key].due:

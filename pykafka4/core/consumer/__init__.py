@@ -1,4 +1,4 @@
-"""Runs the loop's side of a consumer: positions, Fetches, offset look-ups. Fetched data counts only for the assignment and the position for
+"""Runs the loop's side of a consumer: positions, Fetches, offset lookups. Fetched data counts only for the assignment and the position for
 which it was requested.
 
 Modules; each line imports only from lines below it:

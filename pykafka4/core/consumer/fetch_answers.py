@@ -2,7 +2,7 @@
 requested offset.
 
 Data of a claim that has ended is dropped, and two brokers that both believe that they lead a partition cannot cause duplicates. Data goes
-to the application undecoded. After an error a partition waits for a new leader or a back-off; errors that neither can cure are raised as
+to the application undecoded. After an error a partition waits for a new leader or a backoff; errors that neither can cure are raised as
 well. A failed request counts as an error of each requested partition.
 """
 
@@ -250,7 +250,7 @@ class FetchAnswers:
     # ---------------------------------------------------------------- error codes
 
     def _by_error_table(self, now: float, node: int, position: Position, row: ErrorCode) -> None:
-        """Wait for a new leader or a back-off; an error that neither can cure is raised as well."""
+        """Wait for a new leader or a backoff; an error that neither can cure is raised as well."""
         error = broker_error(row.code, f"fetching {position.tp} at offset {position.offset}", None, "Fetch", topic=position.tp.topic)
         if row.refresh is Refresh.METADATA:
             self._report(now, node, position, error)
@@ -276,7 +276,7 @@ class FetchAnswers:
         self._recovery.report(now, position.tp, reason, node)
 
     def _back_off(self, now: float, position: Position, reason: KafkaError) -> None:
-        """Do not fetch `position` for a back-off. The partition is not offline: its other users, such as a producer, continue."""
+        """Do not fetch `position` for a backoff. The partition is not offline: its other users, such as a producer, continue."""
         own_backoff = position.own_backoff = position.own_backoff or PartitionBackoff(Backoff.retry(self._config, self._random))
         position.reported = True
         self._recovery.note_retry(now, position.tp, reason)

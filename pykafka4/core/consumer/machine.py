@@ -230,7 +230,7 @@ class ConsumerMachine:
 
     @property
     def lookup_identity(self) -> MemberIdentity | None:
-        """See `Committer`: a coordinator of the consumer protocol checks the member of a look-up."""
+        """See `Committer`: a coordinator of the consumer protocol checks the member of a lookup."""
         return self.membership.protocol.identity if self._config.group_protocol == "consumer" else None
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:

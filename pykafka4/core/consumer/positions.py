@@ -93,7 +93,7 @@ class Positions(dict[TopicPartition, Position]):
         return position if position is not None and position.claim.origin is claim.origin else None
 
     def locate(self, position: Position, offset: int, epoch: int) -> None:
-        """Read from `offset`, the result of a look-up."""
+        """Read from `offset`, the result of a lookup."""
         position.locate(offset, epoch)
         self.located.append(position)
         self.touch(position.tp)

@@ -1,4 +1,4 @@
-"""Looks up offsets of log ends and times with ListOffsets. Invariant: a look-up is repeated at the partition's leader until it has a result
+"""Looks up offsets of log ends and times with ListOffsets. Invariant: a lookup is repeated at the partition's leader until it has a result
 or the result is no longer wanted."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONSUMER: Final = -1  # the replica id of clients
 
 
 class Search(ABC):
-    """A look-up of one offset. Subclasses use the result. Compared by identity."""
+    """A lookup of one offset. Subclasses use the result. Compared by identity."""
 
     __slots__ = ("in_flight", "leader_epoch", "target", "tp")
 
@@ -45,7 +45,7 @@ class Search(ABC):
 
     @abstractmethod
     def found(self, now: float, offset: int, epoch: int) -> None:
-        """Use the result. The look-up has ended; this method may begin it again, with another target."""
+        """Use the result. The lookup has ended; this method may begin it again, with another target."""
 
     def absent(self) -> bool:
         """React to a response without an offset: no record is as late as the target. Returns False if that is an error to retry."""
@@ -53,7 +53,7 @@ class Search(ABC):
 
     @abstractmethod
     def refused(self, now: float, error: KafkaError) -> None:
-        """Report an error that is not retriable. The look-up is repeated nevertheless."""
+        """Report an error that is not retriable. The lookup is repeated nevertheless."""
 
 
 @attrs.define(eq=False)
@@ -84,12 +84,12 @@ class Searches:
         self, config: ConsumerConfig, cluster: Cluster, recovery: Recovery, connections: LeaderConnections, outbox: Outbox
     ) -> None:
         self._config, self._cluster, self._recovery, self._connections, self._outbox = config, cluster, recovery, connections, outbox
-        self._pending: dict[TopicPartition, list[Search]] = {}  # mostly one look-up per partition
+        self._pending: dict[TopicPartition, list[Search]] = {}  # mostly one lookup per partition
         self._of_topic: dict[str, dict[TopicPartition, None]] = {}
-        self._to_check: dict[Search, None] = {}  # the look-ups that the next poll checks
+        self._to_check: dict[Search, None] = {}  # the lookups that the next poll checks
 
     def begin(self, search: Search) -> None:
-        """Start a look-up; its request is sent in the next poll."""
+        """Start a lookup; its request is sent in the next poll."""
         tp = search.tp
         if tp in self._pending:
             self.tidy(tp)
@@ -98,18 +98,18 @@ class Searches:
         self._to_check[search] = None
 
     def tidy(self, tp: TopicPartition) -> None:
-        """Forget the look-ups of `tp` that are no longer wanted, except those in flight."""
+        """Forget the lookups of `tp` that are no longer wanted, except those in flight."""
         for search in list(self._pending.get(tp, ())):
             if not search.in_flight and not search.wanted():
                 self._end(search)
 
     def check_topic(self, topic: str) -> None:
-        """Have the next poll check the look-ups of `topic`, whose leaders may have changed."""
+        """Have the next poll check the lookups of `topic`, whose leaders may have changed."""
         for tp in self._of_topic.get(topic, ()):
             self.check_partition(tp)
 
     def check_partition(self, tp: TopicPartition) -> None:
-        """Have the next poll check the look-ups of `tp`, which may be online again."""
+        """Have the next poll check the lookups of `tp`, which may be online again."""
         self._to_check.update(dict.fromkeys(self._pending.get(tp, ())))
 
     def poll(self, now: float) -> None:
@@ -153,7 +153,7 @@ class Searches:
         self._outbox.send(ListOffsetsInFlight(self._connections.address(node), message, deadline, fit=_fit, searches=self, asked=asked))
 
     def answered(self, now: float, asked: Mapping[TopicPartition, Search], outcome: Outcome) -> None:
-        """Read the outcome of the request for the look-ups in `asked`."""
+        """Read the outcome of the request for the lookups in `asked`."""
         for search in asked.values():
             search.in_flight = False
             self._to_check[search] = None

@@ -1,7 +1,7 @@
 """Finds the offsets at which positions begin. Invariant: a position begins where the application said, otherwise at its committed offset,
 otherwise by the reset policy, or at the beginning of a new partition; offsets of a deleted topic never count.
 
-Look-ups are repeated until there is an offset or the position is no longer read. A look-up that was running when its topic was recreated
+Lookups are repeated until there is an offset or the position is no longer read. A lookup that was running when its topic was recreated
 starts again.
 """
 
@@ -33,7 +33,7 @@ RETRY_LOOKUP_S: Final = 1.0  # seconds, after an error that only an administrato
 
 
 class PositionSearch(Search):
-    """A look-up for a position that waits for it. A class instead of closures: an application may seek thousands of partitions at once."""
+    """A lookup for a position that waits for it. A class instead of closures: an application may seek thousands of partitions at once."""
 
     __slots__ = ("_owner", "_position")
 
@@ -56,7 +56,7 @@ class StartSearch(PositionSearch):
     __slots__ = ()
 
     def wanted(self) -> bool:
-        """Whether the position still waits for this look-up, not for a later one."""
+        """Whether the position still waits for this lookup, not for a later one."""
         return self._position.search is self and super().wanted()
 
     def found(self, now: float, offset: int, epoch: int) -> None:
@@ -185,7 +185,7 @@ class StartOffsets:
         self._search(position, first)
 
     def continue_at(self, position: Position, offset: int) -> None:
-        """Read from `offset`, the result of a look-up; report the gap before it as lost."""
+        """Read from `offset`, the result of a lookup; report the gap before it as lost."""
         gap, position.gap, position.search = position.gap, None, None
         self.positions.locate(position, offset, -1)
         if gap is not None:
@@ -245,7 +245,7 @@ class StartOffsets:
         return self.positions.is_current(position) and position.stage is Stage.ASKING
 
     def _committed(self, now: float, asked: Mapping[Position, int], found: Found | KafkaError) -> None:
-        """Apply the result to the positions in `asked`, which has the value of `Claim.recreated` at the time of the look-up."""
+        """Apply the result to the positions in `asked`, which has the value of `Claim.recreated` at the time of the lookup."""
         for position in [p for p in asked if self._awaits_committed(p)]:
             if isinstance(found, KafkaError):
                 position.move(Stage.UNKNOWN)
@@ -356,7 +356,7 @@ class StartOffsets:
             self.reset(position, Start.EARLIEST)
 
     def _search_again(self, position: Position) -> None:
-        """Repeat the look-up for `position`, because the topic was recreated meanwhile: a response in flight may be about the old topic."""
+        """Repeat the lookup for `position`, because the topic was recreated meanwhile: a response in flight may be about the old topic."""
         if position.by_policy:
             position.fallback = position.target = of_new_partition(position.fallback)
         if position.search is not None:

@@ -4,10 +4,10 @@ for a log that ends before it.
 Compaction may have removed all records between a position and its bound, `Claim.until`, when nothing lies after the bound. Then no
 response ever moves the position. A response proves the gap if it has no byte of any partition (brokers return a first batch whole, of any
 size: KIP-74), was not throttled (a throttled response is empty), chose no follower, and the end of the log is not before the bound. One
-more look-up makes sure that the position is not in tiered storage: a remote read that takes too long returns no bytes either (KIP-405).
+more lookup makes sure that the position is not in tiered storage: a remote read that takes too long returns no bytes either (KIP-405).
 
 If the end of the log is before the bound, the leader is new and does not know the end yet, or an unclean election has removed records. A
-look-up of the end distinguishes these: a leader that does not know the end returns a retriable error (KIP-207).
+lookup of the end distinguishes these: a leader that does not know the end returns a retriable error (KIP-207).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Tails"]
 
 
 class TailSearch(Search):
-    """A look-up for a bounded position whose last response had no bytes."""
+    """A lookup for a bounded position whose last response had no bytes."""
 
     __slots__ = ("_kind", "_offset", "_position", "_positions")
 
@@ -34,7 +34,7 @@ class TailSearch(Search):
         self._kind, self._position, self._positions, self._offset = target, position, positions, position.offset
 
     def wanted(self) -> bool:
-        """Whether nothing has been read since the look-up began."""
+        """Whether nothing has been read since the lookup began."""
         position = self._position
         return (
             position.tail is self

@@ -6,7 +6,7 @@ Modules; each line imports only from lines below it:
     membership/  the member: its partitions, and the two protocols that keep it in the group
     leading/     the leader of a classic group: runs an assignor, and notices when the group's topics change
     topics/      the subscribed topics: by name, or found by a pattern
-    committing/  commits, and look-ups of committed offsets
+    committing/  commits, and lookups of committed offsets
     encoding     subscriptions and assignments as bytes
     notes        notes of this client's members to each other, within subscriptions and assignments
     coordinator  the group's coordinator, and the connections to it

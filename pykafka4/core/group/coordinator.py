@@ -1,6 +1,6 @@
 """Finds the coordinator of a consumer's group, and keeps the connections to it.
 
-Invariant: the loss of the coordinator only delays requests; it ends no membership before a time-out.
+Invariant: the loss of the coordinator only delays requests; it ends no membership before a timeout.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class GroupCoordinator(MembersCoordinator):
     def check(self, now: float, since: float) -> float:
         """Check with another broker, every CHECK_S seconds, that the coordinator is still the coordinator; returns when to call this again.
 
-        The coordinator has held a response back since `since`. A frozen or isolated broker might do so until the time-out (for a JoinGroup,
+        The coordinator has held a response back since `since`. A frozen or isolated broker might do so until the timeout (for a JoinGroup,
         more than max_poll_interval_ms), while the group has continued with another coordinator.
         """
         node = self.node
@@ -110,5 +110,5 @@ class GroupCoordinator(MembersCoordinator):
             return
         found = outcome.message.node_id
         self.lost(now, node, KafkaError(f"{self.subject}: broker {outcome.node} reports broker {found} as the coordinator"))
-        self._wanted = True  # a look-up follows if `_found` does not accept the broker, because the metadata lacks it
+        self._wanted = True  # a lookup follows if `_found` does not accept the broker, because the metadata lacks it
         self._found(now, found, outcome.node)

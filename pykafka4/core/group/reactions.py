@@ -1,4 +1,4 @@
-"""Maps the error codes of a group's coordinator to reactions of the member. Invariant: membership, commits and look-ups use one table."""
+"""Maps the error codes of a group's coordinator to reactions of the member. Invariant: membership, commits and lookups use one table."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Reaction(enum.Enum):
     """The reaction of a member to an error code of its coordinator."""
 
     NONE = "continue"
-    RETRY = "retry after a back-off"
+    RETRY = "retry after a backoff"
     STALE = "the member has another epoch by now: retry with that epoch"
     REFIND = "find the coordinator, then retry"
     REJOIN = "the group is rebalancing: revoke the partitions and rejoin"
     STRANGER = "unknown member: the partitions are lost, join as a new member"
     OUTDATED = "stale generation or fenced epoch: the partitions are lost, rejoin"
     NAMED = "rejoin with the member id in the response"
-    DENIED = "a right is missing: tell the application, retry after a back-off"
+    DENIED = "a right is missing: tell the application, retry after a backoff"
     FATAL = "not retriable"
 
 

@@ -8,7 +8,7 @@ a response with a replaced topic id is older, too. Older metadata is accepted if
 topic without an id was recreated, the cluster was restored from a backup, or the id that arrived later was the older one. Any epoch is
 accepted after a topic without an id was missing.
 
-Rule: a topic is requested at once after its first error (`refresh`), then with its back-off (`_pace`), which only a change without trouble,
+Rule: a topic is requested at once after its first error (`refresh`), then with its backoff (`_pace`), which only a change without trouble,
 or a long time without a request, resets. So machines may report errors as often as they like.
 """
 
@@ -44,7 +44,7 @@ __all__ = ["MISSING", "Cluster", "MetadataChange", "Waiter"]
 log = get_log("pykafka4.cluster")
 BROKERS = ""  # the list of brokers, among the names of topics to request; no topic has this name
 # Seconds until the next check, while no broker can be reached. The first connection causes a check at once (`Network.changes`); RECHECK_S
-# is for events that do not change the network, such as the end of a back-off.
+# is for events that do not change the network, such as the end of a backoff.
 RECHECK_S = 0.5
 ASKS_PER_BROKER = 4  # requests for a topic with an error, before the request goes to another broker
 # The version of Metadata from which on epochs count: brokers before 2.4 return an old epoch while replicas are reassigned, and leaders
@@ -115,7 +115,7 @@ class Cluster(KnownMetadata):
         self._request: MetadataInFlight | None = None  # the last request, until it has an outcome
         self._waiters: list[Waiter] = []
         self._retry = Backoff.retry(config, random)
-        self._not_before = -INFINITY  # the end of the back-off after a failed request
+        self._not_before = -INFINITY  # the end of the backoff after a failed request
         self._expires = INFINITY
         self._gone: frozenset[int] = frozenset()  # brokers that the last change removed
         self._unplaced = False  # a hint contained the address of a broker, and the network does not have it yet
@@ -171,7 +171,7 @@ class Cluster(KnownMetadata):
         gone = not known.leaders or known.missing_since is not None
         users = self._wanted.setdefault(topic, {})
         # The right may have been granted since the denial. The records or the caller of a new user wait for the response, so the topic's
-        # back-off, which belongs to earlier users, does not delay this request.
+        # backoff, which belongs to earlier users, does not delay this request.
         hurried = known.error is not None and known.error.denied and user not in users
         users[user] = users.get(user, False) or (create and gone and self._config.allow_auto_create_topics)
         if hurried:
@@ -196,14 +196,14 @@ class Cluster(KnownMetadata):
             self._drop(topic)
 
     def refresh(self, now: float, topics: Collection[str] | None = None) -> None:
-        """Request the topics of `topics` that are in use (None: all, and the brokers): at once the first time, then with back-off.
+        """Request the topics of `topics` that are in use (None: all, and the brokers): at once the first time, then with backoff.
 
         The broker that sent the current metadata may have nothing newer. So the request goes to another broker, if one can be reached.
         """
         self._avoid(now)
         for name in self._all() if topics is None else [t for t in topics if t in self._wanted]:
             known = self._topic(name)
-            # After twice the longest back-off without a request, no back-off for this topic is running: this is a new incident. Topics in
+            # After twice the longest backoff without a request, no backoff for this topic is running: this is a new incident. Topics in
             # rotation keep their turn: thousands of them would otherwise be due at once.
             if now - known.asked_at > 2 * self._config.retry_backoff_max_ms / 1000 and not self._queue.in_rotation(name):
                 known.backoff.reset()
@@ -330,7 +330,7 @@ class Cluster(KnownMetadata):
             self.refresh(now)
 
     def _refused(self, now: float, broker: int, error: KafkaError) -> None:
-        """Fail the waiting callers if no broker accepts this client, so that they need not wait for their time-outs."""
+        """Fail the waiting callers if no broker accepts this client, so that they need not wait for their timeouts."""
         if broker == ANY:
             self.crash(error)
 
@@ -482,7 +482,7 @@ class Cluster(KnownMetadata):
     def _pace(self, now: float, name: str, changed: bool) -> None:
         """Set the earliest time of the next request for `name`, and queue the request if the topic has trouble.
 
-        The time is `now` after a change that leaves no trouble, otherwise the end of a back-off.
+        The time is `now` after a change that leaves no trouble, otherwise the end of a backoff.
         """
         known = self._topics[name]
         if changed and not known.troubled:

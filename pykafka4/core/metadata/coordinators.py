@@ -37,11 +37,11 @@ class CoordinatorUser(Protocol):
     """The machine that needs a coordinator."""
 
     def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:
-        """Handle the error, not a retriable one, that ended the look-up. `want` starts another look-up."""
+        """Handle the error, not a retriable one, that ended the lookup. `want` starts another lookup."""
 
 
 class Coordinator:
-    """The coordinator of a group or transactional id. `node` is None while the coordinator is unknown; `want` starts a look-up."""
+    """The coordinator of a group or transactional id. `node` is None while the coordinator is unknown; `want` starts a lookup."""
 
     __slots__ = (
         "_backoff",
@@ -114,7 +114,7 @@ class Coordinator:
         """Note that `node` is not, or no longer, the coordinator. Further reports of the same loss are ignored."""
         if self.node == node:
             log.info("%s: lost coordinator %d (%s)", self.log_name, node, reason, broker=node)
-            # The next look-up avoids two brokers: the coordinator, which may be frozen, or cut off from the cluster and name itself; and
+            # The next lookup avoids two brokers: the coordinator, which may be frozen, or cut off from the cluster and name itself; and
             # the broker that named this coordinator, which may have outdated metadata, and name the same coordinator again.
             self._network.avoid(now, node)
             if self._reported_by is not None:
@@ -124,12 +124,12 @@ class Coordinator:
             self.retried(now, reason)
 
     def retried(self, now: float, reason: KafkaError) -> None:
-        """Report `reason`, for which a request to the coordinator is repeated. The trouble lasts until `well`, even if look-ups succeed."""
+        """Report `reason`, for which a request to the coordinator is repeated. The trouble lasts until `well`, even if lookups succeed."""
         if isinstance(reason, BrokerError):
             self.troubles.note(now, self, reason)
 
     def well(self) -> None:
-        """Note a response of the coordinator: the next loss begins with the first back-off."""
+        """Note a response of the coordinator: the next loss begins with the first backoff."""
         self.troubles.over(self)
         self._call.reset()
         self._reported_by = None
@@ -167,7 +167,7 @@ class Coordinator:
             return Next.RETRY, KafkaError(f"the coordinator of {self.subject} is broker {node}, which is not in the metadata yet")
         log.info("%s: the coordinator is broker %d", self.log_name, node, broker=node)
         # If the coordinator has moved, the new one may refuse requests while it loads its state, which does not take long. If the lost
-        # broker is found again, the back-off keeps growing, because nothing has changed.
+        # broker is found again, the backoff keeps growing, because nothing has changed.
         if node != self._before:
             self._backoff.reset()
         self.node, self._reported_by = node, reported_by

@@ -1,4 +1,4 @@
-"""Looks up brokers, topics and leaders in the client's metadata. Look-ups are for the loop thread, except `topic_error`; most cost one
+"""Looks up brokers, topics and leaders in the client's metadata. Lookups are for the loop thread, except `topic_error`; most cost one
 or two dict accesses."""
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Topics that were requested many times without success are in rotation: together 
 (`retry_backoff_max_ms`), so that thousands of topics without a leader cost no more than hundreds. Outages rarely end for one topic alone:
 when a response contains a change, all topics in rotation are due at once, at most once per round.
 
-The cluster sets the times: `Cluster._pace` has the back-off of a single topic.
+The cluster sets the times: `Cluster._pace` has the backoff of a single topic.
 
 A request names no more topics than AT_ONCE allows, however many are due: a response with 10,000 topics would block the loop for too long.
 """

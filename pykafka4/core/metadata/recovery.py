@@ -1,12 +1,12 @@
 """Keeps failed partitions offline, and brings each back online as soon as requests for it may succeed.
 
-Invariant: a partition is offline until its leader is connected, and its own back-off has ended or its leader has changed; no partition
+Invariant: a partition is offline until its leader is connected, and its own backoff has ended or its leader has changed; no partition
 waits for another.
 
-The back-off of a partition keeps doubling until a request for the partition succeeds (`healthy`), so that a partition whose requests always
-fail is not retried too often. A partition that was taken offline although no request for it failed (`take_offline`) has no back-off.
+The backoff of a partition keeps doubling until a request for the partition succeeds (`healthy`), so that a partition whose requests always
+fail is not retried too often. A partition that was taken offline although no request for it failed (`take_offline`) has no backoff.
 
-A poll checks only partitions with an event: their topic changed, the broker that they wait for is connected, or their back-off has ended.
+A poll checks only partitions with an event: their topic changed, the broker that they wait for is connected, or their backoff has ended.
 Thousands of partitions that have no leader for hours cost nothing. The cluster repeats requests for topics without a leader
 (`Cluster._pace`, `MetadataQueue`); recovery repeats requests only for topics that the metadata has in full, because the cluster does not
 (`seeks`): their leader cannot be reached, or they lack the partition.
@@ -34,10 +34,10 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["Offline", "PartitionOffline", "PartitionOnline", "Recovery"]
 
-# Seconds: partitions that are due within this time are handled together. Back-offs have a jitter: after the loss of a broker, thousands of
+# Seconds: partitions that are due within this time are handled together. Backoffs have a jitter: after the loss of a broker, thousands of
 # partitions would otherwise take a turn of the loop each.
 SLACK_S = 0.01
-SLACK_PART = 0.1  # the maximum of the slack as a part of retry_backoff_ms, so that a short back-off is not skipped
+SLACK_PART = 0.1  # the maximum of the slack as a part of retry_backoff_ms, so that a short backoff is not skipped
 
 
 @attrs.frozen
@@ -111,14 +111,14 @@ class Recovery:
             known.reason = reason
             return
         backoff, leader = self._backoffs[tp.topic][tp], self._cluster.leader(tp)
-        # If another broker leads `tp` now, that broker has not failed: with `failed` None the partition does not wait for the back-off,
+        # If another broker leads `tp` now, that broker has not failed: with `failed` None the partition does not wait for the backoff,
         # because `_look` finds that the present leader differs from `failed`.
         failed = leader if node is None or leader is None or leader.node == node else None
         self._cluster.refresh(now, (tp.topic,))
         self._begin(now, tp, Offline(now, reason, backoff.attempts + 1, failed, now + backoff.next()))
 
     def note_retry(self, now: float, tp: TopicPartition, reason: KafkaError) -> None:
-        """Note a failed request, which its sender repeats after a back-off of its own. `tp` stays online for other users of the client."""
+        """Note a failed request, which its sender repeats after a backoff of its own. `tp` stays online for other users of the client."""
         if self._cluster.wants(tp.topic):
             self._network.troubles.note(now, tp, reason)
             backoffs = self._backoffs.setdefault(tp.topic, {})
@@ -128,7 +128,7 @@ class Recovery:
     def take_offline(self, now: float, tp: TopicPartition, reason: KafkaError, since: float | None = None) -> None:
         """Take `tp` offline although no request for it failed: `tp` has no leader, or there is no connection to its leader.
 
-        The partition is online as soon as its leader is connected: it has no back-off. This call requests no metadata, because the cluster
+        The partition is online as soon as its leader is connected: it has no backoff. This call requests no metadata, because the cluster
         requests it anyway.
         """
         if (known := self.offline.get(tp)) is not None:
@@ -149,7 +149,7 @@ class Recovery:
         self._events.emit(PartitionOffline(tp, offline.reason))
 
     def healthy(self, tp: TopicPartition) -> None:
-        """Note that a request for `tp` succeeded: the next failure begins with the first back-off."""
+        """Note that a request for `tp` succeeded: the next failure begins with the first backoff."""
         if self._backoffs and tp not in self.offline and (backoffs := self._backoffs.get(tp.topic)) is not None:
             if backoffs.pop(tp, None) is not None:
                 self._network.troubles.over(tp)
@@ -242,7 +242,7 @@ class Recovery:
             self._awaited.setdefault(node, {})[tp] = None
 
     def _ask_later(self, topic: str, now: float) -> None:
-        """Request the metadata of `topic` after a back-off, unless `Cluster` requests it anyway or no broker is connected."""
+        """Request the metadata of `topic` after a backoff, unless `Cluster` requests it anyway or no broker is connected."""
         outage = self._outages[topic]
         if not outage.asking and self._network.up and not self._cluster.seeks(topic):
             outage.asking = True

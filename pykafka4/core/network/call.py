@@ -1,9 +1,9 @@
-"""Repeats a request until an outcome ends the call. Invariant: after a failure, the same target gets no second request without a back-off,
+"""Repeats a request until an outcome ends the call. Invariant: after a failure, the same target gets no second request without a backoff,
 unless `start_over` drops it.
 
 A request that any broker can answer is sent again after OTHER_BROKER_S without a response, to another broker if one can be reached. The
 first response that ends the call counts, however late: otherwise a slow broker's response would never count while other brokers refuse at
-once. After the end, responses to earlier requests are ignored. The slow request keeps its full time-out: an earlier time-out would close a
+once. After the end, responses to earlier requests are ignored. The slow request keeps its full timeout: an earlier timeout would close a
 connection that other requests use.
 """
 
@@ -32,8 +32,8 @@ OTHER_BROKER_S = 3.0  # seconds without a response, after which another broker g
 class Next(Enum):
     """The next step of a call after a request that has not ended it."""
 
-    RETRY = "send it again after a back-off"
-    ELSEWHERE = "find another broker and send it there; after a back-off if the target stays the same"
+    RETRY = "send it again after a backoff"
+    ELSEWHERE = "find another broker and send it there; after a backoff if the target stays the same"
     GIVE_UP = "tell the owner of the call"
 
 
@@ -145,17 +145,17 @@ class Call:
         return self._repeat_at
 
     def back_off(self, now: float, reason: KafkaError) -> None:
-        """Let the next request wait for a back-off, because of `reason`."""
+        """Let the next request wait for a backoff, because of `reason`."""
         self.last_error, self._not_before = reason, now + self._backoff.next()
         if isinstance(reason, BrokerError):  # the network notes lost connections
             self._target.troubles.note(now, self, reason)
 
     def start_over(self) -> None:
-        """Drop the back-off, because the next request has another purpose."""
+        """Drop the backoff, because the next request has another purpose."""
         self.last_error, self._not_before = None, 0.0
 
     def reset(self) -> None:
-        """Return to the shortest back-off, because the target works."""
+        """Return to the shortest backoff, because the target works."""
         self.last_error = None
         self._target.troubles.over(self)
         self._backoff.reset()

@@ -102,7 +102,7 @@ class BrokerChooser:
         return endpoint.connection is not None and endpoint.connection.state is not READY
 
     def candidates(self, now: float) -> list[Endpoint]:
-        """Return the endpoints to which a connection for ANY could be opened, now or after a back-off."""
+        """Return the endpoints to which a connection for ANY could be opened, now or after a backoff."""
         return [*self.unconnected(INFINITY), *self._spares(now)]
 
     def candidate(self, now: float) -> Endpoint | None:

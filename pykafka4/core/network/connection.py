@@ -495,7 +495,7 @@ class Connection:
         flight = Flight(request, version, self._correlation, now)
         self._correlation = (self._correlation + 1) & MAX_CORRELATION
         (self._flying if request.expects_reply else self._silent).append(flight)
-        # Views keep the bytes valid: a batch gets its outcome (a time-out, say), frees its buffer, and the transport writes it afterwards.
+        # Views keep the bytes valid: a batch gets its outcome (a timeout, say), frees its buffer, and the transport writes it afterwards.
         return [buffer if isinstance(buffer, bytes) else memoryview(buffer) for buffer in buffers]
 
     def _take_reply(self, now: float, frame: Buffer) -> None:

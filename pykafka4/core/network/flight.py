@@ -9,8 +9,8 @@ from pykafka4.wire.protocol.frame import FrameTooLarge
 
 __all__ = ["MUTES_FROM", "Flight", "of_others"]
 
-# The part of the request's time-out after which its response is nearly late, and does not restart the time of later requests. A leader that
-# is cut off from the other brokers accepts requests as before, and waits for its replicas in vain for 80 % of each time-out, one request
+# The part of the request's timeout after which its response is nearly late, and does not restart the time of later requests. A leader that
+# is cut off from the other brokers accepts requests as before, and waits for its replicas in vain for 80 % of each timeout, one request
 # after another: with restarts, five batches in flight would wait for minutes until the client asks for the new leader.
 NEARLY_LATE_SHARE = 0.75
 
@@ -42,7 +42,7 @@ class Flight:
         return self.version >= MUTES_FROM.get(type(self.request.message).__name__.removesuffix("Request"), 0)
 
     def was_nearly_late(self, now: float) -> bool:
-        """Whether a response at `now` took most of the request's time-out."""
+        """Whether a response at `now` took most of the request's timeout."""
         return self.deadline - now < (1 - NEARLY_LATE_SHARE) * self.timeout
 
     def restart_time(self, now: float) -> None:

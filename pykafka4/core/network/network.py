@@ -102,7 +102,7 @@ class Network:
         return node in self._ready and node not in self._muted
 
     def want(self, node: int) -> None:
-        """Connect to `node` (or ANY) as soon as its back-off has ended; in effect until the node is connected or leaves the cluster."""
+        """Connect to `node` (or ANY) as soon as its backoff has ended; in effect until the node is connected or leaves the cluster."""
         if node == ANY:
             if self._for_any.want():
                 self._wake_at = -INFINITY
@@ -309,7 +309,7 @@ class Network:
         """Close the connections that no request may use any more. The engine calls this before it polls machines.
 
         A process may have been frozen since the last turn: then firewalls may have forgotten idle connections, and a request on one of them
-        would wait for its full time-out. `poll` also closes such connections, but after the machines have submitted their requests.
+        would wait for its full timeout. `poll` also closes such connections, but after the machines have submitted their requests.
         """
         if now >= self._wake_at:
             for node, connection in list(self._ready.items()):
@@ -549,7 +549,7 @@ class Network:
             self._dirty.update((e.node, e) for e in self._configured if e.connection is not None)
 
     def _ended(self, now: float, endpoint: Endpoint, connection: Connection) -> None:
-        """Drop a connection that has failed, and set the back-off before the next attempt."""
+        """Drop a connection that has failed, and set the backoff before the next attempt."""
         reason = connection.reason
         assert reason is not None
         was_ready = endpoint.node in self._ready

@@ -1,7 +1,7 @@
 """Tells the machines which brokers refuse this client, so that waiting requests and records fail soon. Invariant: a refusal counts only at
 brokers that never accepted this client; others may accept it again.
 
-An application with the wrong password must not wait for a delivery time-out to learn that. But while the passwords or certificates of a
+An application with the wrong password must not wait for a delivery timeout to learn that. But while the passwords or certificates of a
 running client are being replaced, brokers refuse the client for a while, and no record may be lost by that. So a refusal counts only while
 the broker (or, if no broker is connected, every broker) has never answered a request of this client. Credentials and the client's
 certificate are the same for all brokers: once a broker has accepted this client, no other broker's refusal of these counts.
@@ -9,7 +9,7 @@ certificate are the same for all brokers: once a broker has accepted this client
 A refusal may be only a guess: the broker closes every connection instead of answering, as if the listener demanded SASL, but perhaps the
 network does not work yet. A guess is believed only if for several seconds nothing else happened anywhere in the cluster, and if every
 attempt led to the same guess: all listeners of a cluster demand the same. So a guess about the listener is wrong once any broker has
-answered, and the next attempt comes after the usual back-off. The application's callable for credentials is the same for all brokers: if
+answered, and the next attempt comes after the usual backoff. The application's callable for credentials is the same for all brokers: if
 only the callable has failed for these seconds, that is enough, whatever other brokers did.
 """
 

@@ -19,7 +19,7 @@ __all__ = ["BrokerTraffic", "Traffic"]
 class Traffic:
     """The traffic with one broker so far. `durations` has, by request name, the seconds from the write of a request to its response.
 
-    `unanswered` has, by request name, the number of requests that were written and got no response, after a time-out or a lost connection.
+    `unanswered` has, by request name, the number of requests that were written and got no response, after a timeout or a lost connection.
     """
 
     opened: int

@@ -22,7 +22,7 @@ log = get_log("pykafka4.network")
 WARN_AFTER_S: Final = 5.0  # longer than an election of leaders or coordinators usually takes
 REPEAT_S: Final = 30.0  # between warnings about the same cause
 GAP_S: Final = 5.0  # between warnings about different causes
-# Without a failed attempt for this time, or for twice the time-out of a request if that is longer, the retries have ended without `over`.
+# Without a failed attempt for this time, or for twice the timeout of a request if that is longer, the retries have ended without `over`.
 STALE_S: Final = 60.0
 USUAL_CAUSES: Final = {
     "COORDINATOR_NOT_AVAILABLE": "usually fewer brokers are running than offsets.topic.replication.factor (for transactions: "

@@ -11,7 +11,7 @@ Modules; each line imports only from lines below it:
     sequences/        producer ids, epochs, and the sequence numbers of batches
     transactions/     transactions of a `transactional_id`
     produce/          Produce requests, and the effects of their responses on batches
-    outcomes/         acknowledged and failed batches, delivery time-outs, counts of records
+    outcomes/         acknowledged and failed batches, delivery timeouts, counts of records
     queues/           batches in order, one queue per partition
     topics/           records that wait for metadata, deleted topics, size limits of batches
 """

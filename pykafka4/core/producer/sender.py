@@ -275,7 +275,7 @@ class Sender:
     def _fail_refused(self, now: float) -> None:
         """Fail the records that wait for brokers that refuse this client.
 
-        Otherwise these records would wait until their delivery time-out, and only then would their error name the reason.
+        Otherwise these records would wait until their delivery timeout, and only then would their error name the reason.
         """
         refusals, self._refusals = self._refusals, {}
         for broker, error in refusals.items():

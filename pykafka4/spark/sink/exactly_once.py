@@ -206,7 +206,7 @@ def find_token(client: Client, group: str, token_partition: TopicPartition | Non
     may be under any topic: the first row chooses the topic, and the rows of the earlier attempt may have had another order.
 
     `require_stable`: the coordinator may have decided the commit of an attempt that was just fenced, and not have made it visible yet.
-    Without it, the look-up would miss this token, and the rows would be written twice.
+    Without it, the lookup would miss this token, and the rows would be written twice.
     """
     found = client.committed_offsets(group, None if token_partition is None else [token_partition], patience, require_stable=True)
     for one in found.values():

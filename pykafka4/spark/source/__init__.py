@@ -7,7 +7,7 @@ Modules; each line imports only from lines below it:
     refused       the reader of a stream whose options are refused
     query         the driver's part of a running stream: client, tracker, lag group
     lag_group     commits of a stream for tools that show lag
-    lookups       the look-ups of a stream, by means of `logs`
+    lookups       the lookups of a stream, by means of `logs`
     tracker       the end of the next micro-batch
     limits        the part of the backlog that a micro-batch reads
     offsets       the offset of a stream, as the checkpoint keeps it
@@ -15,7 +15,7 @@ Modules; each line imports only from lines below it:
     pruning       the limits that filters set for a batch read
     planning      the offset ranges of the tasks, from the ranges of the partitions
     ranges        the offset range of a task
-    logs          look-ups of the driver: topics, partitions, offsets
+    logs          lookups of the driver: topics, partitions, offsets
     losses        errors and warnings about lost records
     schema        the columns of a read, and their types
     options       the options of a read

@@ -42,7 +42,7 @@ class Logs:
 
     client: Client
     isolation_level: Literal["read_uncommitted", "read_committed"]
-    timeout: float  # seconds for each look-up
+    timeout: float  # seconds for each lookup
 
     @classmethod
     def of(cls, client: Client, options: SourceOptions) -> Logs:

@@ -22,7 +22,7 @@ __all__ = ["LogLookups"]
 
 @attrs.frozen
 class LogLookups:
-    """The look-ups of a subscription. See tracker.TrackerLookups."""
+    """The lookups of a subscription. See tracker.TrackerLookups."""
 
     logs: Logs
     options: SourceOptions

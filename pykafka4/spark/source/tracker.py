@@ -2,7 +2,7 @@
 named as lost.
 
 A trigger without new records costs one ListOffsets per leader; topics are looked up again when the known topics are `topics_age_s` old. A
-batch costs a look-up of topics as well, after the look-up of their ends. ListOffsets names a topic, and a topic that was deleted and
+batch costs a lookup of topics as well, after the lookup of their ends. ListOffsets names a topic, and a topic that was deleted and
 created again has the same name, and may have more records than the old one: its ends would pass for ends of the old topic.
 """
 
@@ -24,7 +24,7 @@ __all__ = ["TrackerLookups", "Topics", "Tracker"]
 Partitions = Collection[TopicPartition]
 ATTEMPTS: Final = 50  # attempts to look up topics and ends that belong together
 ATTEMPT_PAUSE_S: Final = 0.2
-# Seconds between look-ups of an end that is before a position: a new leader may not know yet how far its followers are.
+# Seconds between lookups of an end that is before a position: a new leader may not know yet how far its followers are.
 DOUBTS_S: Final = (0.1, 0.3, 0.6, 1.0)
 
 
@@ -38,7 +38,7 @@ class Topics:
 
 
 class TrackerLookups(Protocol):
-    """The look-ups of a tracker. A look-up waits for brokers up to its own limit, then raises the error of a broker, or a time-out."""
+    """The lookups of a tracker. A lookup waits for brokers up to its own limit, then raises the error of a broker, or a timeout."""
 
     def topics(self) -> Topics:
         """The topics of the subscription, from a broker."""
@@ -57,7 +57,7 @@ class TrackerLookups(Protocol):
         ...
 
     def starting(self, partitions: Partitions, ends: Mapping[TopicPartition, int]) -> Positions:
-        """The offsets at which a new query starts. `ends` are the ends of the last look-up."""
+        """The offsets at which a new query starts. `ends` are the ends of the last lookup."""
         ...
 
     def lose(self, what: str) -> None:
@@ -75,7 +75,7 @@ class Snapshot:
 
 @attrs.define
 class Tracker:
-    """Chooses the ends of the micro-batches of one query. `latest` has the ends of the logs from the last look-up."""
+    """Chooses the ends of the micro-batches of one query. `latest` has the ends of the logs from the last lookup."""
 
     lookups: TrackerLookups
     fails_on_loss: bool = True
@@ -98,7 +98,7 @@ class Tracker:
     def next_end(self, start: StreamOffset, most: int | None, least: int | None) -> StreamOffset | None:
         """The end of the batch that begins at `start`; None: there is no batch.
 
-        `most` and `least` are the limits of the trigger. Raises DataLost, ConfigError for missing topics, and the errors of the look-ups.
+        `most` and `least` are the limits of the trigger. Raises DataLost, ConfigError for missing topics, and the errors of the lookups.
         """
         snapshot = self._pinned or self._look(start.positions)
         known, voids = self._settled(start, snapshot)
@@ -120,12 +120,12 @@ class Tracker:
         ids = {**{name: start.topic_ids[name] for name in deleted}, **snapshot.topics.ids}
         return StreamOffset(ends, starts, ids, self.planning)
 
-    # ---------------------------------------------------------------- look-ups
+    # ---------------------------------------------------------------- lookups
 
     def _look(self, positions: Mapping[TopicPartition, int]) -> Snapshot:
         """Topics and ends that belong together. `positions` are the positions at the end of the last batch.
 
-        Ends that equal the positions prove that no batch begins, so they need no second look-up of topics.
+        Ends that equal the positions prove that no batch begins, so they need no second lookup of topics.
         """
         topics = self._topics
         if topics is None or self.clock() - self._topics_at >= self.topics_age_s:

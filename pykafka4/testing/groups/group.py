@@ -175,7 +175,7 @@ class Group:
     # ---- rebalances
 
     def prepare(self) -> None:
-        """Begin a rebalance: waiting syncs get an error, and members have their rebalance time-out to rejoin."""
+        """Begin a rebalance: waiting syncs get an error, and members have their rebalance timeout to rejoin."""
         if self.state is S.PREPARING:
             return
         for member in self.members.values():
@@ -185,7 +185,7 @@ class Group:
         self._rebalance = self.timeline.after(self._longest(), self._complete)
 
     def _complete(self) -> None:
-        """Begin the next generation, because all members have joined, or the rebalance time-out has passed.
+        """Begin the next generation, because all members have joined, or the rebalance timeout has passed.
 
         Members that have not joined are dropped; static members stay until their session ends.
         """
@@ -389,7 +389,7 @@ class Group:
         return error
 
     def may_look_up(self, generation: int, member_id: str) -> str | None:
-        """The error for a look-up of offsets by a member, or None. A look-up without a member is always allowed."""
+        """The error for a lookup of offsets by a member, or None. A lookup without a member is always allowed."""
         return self.modern.stale(member_id, generation) if member_id and self.modern.members else None
 
     def commit(self, tp: TopicPartition, position: OffsetAndMetadata) -> None:

@@ -234,7 +234,7 @@ class ConsumerProtocolGroup:
         self.expect(member)
 
     def expect(self, member: ModernMember) -> None:
-        """Remove the member unless it joins again, or syncs, within its rebalance time-out."""
+        """Remove the member unless it joins again, or syncs, within its rebalance timeout."""
         if not member.awaited.pending:
             member.awaited = self.timeline.after(member.rebalance_timeout, lambda: self._expired(member))
 

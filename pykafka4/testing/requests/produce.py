@@ -1,4 +1,4 @@
-"""Serves Produce requests. Invariant: only the leader appends; acks=all waits for the high watermark, or for the time-out."""
+"""Serves Produce requests. Invariant: only the leader appends; acks=all waits for the high watermark, or for the timeout."""
 
 from __future__ import annotations
 

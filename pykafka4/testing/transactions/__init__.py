@@ -6,7 +6,7 @@ Invariants:
 * This package does not depend on the format of requests. The transactions in a partition's log are in `storage.transactions`.
 
 Modules; each line imports only from lines below it:
-    coordinators  transactional ids, their epochs and time-outs
+    coordinators  transactional ids, their epochs and timeouts
     markers       writes markers to partitions
     transaction   the state of one transactional id
 """

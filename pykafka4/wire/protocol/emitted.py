@@ -164,7 +164,7 @@ def _flat(value: Any) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def _uuid(data: bytes) -> UUID:
-    """The UUID of 16 bytes. Cached, because topic ids repeat in every Fetch, and a new UUID costs ten times as much as a look-up."""
+    """The UUID of 16 bytes. Cached, because topic ids repeat in every Fetch, and a new UUID costs ten times as much as a lookup."""
     return UUID(bytes=data)
 
 

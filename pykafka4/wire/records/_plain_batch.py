@@ -55,7 +55,7 @@ class Batch(bytearray):
     """A record batch (format v2): filled by application threads, sent by the loop; afterwards the batch has the outcome for its handles.
 
     A batch is a bytearray, which cannot be resized or emptied while a socket still reads a buffer of it. If its memory were reused after a
-    delivery time-out, the request that is being written would send other records.
+    delivery timeout, the request that is being written would send other records.
     """
 
     partition: int  # type: ignore[assignment]  # bytearray has methods of these two names

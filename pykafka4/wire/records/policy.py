@@ -2,7 +2,7 @@
 
 Policies are applied in both cores: limits of a batch by `is_reached` in `_policy.pxi`, and by `_plain_batch`; lingers by `LingerList` in
 `_policy.pxi`, and by `reference`; limits of combined batches by `LingerList`, and by `_plain_account`. A batch whose linger has ended is
-sealed when `core.producer.sender` can send it, at the latest after a part of its delivery time-out (`OPEN_SHARE`).
+sealed when `core.producer.sender` can send it, at the latest after a part of its delivery timeout (`OPEN_SHARE`).
 """
 
 from __future__ import annotations

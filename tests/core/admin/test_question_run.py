@@ -86,7 +86,7 @@ def test_a_poll_looks_only_at_keys_whose_back_off_is_over() -> None:
     bench.answer(0.0)
     bench.question.found = True
     bench.choice.looks = 0
-    while bench.run.open:  # every key has a back-off of its own
+    while bench.run.open:  # every key has a backoff of its own
         now = bench.run.wake_at
         assert 0.0 < now < 1.0
         bench.run.poll(now)

@@ -1,4 +1,4 @@
-"""What options of the consumer change on the wire: fetch sizes and waits, leader epochs, time-outs, static membership."""
+"""What options of the consumer change on the wire: fetch sizes and waits, leader epochs, timeouts, static membership."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_only_one_lookup_is_in_flight(harness: ConsumerHarness) -> None:
 
 
 def test_a_new_coordinator_that_does_not_know_it_yet_is_asked_again_soon(harness: ConsumerHarness) -> None:
-    """The lookups before took long, as there was none: their back-off has grown. The same broker once more is no news."""
+    """The lookups before took long, as there was none: their backoff has grown. The same broker once more is no news."""
     coordinator = harness.machine.coordinator
 
     def pause_after(node: int) -> float:

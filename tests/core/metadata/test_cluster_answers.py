@@ -199,7 +199,7 @@ def test_topics_of_an_answer_without_brokers_are_ignored(create: bool) -> None:
     assert cluster.topic_error("t") is None
     assert cluster.unknown_since("t") is None
     assert "contains no brokers" in str(cluster.error)
-    assert 2 <= len(world.asked) <= 16, "asked again, with a growing back-off"
+    assert 2 <= len(world.asked) <= 16, "asked again, with a growing backoff"
     world.metadata = metadata({"t": (ID, [(1, 5), (2, 7)])})
     world.run(2.0)
     assert cluster.partitions("t") == 2

@@ -231,7 +231,7 @@ def test_a_partition_that_fails_again_and_again_is_logged_rarely_until_a_request
     for _ in range(20):
         report(world, reason=STORAGE)
         world.run(2.0)
-        assert T0 not in world.engine.recovery.offline, "its back-off is over, and it is tried again"
+        assert T0 not in world.engine.recovery.offline, "its backoff is over, and it is tried again"
     troubles = world.engine.network.troubles
     assert [record.getMessage().count("t-0: KAFKA_STORAGE_ERROR") for record in caplog.records] == [1, 1]
     assert "a disk of the broker has failed" in str(troubles.reason(world.now))

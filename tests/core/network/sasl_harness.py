@@ -209,7 +209,7 @@ class Cluster:
         self.network.want(node)
         self.poll(now)
         connection = self.network._endpoints[node].connection
-        assert connection is not None, "a back-off is not over"
+        assert connection is not None, "a backoff is not over"
         return self.negotiate(now, connection.link)
 
     def negotiate(self, now: float, link: int) -> int:

@@ -251,7 +251,7 @@ def test_the_silent_one_that_fails_at_last_is_ignored(anyone: Harness) -> None:
     assert anyone.outcomes == [LOST]
 
 
-@pytest.mark.parametrize("asked_again", [False, True], ids=["during the back-off", "after the next request"])
+@pytest.mark.parametrize("asked_again", [False, True], ids=["during the backoff", "after the next request"])
 def test_a_late_response_that_ends_the_call_counts(anyone: Harness, asked_again: bool) -> None:
     silent, other = anyone.ask(0.0), anyone.ask(OTHER_BROKER_S)
     other.on_reply(3.1, LOST)

@@ -315,7 +315,7 @@ def bootstrap(cluster: Cluster, now: float) -> Connect:
     """The next attempt at a bootstrap server."""
     cluster.network.want(ANY)
     cluster.poll(now)
-    assert cluster.connects, "a back-off is not over"
+    assert cluster.connects, "a backoff is not over"
     return cluster.connects.pop(0)
 
 

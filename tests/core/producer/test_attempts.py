@@ -219,7 +219,7 @@ def test_without_idempotence_nothing_of_a_partition_is_sent_while_a_batch_is_ret
     (request,) = harness.requests
     harness.requests.clear()
     harness.answer(request, "NOT_ENOUGH_REPLICAS")
-    assert not harness.requests, "its back-off is not over"
+    assert not harness.requests, "its backoff is not over"
     harness.poll(5)
     harness.settle()
     (again,) = harness.requests

@@ -1,4 +1,4 @@
-"""What options and answers do to the requests that leave: acks, bounds on size, number and time, back-off, leaders, append times."""
+"""What options and answers do to the requests that leave: acks, bounds on size, number and time, backoff, leaders, append times."""
 
 from __future__ import annotations
 

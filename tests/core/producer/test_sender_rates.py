@@ -1,4 +1,4 @@
-"""Sender: a code that repeats costs few requests, with the default back-off; and what each code does without idempotence.
+"""Sender: a code that repeats costs few requests, with the default backoff; and what each code does without idempotence.
 
 Codes that report the partition to the recovery are left out of the rates: the recovery decides when such a partition is sent to again.
 """

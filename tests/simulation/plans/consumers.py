@@ -42,7 +42,7 @@ EPOCHS_SINCE: Final = 12  # the version of Fetch whose answers say where a log w
 FENCED_AFTER: Final = 5.0  # until a member that was fenced has asked for anything
 DELETED_SECONDS: Final = 15.0  # in which a deleted topic leaves the subscription; commits of it fail meanwhile
 CALL_SECONDS: Final = 2.0  # what a call needs at most where nothing is wrong
-OWNER_SECONDS: Final = 12.0  # until every partition has an owner, beside the session's time-out: slow members sleep for half of it
+OWNER_SECONDS: Final = 12.0  # until every partition has an owner, beside the session's timeout: slow members sleep for half of it
 WITNESSES: Final = {"topic is hidden", "metadata is stale", "broker is deaf", "metadata fault", "answer damaged", "network is dark"}
 REQUESTS_PER_SECOND: Final = {
     "Metadata": 25,

@@ -1,4 +1,4 @@
-"""Tracker: where batches end, what is lost, and how many look-ups that takes."""
+"""Tracker: where batches end, what is lost, and how many lookups that takes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 
 @attrs.define
 class FakeCluster:
-    """Logs whose ends a test sets. `asked` counts the look-ups."""
+    """Logs whose ends a test sets. `asked` counts the lookups."""
 
     logs: dict[TopicPartition, tuple[int, int]]  # first offset, end
     ids: dict[str, str] = attrs.field(factory=lambda: {"a": "id-a", "b": "id-b"})

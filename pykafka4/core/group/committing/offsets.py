@@ -41,7 +41,7 @@ LAST_NAME_VERSION: Final = 9  # OffsetCommit and OffsetFetch identify topics by 
 # OffsetFetch can name several groups, in other fields, from v8 on; every broker supports one of the versions 1 to 7.
 LAST_ONE_GROUP_VERSION: Final = 7
 # `require_stable` needs v7. Without it, a coordinator that has just taken over may return older offsets than its predecessor acknowledged,
-# and a look-up would not wait for the offsets of open transactions.
+# and a lookup would not wait for the offsets of open transactions.
 STABLE_FROM: Final = 7
 MOST_WAITING: Final = 1000  # queued commits: a limit for an application that keeps committing while the coordinator is unreachable
 UNKNOWN_S: Final = 5.0  # seconds for which the coordinator might not know a new partition; after that the partition counts as deleted
@@ -94,7 +94,7 @@ class Commit:
 
 @attrs.define(eq=False)
 class Lookup:
-    """A look-up of committed offsets, retried until it succeeds, fails or times out."""
+    """A lookup of committed offsets, retried until it succeeds, fails or times out."""
 
     tps: frozenset[TopicPartition]
     deadline: float
@@ -110,7 +110,7 @@ class Committer(Protocol):
 
     @property
     def lookup_identity(self) -> MemberIdentity | None:
-        """The member identity with which look-ups are sent."""
+        """The member identity with which lookups are sent."""
 
     def exists(self, topic: str, topic_id: UUID | None) -> bool:
         """False if the metadata says that the topic does not exist, or that a topic of that name has another id than `topic_id`."""
@@ -120,7 +120,7 @@ class Committer(Protocol):
 
 
 class Offsets:
-    """The commits of one consumer, in one queue, and its look-ups of committed offsets."""
+    """The commits of one consumer, in one queue, and its lookups of committed offsets."""
 
     def __init__(
         self,
@@ -135,12 +135,12 @@ class Offsets:
         self._no_member = MemberIdentity(config.group_id or "")
         self._queue: deque[Commit] = deque()
         self._sent: tuple[Commit, OffsetsToCommit, int]  # the commit sent last, with its offsets and generation at that time
-        # Every request has the full time-out, even if its caller's deadline is earlier: a request that times out closes the connection,
+        # Every request has the full timeout, even if its caller's deadline is earlier: a request that times out closes the connection,
         # which heartbeats and other commits use.
         self._timeout = config.request_timeout_ms / 1000
         backoff, refused = Backoff.retry(config, random), lambda now, error: self._finish(self._sent[0], error)
         self._call = Call(coordinator, backoff, self._timeout, self._commit_message, self._commit_answered, refused, LAST_NAME_VERSION)
-        # A call refers to its look-up, the look-up not to its call: so a finished look-up is freed without a garbage collection.
+        # A call refers to its lookup, the lookup not to its call: so a finished lookup is freed without a garbage collection.
         self._lookups: dict[Lookup, Call] = {}
         self._ended = False
         self.finished = Counter[str]()  # number of commits by outcome: "" for stored commits, otherwise the name of the error
@@ -212,7 +212,7 @@ class Offsets:
         """Look up the committed offsets of `tps`; `done(now, found)` gets None for partitions without a committed offset; after a
         failure `found` is the error.
 
-        When `wanted()` is False, the next poll drops the look-up without a call of `done`. With `some`, partitions with an error do not
+        When `wanted()` is False, the next poll drops the lookup without a call of `done`. With `some`, partitions with an error do not
         delay the others: `some(now, found)` gets the offsets of the others at once, and `done` gets only those of the failed partitions.
         """
         lookup = Lookup(frozenset(tps), deadline, done, wanted, some)
@@ -226,7 +226,7 @@ class Offsets:
             )
 
     def poll(self, now: float) -> float:
-        """Send the next commit and the look-ups, fail overdue ones; returns when to be polled again."""
+        """Send the next commit and the lookups, fail overdue ones; returns when to be polled again."""
         wake_at = self._poll_queue(now)
         if self._lookups:
             self._lookups = {lookup: call for lookup, call in self._lookups.items() if lookup.wanted()}
@@ -234,7 +234,7 @@ class Offsets:
         return wake_at
 
     def fail(self, error: KafkaError) -> None:
-        """Fail all commits and look-ups with `error`."""
+        """Fail all commits and lookups with `error`."""
         queue, self._queue = self._queue, deque()
         lookups, self._lookups = self._lookups, {}
         for commit in queue:
@@ -243,7 +243,7 @@ class Offsets:
             lookup.done(0.0, error)
 
     def end(self) -> None:
-        """Fail all commits and look-ups, present and future, because the consumer is closed."""
+        """Fail all commits and lookups, present and future, because the consumer is closed."""
         self._ended = True
         queue, self._queue = self._queue, deque()
         lookups, self._lookups = self._lookups, {}
@@ -398,7 +398,7 @@ class Offsets:
                 self.finished["" if error is None else short_name(error)] += 1
             commit.finish(error)
 
-    # ---------------------------------------------------------------- look-ups
+    # ---------------------------------------------------------------- lookups
 
     def _poll_lookup(self, now: float, lookup: Lookup, call: Call) -> float:
         if now < lookup.deadline:
@@ -539,7 +539,7 @@ def _fit_lookup(message: OffsetFetchRequest, version: int) -> None:
 
 @attrs.frozen
 class LookupAnswer:
-    """The response to a look-up, read from either layout."""
+    """The response to a lookup, read from either layout."""
 
     error_code: int  # of the whole group
     rows: list[tuple[TopicPartition, Any]]

@@ -82,7 +82,7 @@ class Leadership:
         self._strategies, self._outbox = strategies, outbox
         self.holds = False  # this member leads the group
         self.due = INFINITY  # when to call `assign` at the latest; INFINITY: `assign` has nothing to do now
-        self._look_up_by = self._assign_by = INFINITY  # deadlines of the look-ups (an unknown topic then counts as empty), of the assignor
+        self._look_up_by = self._assign_by = INFINITY  # deadlines of the lookups (an unknown topic then counts as empty), of the assignor
         self._assignor: Assignor | None = None
         self._reading: object = None  # the job that reads the subscriptions
         self._steps: Iterator[None] | None = None  # preparation of the assignment, topic by topic

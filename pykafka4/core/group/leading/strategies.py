@@ -19,7 +19,7 @@ __all__ = ["AssignorCalls", "Strategies", "UserData", "is_builtin"]
 
 log = get_log("pykafka4.group")
 
-USER_DATA_SHARE: Final = 0.5  # part of the session time-out within which an assignor has to return user data
+USER_DATA_SHARE: Final = 0.5  # part of the session timeout within which an assignor has to return user data
 
 UserData: TypeAlias = Mapping[str, bytes | None]  # by the assignor's name, in order of preference
 _BUILTIN_TYPES: Final = frozenset(map(type, ASSIGNORS.values()))

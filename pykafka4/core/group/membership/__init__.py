@@ -3,7 +3,7 @@
 Modules; each line imports only from lines below it:
     membership         subscribed topics, held partitions, the lease of the application (`max_poll_interval_ms`)
     classic            the classic protocol: joins, syncs, sends heartbeats, leaves
-    classic_requests   the requests of the classic protocol, and the time-outs of their responses
+    classic_requests   the requests of the classic protocol, and the timeouts of their responses
     rewinds            rewinds of the group: the wish of this member, and the rewinds that it carries out
     consumer_protocol  the consumer protocol (KIP-848): the coordinator assigns
     consumer_requests  the request of the consumer protocol: ConsumerGroupHeartbeat

@@ -1,5 +1,5 @@
 """Keeps a member in its group by the classic protocol: joins, syncs, sends heartbeats, leaves. Invariant: the loss of the coordinator only
-delays requests; it ends no membership before a time-out.
+delays requests; it ends no membership before a timeout.
 
 An eager member releases all its partitions before it joins. A cooperative member (KIP-429) keeps the partitions of its subscription: after
 SyncGroup it releases the held partitions that the assignment lacks, and joins again when the application has released them. Until the
@@ -152,7 +152,7 @@ class ClassicProtocol(ConsumerGroupMember):
         if coordinator not in (None, node):
             self._rejoin(now)
             return now
-        if coordinator is None:  # another request got no response: a frozen coordinator would hold this one back until its time-out
+        if coordinator is None:  # another request got no response: a frozen coordinator would hold this one back until its timeout
             self._coordinator.want()
         wake_at = self._live(now)
         return min(wake_at, self._coordinator.check(now, since)) if self.state is state else now
@@ -222,7 +222,7 @@ class ClassicProtocol(ConsumerGroupMember):
         self._beating = True
         self._heartbeat.sent(now)
         message = requests.heartbeat_request(self._config, self.member_id, self.generation)
-        # A frozen coordinator sends no response. A third of the session time-out is enough to notice that; the other two thirds are for
+        # A frozen coordinator sends no response. A third of the session timeout is enough to notice that; the other two thirds are for
         # finding the next coordinator.
         patience = min(self._timeout, max(self._session / 3, self._heartbeat.interval))
         self._ask(now, node, message, now + patience, GroupRequest.HEARTBEAT)
@@ -288,7 +288,7 @@ class ClassicProtocol(ConsumerGroupMember):
         answer = outcome.message
         verdict = reaction(answer.error_code)
         if verdict is not Reaction.NONE:
-            at_once = verdict is Reaction.NAMED and not self.member_id  # with a back-off if each response names another id
+            at_once = verdict is Reaction.NAMED and not self.member_id  # with a backoff if each response names another id
             self._turned_away(now, node, verdict, self._error(answer.error_code, "joining", "JoinGroup"))
             if verdict is Reaction.NAMED:
                 self.member_id = answer.member_id
@@ -364,7 +364,7 @@ class ClassicProtocol(ConsumerGroupMember):
         verdict = reaction(outcome.message.error_code)
         if verdict is not Reaction.NONE:
             self._turned_away(now, node, verdict, self._error(outcome.message.error_code, "syncing", "SyncGroup"))
-            if verdict is Reaction.REJOIN:  # no back-off, as in Java: the other members wait for this one
+            if verdict is Reaction.REJOIN:  # no backoff, as in Java: the other members wait for this one
                 self._paused_until = now
             return
         try:
@@ -443,7 +443,7 @@ class ClassicProtocol(ConsumerGroupMember):
         self._rejoin(now)
 
     def _rejoin(self, now: float) -> None:
-        """Join again after a back-off. A cooperative member keeps its partitions meanwhile."""
+        """Join again after a backoff. A cooperative member keeps its partitions meanwhile."""
         self._ignore_responses()
         to = MemberState.UNJOINED if self.identity is None else MemberState.REJOINING
         if self.state is not to:

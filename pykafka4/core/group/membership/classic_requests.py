@@ -41,7 +41,7 @@ __all__ = [
 PROTOCOL: Final = "consumer"
 LEAVE_MANY_FROM: Final = 3  # LeaveGroup can name several members, in other fields, from v3 on
 GRACE_S: Final = 5.0  # seconds to wait beyond the time for which a coordinator holds a response back (for JoinGroup as in Java)
-ASSIGN_SHARE: Final = 0.75  # of the session time-out: the leader's time to assign
+ASSIGN_SHARE: Final = 0.75  # of the session timeout: the leader's time to assign
 
 
 Fit: TypeAlias = Callable[[Any, int], None]  # see `Request.fit`
@@ -86,7 +86,7 @@ class GroupInFlight(Request):
 
 
 def join_patience(config: ConsumerConfig) -> float:
-    """The seconds until a JoinGroup without a response is given up: the other members may join until the rebalance time-out."""
+    """The seconds until a JoinGroup without a response is given up: the other members may join until the rebalance timeout."""
     return max(config.request_timeout_ms / 1000, config.max_poll_interval_ms / 1000 + GRACE_S)
 
 
@@ -98,7 +98,7 @@ def assign_patience(config: ConsumerConfig) -> float:
 def sync_patience(config: ConsumerConfig, *, leads: bool) -> float:
     """The seconds until a SyncGroup without a response is given up: followers get a response when the leader has assigned.
 
-    Brokers remove members that have not synced within the rebalance time-out.
+    Brokers remove members that have not synced within the rebalance timeout.
     """
     answers_in = config.request_timeout_ms / 1000
     if leads:

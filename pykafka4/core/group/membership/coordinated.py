@@ -1,6 +1,6 @@
 """Implements the common base of group members with a coordinator: states, heartbeats, leaving.
 
-Invariant: the loss of the coordinator only delays requests; it ends no membership before a time-out.
+Invariant: the loss of the coordinator only delays requests; it ends no membership before a timeout.
 
 `CoordinatedMember` has the states and the steps of leaving. `HeartbeatMember` adds protocols whose only request is the heartbeat, which
 joins, reports changes and leaves (KIP-848, KIP-932). `ConsumerGroupMember` connects members of consumer groups with their assignee.
@@ -76,7 +76,7 @@ class CoordinatedMember(ABC):
         if self.state is S.FATAL:
             return
         self.error = error
-        if self.state is S.LEAVING:  # without a request to leave: the coordinator removes the member after the session time-out
+        if self.state is S.LEAVING:  # without a request to leave: the coordinator removes the member after the session timeout
             self._left()
             return
         self._lost(str(error))
@@ -114,7 +114,7 @@ class CoordinatedMember(ABC):
 
     def _leave_answered(self) -> None:
         """Finish leaving, whatever the outcome: a coordinator that did not get the request removes the member after the session
-        time-out."""
+        timeout."""
         if self.state is S.LEAVING:
             self._left()
 
@@ -141,7 +141,7 @@ class CoordinatedMember(ABC):
 
     @abstractmethod
     def _send_leave(self, now: float, node: int) -> Request:
-        """Send the request that leaves the group, with the full request time-out: a time-out closes the connection, which may be shared."""
+        """Send the request that leaves the group, with the full request timeout: a timeout closes the connection, which may be shared."""
 
     @abstractmethod
     def _forget_membership(self) -> None:
@@ -318,7 +318,7 @@ class HeartbeatMember(CoordinatedMember):
         self._heartbeat.start(now if verdict is Reaction.REFIND else now + self._backoff.next())
 
     def _rejoin(self, now: float) -> None:
-        """Join again after a back-off: the join was rejected, or the coordinator has put the member out."""
+        """Join again after a backoff: the join was rejected, or the coordinator has put the member out."""
         self._in_flight, self._confirmed_report, self.generation = None, None, -1
         self._move(S.UNJOINED)
         self._paused_until = now + self._backoff.next()

@@ -19,7 +19,7 @@ from pykafka4.core import INFINITY
 __all__ = ["FIRST_INTERVAL_S", "HeartbeatTimer"]
 
 FIRST_INTERVAL_S: Final = 5.0  # seconds between heartbeats before the first response, in protocols whose coordinator names the interval
-# Intervals until a heartbeat without a response is given up: the coordinator's session time-out is several times as long.
+# Intervals until a heartbeat without a response is given up: the coordinator's session timeout is several times as long.
 SILENT_INTERVALS: Final = 3
 LEAST_SILENCE_S: Final = 2.0  # a coordinator stores the changes in a heartbeat, and waits for the replicas before it responds
 SOON_S: Final = 0.5  # seconds from a change to the next heartbeat

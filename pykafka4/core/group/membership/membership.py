@@ -55,7 +55,7 @@ class Partitions(Protocol):
         """Begin to fetch `claims` at `start`; without a committed offset, where `fallback` says."""
 
     def locate(self, claim: Claim, offset: int) -> None:
-        """Fetch `claim`, which was just adopted, from `offset` on, as if a look-up had found that offset."""
+        """Fetch `claim`, which was just adopted, from `offset` on, as if a lookup had found that offset."""
 
     def drop(self, claims: Collection[Claim], deleted: Collection[str]) -> None:
         """Stop fetching; data that arrives later is dropped. `deleted`: topics that no longer exist."""

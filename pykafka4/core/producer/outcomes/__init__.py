@@ -1,6 +1,6 @@
 """Gives batches their outcomes, acknowledged or failed, and counts their records.
 
-deadlines       delivery time-outs of batches, and back-offs of queues
+deadlines       delivery timeouts of batches, and backoffs of queues
 batch_outcomes  `Outcomes`: acknowledged and failed batches, and their callbacks until the next poll
 measures        histograms of acknowledged batches
 obstacles       the reason why a batch could not be sent, or was not acknowledged in time

@@ -72,7 +72,7 @@ class Outcomes:
 
     def acknowledge(self, queue: PartitionQueue, batch: Batch, offset: int, log_append_time_ms: int) -> None:
         """Complete `batch`, which is in the log, or was sent with acks=0; `offset` is -1 if the broker did not return it."""
-        if batch.done:  # the delivery time-out came first
+        if batch.done:  # the delivery timeout came first
             queue.end_flight(batch)
             return
         queue.remove(batch)

@@ -1,7 +1,7 @@
-"""Fails batches that are not acknowledged within delivery_timeout_ms, and makes queues ready again after their back-off.
+"""Fails batches that are not acknowledged within delivery_timeout_ms, and makes queues ready again after their backoff.
 
-Invariant: a queue with a batch has a timer that is due no later than the delivery time-out of its oldest batch, so each batch has an
-outcome by the end of its delivery time-out.
+Invariant: a queue with a batch has a timer that is due no later than the delivery timeout of its oldest batch, so each batch has an
+outcome by the end of its delivery timeout.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TimedBatches(Protocol):
 
 
 class Deadlines:
-    """Delivery time-outs, back-offs and lingers of all queues."""
+    """Delivery timeouts, backoffs and lingers of all queues."""
 
     def __init__(
         self,
@@ -59,19 +59,19 @@ class Deadlines:
         self._timers.run(now)
 
     def hold(self, queue: PartitionQueue, now: float) -> None:
-        """Send no batch of `queue` until its back-off has ended."""
+        """Send no batch of `queue` until its backoff has ended."""
         queue.held_until = now + queue.backoff.next()
         self._timers.at(queue.held_until, lambda _: self._ready.place(queue))
 
     def watch(self, queue: PartitionQueue) -> None:
-        """Set a timer for the delivery time-out of the oldest batch, sealed or not."""
+        """Set a timer for the delivery timeout of the oldest batch, sealed or not."""
         oldest = queue.batches[0] if queue.batches else queue.due
         if not queue.watched and oldest is not None:
             queue.watched = True
             self._timers.at(oldest.sent_at + self._config.delivery_timeout_ms / 1000, lambda now: self._expire(queue, now))
 
     def watch_late(self, queue: PartitionQueue, batch: Batch) -> None:
-        """Set a timer for the delivery time-out of `batch`, which is older than batches ahead of it in `queue`.
+        """Set a timer for the delivery timeout of `batch`, which is older than batches ahead of it in `queue`.
 
         The timer of the queue is for its head, and `late` stops at the first batch that is not late: it would not reach this batch in time.
         """

@@ -27,7 +27,7 @@ BY_NAME_ONLY = 12  # Produce identifies topics by id from v13 on
 MOST_IN_FLIGHT = 5  # the number of batches per partition that brokers remember of an idempotent producer, from Kafka 1.0 on
 REMEMBERS_ONE = 3  # the highest Produce version of Kafka 0.11, which remembers only the last batch
 # The part of request_timeout_ms for which brokers wait for replicas. If they waited for all of it, one partition without its replicas would
-# delay the response beyond the client's time-out, and the outcomes of all partitions in the response would be lost.
+# delay the response beyond the client's timeout, and the outcomes of all partitions in the response would be lost.
 BROKERS_SHARE = 0.8
 SILENCE_S = 2.0  # seconds without a response, after which metadata is requested: the broker may be frozen, and no longer be the leader
 NO_ID = UUID(int=0)

@@ -167,7 +167,7 @@ class ProduceAnswers:
         if row.written is Written.MAYBE:
             queue.doubt(batch)
         self._requeue(queue, batch)
-        if batch.done:  # its delivery time-out came first
+        if batch.done:  # its delivery timeout came first
             return
         detail = answer.error_message or WAYS_OUT.get(row.name)
         error = broker_error(row.code, str(queue.tp), detail, "Produce", topic=queue.tp.topic)
@@ -280,7 +280,7 @@ class ProduceAnswers:
             self._give_up_or_hold(queue, batch, now, error)
 
     def _give_up_or_hold(self, queue: PartitionQueue, batch: Batch, now: float, error: KafkaError) -> None:
-        """Fail `batch` if it may be in the log: in another epoch it would be written again. Then `queue` waits for its back-off."""
+        """Fail `batch` if it may be in the log: in another epoch it would be written again. Then `queue` waits for its backoff."""
         if batch.written:
             self._outcomes.fail(queue, batch, short_name(error), error)
         self._deadlines.hold(queue, now)

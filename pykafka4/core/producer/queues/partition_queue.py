@@ -55,7 +55,7 @@ class PartitionQueue:
     never_written: frozenset[Batch] = frozenset()  # batches in flight that are certainly not in the log, because an earlier batch is not
     topic_id: UUID | None = None
     placed_at: int | None = None  # the node under which `ReadyQueues` lists this queue
-    watched: bool = False  # a timer for a delivery time-out is set
+    watched: bool = False  # a timer for a delivery timeout is set
     due_watched: bool = False  # a timer that seals `due` in any case is set
 
     @property

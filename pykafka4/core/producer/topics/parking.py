@@ -1,4 +1,4 @@
-"""Moves parked records into batches when their topic is known, and fails them after a time-out. Invariant: parked records keep their order.
+"""Moves parked records into batches when their topic is known, and fails them after a timeout. Invariant: parked records keep their order.
 
 `send` need not wait for a topic, unless a partitioner of the application needs its partitions: the accumulator holds the records of an
 unknown topic. `Parking` looks up the topic's partitions, moves the records into batches, a slice per turn, and fails the records if the
@@ -23,7 +23,7 @@ from pykafka4.wire.records.hot import Accumulator
 __all__ = ["Parking"]
 
 SLICE = 1000  # maximum number of records of a topic that a turn moves, so that the loop stays responsive
-PACE_S = 0.001  # seconds between two checks of a topic's time-outs: records that were sent in that time fail together
+PACE_S = 0.001  # seconds between two checks of a topic's timeouts: records that were sent in that time fail together
 MISSING_PARTITION_S = 2.0  # seconds until records for a missing partition fail: brokers learn of a new partition at different times
 
 

@@ -15,7 +15,7 @@ cdef class send_method:
         self.__wrapped__ = function
 
     def __get__(self, owner, kind):
-        # Not `owner._send`: a producer has `__getattr__`, which makes each look-up by name slower.
+        # Not `owner._send`: a producer has `__getattr__`, which makes each lookup by name slower.
         return self.__wrapped__ if owner is None else PyObject_GenericGetAttr(owner, "_send")
 
     def __call__(self, *args, **how):
