@@ -27,7 +27,7 @@ MEANINGS = {
     "repeated: its processed records": lambda point: (set(), set(range(LIST.start, DIES_AFTER[point] + 1))),
     "repeated: the current record": lambda point: (set(), {DIES_AFTER[point]}),
     "lost: the list": lambda point: (set(LIST), set()),
-    "lost: its other records": lambda point: (set(range(DIES_AFTER[point] + 1, LIST.stop)), set()),
+    "lost: its unprocessed records": lambda point: (set(range(DIES_AFTER[point] + 1, LIST.stop)), set()),
 }
 
 
