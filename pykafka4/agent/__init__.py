@@ -14,7 +14,7 @@ Modules; each line imports only from lines below it:
     account/   counts, reports of intervals, the log of discarded messages
     settings/  the TOML file and its values
     sending    the command line `pykafka4 send`
-    client     Client: sends messages to the agent of this machine
+    client     Client, which sends messages to the agent of this machine
     channel    a client's socket to the agent: complete messages, bounded waits
     format     the bytes of a message
     message    values that the modules exchange: messages, sources, reasons

@@ -1,4 +1,4 @@
-"""Sends complete messages through a client's socket to the agent, and connects again after the agent was restarted.
+"""Sends complete messages through a client's socket to the agent, and connects again after a restart of the agent.
 
 Invariants: each wait is bounded; after a stream has taken a part of a message, the rest goes out before the next message, or the
 connection ends.
@@ -48,7 +48,7 @@ class Loss(StrEnum):
     """The message is larger than the client's `max_message_bytes`, or than the socket allows."""
 
     CUT = "cut"
-    """A stream had taken a part of the message when its connection ended, although `send` returned True."""
+    """The connection ended after a stream had taken only a part of the message, for which `send` had returned True."""
 
     NESTED = "nested"
     """A signal handler sent the message while its own thread was inside `send`, for which the handler cannot wait."""
@@ -58,7 +58,7 @@ class Loss(StrEnum):
 
 
 class Failure(NamedTuple):
-    """The reason why a message was not handed over, and the text for people."""
+    """The reason why a message was not handed over, as a `Loss` and as text for people."""
 
     loss: Loss
     text: str
@@ -115,14 +115,14 @@ class Channel:
 
     def _begin(self) -> None:
         """Set the state of a process that has sent nothing yet."""
-        self._lock = threading.RLock()  # a signal handler may send while its own thread is inside
+        self._lock = threading.RLock()  # a signal handler may send while its own thread holds the lock
         self._socket: socket.socket | None = None
-        self._rest = memoryview(b"")  # of a message that a stream has taken in part
+        self._rest = memoryview(b"")  # the rest of a message that a stream has taken in part
         self._waits = True
         self.lost = dict.fromkeys(Loss, 0)
 
     def offer(self, data: bytes, wait_s: float = 0.0) -> Failure | None:
-        """Give a message to the agent. Returns None if the agent's socket took it, otherwise the failure, which is counted in `lost`.
+        """Hand a message to the agent. Returns None if the agent's socket took it, otherwise the failure, which is counted in `lost`.
 
         Waits up to `wait_s` while the agent is behind or away, but only once: until a message is taken again, later messages fail at once.
         So an agent that is stuck costs an application one wait, not one for each message. If a stream has taken a part of the message, the
@@ -183,11 +183,11 @@ class Channel:
 
     def _offer_once(self, data: bytes) -> Failure | None:
         if len(data) > self._largest:
-            text = f"it has {len(data):,} bytes, and max_message_bytes={self._largest:,}; raise it here and in the agent's [inputs]"
+            text = f"it has {len(data):,} bytes, and max_message_bytes={self._largest:,}; raise the limit here and in the agent's [inputs]"
             return Failure(Loss.TOO_LARGE, text)
         # A flag of our own would stay set if Ctrl-C came just before its reset; threading.Condition relies on this method, too.
         if self._lock._is_owned():  # type: ignore[attr-defined]
-            return Failure(Loss.NESTED, "a signal handler sent it while its thread was sending another")
+            return Failure(Loss.NESTED, "a signal handler sent it while its thread was sending another message")
         with self._lock:
             try:
                 failure = Failure(Loss.CLOSED, "the client is closed") if self._closed else self._send(data)
@@ -197,7 +197,7 @@ class Channel:
         return failure  # not inside `with`: Ctrl-C between a call there and the release would leave the lock held
 
     def _send(self, data: bytes) -> Failure | None:
-        """Send on the present connection; on a new one if the agent has ended it."""
+        """Send on the present connection, or on a new one if the agent has ended the present one."""
         reused = self._socket is not None
         failure = self._try(data)
         if reused and failure is not None and failure.loss is Loss.ABSENT:
@@ -223,7 +223,9 @@ class Channel:
         if error.errno in _BUSY:
             return Failure(Loss.FULL, "the agent is behind, and its socket has no room")
         if error.errno == errno.EMSGSIZE:
-            return Failure(Loss.TOO_LARGE, f"a datagram of {size:,} bytes is too large for the socket; use the agent's stream, or split it")
+            return Failure(
+                Loss.TOO_LARGE, f"a datagram of {size:,} bytes is too large for the socket; use the agent's stream, or split the message"
+            )
         self._drop()
         hint = _HINTS.get(error.errno or 0, "is `pykafka4 agent` running, with this socket in its [inputs]?")
         return Failure(Loss.ABSENT, f"no agent takes messages there: {error.strerror or error}; {hint}")
@@ -238,7 +240,7 @@ class Channel:
             if family != socket.AF_UNIX:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             problem = sock.connect_ex(place)
-            if problem not in (0, errno.EINPROGRESS):  # in progress: a send finds no room until the connection is there
+            if problem not in (0, errno.EINPROGRESS):  # in progress: a send finds no room until the connection is established
                 raise OSError(problem, os.strerror(problem))
         except BaseException:
             sock.close()
@@ -256,7 +258,7 @@ class Channel:
             sock.close()
 
     def start_in_child(self) -> None:
-        """Forget the parent's connection, which stays the parent's, and a lock that another of its threads may have held."""
+        """Forget the parent's connection, which stays open in the parent, and the lock, which another of its threads may have held."""
         sock = self._socket
         self._begin()
         if sock is not None:
@@ -264,7 +266,7 @@ class Channel:
 
 
 def _ended(sock: socket.socket) -> bool:
-    """Whether the agent has ended a TCP connection: the kernel would take the next message, and lose it."""
+    """Whether the agent has ended a TCP connection, on which the kernel would still take the next message, and lose it."""
     try:
         return sock.recv(1, socket.MSG_PEEK) == b""
     except BlockingIOError:

@@ -16,7 +16,7 @@ __all__ = ["Client", "Loss"]
 
 Text: TypeAlias = bytes | bytearray | memoryview | str
 DATAGRAM_BYTES = 64 * 1024  # the default of the agent's max_datagram_size
-STREAM_BYTES = 2 * 1024 * 1024 + 4  # the default of its max_stream_message_size, plus the size field, which that setting does not count
+STREAM_BYTES = 2 * 1024 * 1024 + 4  # the agent's default max_stream_message_size, plus the size field, which the setting does not count
 # A datagram socket may have room for only ten messages: without a wait, a burst would lose most of its messages although the agent is well.
 PATIENCE_MS = 100.0
 _LOG_EVERY_S = 60.0
@@ -27,9 +27,9 @@ log = get_log(__name__)
 class Client:
     """Sends messages to the agent through its UNIX datagram socket; `Client.stream` and `Client.tcp` use the other sockets.
 
-    `send` hands a message to the agent's socket; it waits only while the agent is behind or away, by default 0.1 s at most for room, and
+    `send` hands a message to the agent's socket. It waits only while the agent is behind or away, by default at most 0.1 s for room, and
     0.1 s for the rest of a message on a stream. It may be called on any thread, in asyncio code and in signal handlers; a forked child uses
-    a socket of its own. The first message makes the connection, and the first one after a restart of the agent makes a new one.
+    a socket of its own. The first message opens the connection; after a restart of the agent, the next message opens a new one.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, max_block_ms: float = PATIENCE_MS, max_message_bytes: int = DATAGRAM_BYTES) -> None:
@@ -37,8 +37,8 @@ class Client:
 
         Args:
             path: The path of `unix_datagram` in the agent's settings.
-            max_block_ms: How long `send` may wait while the agent is behind or away. After one such wait in vain, no message waits until
-                the agent takes one again. 0: `send` never waits for room, and a burst may lose messages while the agent is well.
+            max_block_ms: How long `send` may wait while the agent is behind or away. After one wait in vain, later messages fail at once,
+                until the agent takes one again. 0: `send` never waits for room, so a burst may lose messages although the agent is well.
             max_message_bytes: The agent's `max_datagram_size`. Larger messages are not sent, because the agent would discard them.
 
         Raises:
@@ -60,7 +60,7 @@ class Client:
 
     @classmethod
     def tcp(cls, port: int, host: str = "127.0.0.1", *, max_block_ms: float = PATIENCE_MS, max_message_bytes: int = STREAM_BYTES) -> Self:
-        """Use the TCP socket of `port`, where no file can be shared. Arguments as for `Client`; `host` is an IP address."""
+        """Use the TCP socket at `port`, for example from a container. Arguments as for `Client`; `host` is an IP address."""
         client = cls.__new__(cls)
         client._begin(tcp(port, host), max_block_ms, max_message_bytes)
         return client
@@ -81,24 +81,24 @@ class Client:
 
     @property
     def last_error(self) -> str | None:
-        """The latest reason, as text, why `send` returned False; None before the first."""
+        """The reason, as text, why `send` last returned False; None before the first failure."""
         return self._last_error
 
     def send(
         self, topic: str | bytes, value: Text, *, key: Text = b"", partition_key: int | None = None, timestamp_ms: int | None = None
     ) -> bool:
-        """Hand a message over: True if the agent's socket took it (of a stream, at least its beginning), False if it is lost and counted in
-        `lost`.
+        """Hand a message over. Returns True if the agent's socket took the message (a stream: at least its beginning), False if the message
+        is lost, and counted in `lost`.
 
         The agent's reports count messages that it took and could not deliver. Messages that are in its socket or its memory when it is
         killed are in no report.
 
         Args:
             topic: Kafka's topic.
-            value: Text is encoded as UTF-8. An empty value is written to Kafka as null, a tombstone, or with the agent's
-                `empty = "empty"` as an empty value.
-            key: Kafka's key; it chooses no partition.
-            partition_key: Chooses the partition, modulo the number of partitions: from 0 to 4,294,967,295. None: the agent chooses.
+            value: Text is encoded as UTF-8. An empty value is written to Kafka as null (a tombstone), or as an empty value if the agent has
+                the setting `empty = "empty"`.
+            key: Kafka's key, which does not choose the partition.
+            partition_key: From 0 to 4,294,967,295. The partition is this number modulo the number of partitions. None: the agent chooses.
             timestamp_ms: Milliseconds since the epoch; None: now.
 
         Raises:

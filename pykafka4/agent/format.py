@@ -34,7 +34,7 @@ def pack(topic: bytes, value: bytes, key: bytes = b"", partition_key: int | None
     """The bytes of a message: PartitionKey if there is a partition key, otherwise AnyPartition.
 
     The partition key is from 0 to 4,294,967,295; a negative number of 32 bits means the unsigned number with the same bits.
-    Raises TypeError and ValueError, which name the argument and its limit.
+    Raises TypeError or ValueError, which names the argument and its limit.
     """
     _check(topic, value, key, partition_key, timestamp_ms)
     middle = b"" if partition_key is None else _KEY.pack(partition_key & 0xFFFFFFFF)
@@ -97,7 +97,7 @@ def parse(data: bytes, empty: bytes | None = None) -> Message:
 
 
 def _topic_at(data: bytes) -> int:
-    """Where the topic's size is. Raises Refused for a wrong size, API key, version or flags, in this order; struct.error without flags."""
+    """The offset of the topic's size. Checks size, API key, version and flags in this order. Raises Refused; struct.error without flags."""
     size = len(data)
     if size <= _VERSION.size or _SIZE.unpack_from(data)[0] != size:
         raise Refused(Reason.MALFORMED)

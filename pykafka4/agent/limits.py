@@ -20,9 +20,9 @@ MOST_TOPICS: Final = 10_000  # topics whose intervals are kept, the most recentl
 
 
 class ArrivalLimits:
-    """The limits, on the agent's loop.
+    """The rate limits of topics. The agent's loop calls all methods.
 
-    The producer has such limits as well, but a message may be on disk between its arrival and its `send`.
+    The producer's own option `rate_limits` would count a message at its `send`, before which the message may be on disk for long.
     """
 
     def __init__(self, limits: Mapping[str, tuple[int, float] | None], clock: Callable[[], float] = time.monotonic) -> None:
@@ -32,7 +32,7 @@ class ArrivalLimits:
 
     @classmethod
     def of(cls, topics: TopicsSettings) -> Self | None:
-        """Return the limits from the settings, None if no topic has a limit."""
+        """Return the limits from the settings; None if no topic has a limit."""
         limits = rate_limits(topics)
         return cls(limits) if limits else None
 
@@ -60,7 +60,7 @@ class ArrivalLimits:
 
 
 def rate_limits(topics: TopicsSettings) -> dict[str, tuple[int, float] | None]:
-    """The limits as the producer's option has them: by name, in the order of the file, because the first pattern that matches counts."""
+    """The limits in the form of the producer's option: by name, in the order of the file, because the first pattern that matches counts."""
     limits: dict[str, Any] = {name: each.rate_limit or topics.default.rate_limit for name, each in topics.named.items()}
     limits.setdefault("*", topics.default.rate_limit)
     if not any(limits.values()):

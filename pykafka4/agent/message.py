@@ -7,10 +7,10 @@ from typing import Protocol, TypeAlias
 
 __all__ = ["Intake", "Message", "Reason", "Refused", "Source"]
 
-# (topic, value, key, partition key, timestamp). A plain tuple, because one is made for each message. A topic that is not UTF-8 has
-# escapes: Kafka cannot have this topic. An empty value or key is b"", or None with `empty = "null"`. The partition key is from 0 to
-# 4,294,967,295, or None for AnyPartition. The timestamp is in milliseconds since the epoch, as the client wrote it,
-# unless the router has replaced it.
+# (topic, value, key, partition key, timestamp). A plain tuple, because one is made for each message. A topic that is not UTF-8 has escapes,
+# with which it is no legal name in Kafka. An empty value or key is b"", or None with `empty = "null"`. The partition key is from 0 to
+# 4,294,967,295, or None for AnyPartition. The timestamp is in milliseconds since the epoch, as the client wrote it, unless the router has
+# replaced it.
 Message: TypeAlias = tuple[str, bytes | None, bytes | None, int | None, int]
 
 
@@ -39,7 +39,7 @@ class Reason(StrEnum):
     NO_AVAILABLE_PARTITIONS = "NO_AVAILABLE_PARTITIONS"
     TOPIC_AUTOCREATE_FAIL = "TOPIC_AUTOCREATE_FAIL"
     DELIVERY_ATTEMPT_LIMIT = "DELIVERY_ATTEMPT_LIMIT"
-    KAFKA_ERROR_ACK = "KAFKA_ERROR_ACK"  # refused by a broker, or failed with its connection
+    KAFKA_ERROR_ACK = "KAFKA_ERROR_ACK"  # refused by a broker, or its connection was lost
     SERVER_SHUTDOWN = "SERVER_SHUTDOWN"  # not delivered before the agent's end
     BUG = "BUG"
     TIMED_OUT = "TIMED_OUT"  # not acknowledged within delivery_timeout_ms
@@ -58,7 +58,7 @@ class Refused(Exception):
 
 
 class Intake(Protocol):
-    """Takes the messages of inputs: the router. Neither method waits, and neither raises."""
+    """Takes the messages of the inputs: the router. Neither method waits or raises."""
 
     def accept(self, messages: list[Message], source: Source) -> None:
         """Take messages in the order in which they were read."""

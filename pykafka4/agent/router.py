@@ -2,7 +2,7 @@
 
 The order of the checks of a message: whether its topic is unknown to brokers; the topic's rate limit; older messages of the topic on disk;
 the topic's name; the message's size; room in the pool. The limit comes before the disk, so a message counts in the interval in which it
-arrived. Whether a new topic exists is found out later, by the producer: its messages wait for the answer in the pool.
+arrived. The producer finds out later whether a new topic exists: until then the topic's messages wait in the pool.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["AHEAD_MS", "Router", "SpoolSeam", "reason_of_refusal"]
 
 log = logging.getLogger("pykafka4.agent")
 
-# How far a client's clock may be ahead. Brokers from Kafka 4.0 on refuse records further ahead (message.timestamp.after.max.ms).
+# How far a client's clock may be ahead. From Kafka 4.0 on, brokers refuse later timestamps (message.timestamp.after.max.ms).
 AHEAD_MS: Final = 3_600_000
 # The first row that fits counts: RecordTooLarge is a ValueError, and so is the error for a name that Kafka does not allow.
 REASONS: Final = (
@@ -39,20 +39,20 @@ REASONS: Final = (
 
 
 class SpoolSeam(Protocol):
-    """The spool, as the router knows it. No method waits for the cluster, and none raises."""
+    """The methods of the spool that the router calls. No method waits for the cluster, and none raises."""
 
     def takes(self, topic: str) -> bool:
-        """Whether the topic's next message has to be added here."""
+        """Whether the topic's next message must be added to the spool."""
 
     def add(self, message: Message) -> None:
-        """Put a message after the earlier ones of its topic, with the next `write`; or discard it, and count it."""
+        """Put a message after its topic's earlier messages, with the next `write`; or discard and count the message."""
 
     def write(self) -> None:
         """Write the added messages."""
 
 
 class Router:
-    """The way of a message, on the agent's loop: the Intake of the inputs, and the Sender of the spool."""
+    """The way of messages to the producer: the Intake of the inputs, and the Sender of the spool. The agent's loop calls all methods."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Router:
         unknown: UnknownTopics | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """`limits` None: topics have no rate limits; `spool` None: there is no disk. `unknown` is a hook of the producer.
+        """Without `limits`, topics have no rate limits; without `spool`, no message goes to disk. `unknown` is a hook of the producer.
 
         `wall_clock` is in seconds.
         """

@@ -30,11 +30,11 @@ examples:
   pykafka4 send --stream-socket-path /run/pykafka4/agent.stream --topic pictures --stdin < cat.jpeg
   pykafka4 send --topic load --count 100000 --interval 100 --seq --pad 6 --value x
 
-exit codes: 0 the agent's socket took all messages, 1 it did not, 2 wrong options"""
+exit codes: 0 the agent's socket took all messages, 1 it did not, 2 wrong options or input"""
 
 
 class Progress:
-    """Reports how many messages were handed over: on standard output after each `every` messages; with 0, in one line of the terminal."""
+    """Reports how many messages were handed over: on standard output after every `every` messages; with 0, in a line of the terminal."""
 
     def __init__(self, every: int, total: int | None, out: TextIO, terminal: TextIO, clock: Callable[[], float]) -> None:
         self.sent = 0
@@ -51,7 +51,7 @@ class Progress:
             self._print()
         if self._terminal is not None and (now := self._clock()) >= self._next:
             of = "" if self._total is None else f" of {self._total:,}"
-            self._terminal.write(f"\r\x1b[K{self.sent:,}{of} messages, {self.sent / (now - self._begun):,.0f} each second")
+            self._terminal.write(f"\r\x1b[K{self.sent:,}{of} messages, {self.sent / (now - self._begun):,.0f} per second")
             self._terminal.flush()
             self._next, self._shown = now + PROGRESS_EVERY_S, True
 
@@ -59,7 +59,7 @@ class Progress:
         try:
             self._out.write(f"{self.sent} messages written\n")
             self._out.flush()
-        except OSError:  # a closed pipe (`| head -1`): messages are still sent; the text left in the buffer would fail at exit
+        except OSError:  # a closed pipe (`| head -1`): messages are still sent; the flush of the buffered text at exit would fail
             self._every = 0
             with Path(os.devnull).open("wb") as nowhere:
                 os.dup2(nowhere.fileno(), self._out.fileno())
@@ -99,7 +99,7 @@ def _complain(text: str, code: int) -> int:
 
 
 def _send_all(given: argparse.Namespace, values: Iterator[bytes], channel: Channel, progress: Progress) -> str | None:
-    """Hand the values over at the wanted pace, until the agent does not take a message. Returns the reason, None if it took all."""
+    """Hand the values over at the wanted pace, until the agent does not take a message. Returns the reason; None if the agent took all."""
     topic, key = os.fsencode(given.topic), os.fsencode(given.key)
     due = time.monotonic()
     for number, value in enumerate(values, 1):
@@ -202,19 +202,19 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         type=_seconds,
         default=WAIT_S,
         metavar="S",
-        help=f"seconds to wait for an agent that is behind or away ({WAIT_S:g})",
+        help=f"seconds to wait for an agent that is behind or away (default {WAIT_S:g})",
     )
     group.add_argument(
         "--max-message-bytes",
         type=_natural,
         metavar="N",
-        help="refuse larger messages (default: as in the agent, 64 KiB, on a stream 2 MiB)",
+        help="refuse larger messages (default: the agent's defaults, 64 KiB, on a stream 2 MiB)",
     )
 
 
 def _natural(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number from 0")
+        raise argparse.ArgumentTypeError(f"{text!r} must be an integer, 0 or more")
     return int(text)
 
 
@@ -230,5 +230,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds from 0")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds, 0 or more")
     return seconds

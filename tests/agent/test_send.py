@@ -179,9 +179,9 @@ def test_a_message_that_is_too_large_says_which_limit(agent: socket.socket, path
         (["--topic", "t", "--value", "v", "--stdin"], "not allowed with argument --value"),
         (["--topic", "t", "--port", "1", "--socket-path", "x"], "not allowed with argument --port"),
         (["--topic", "t", "--partition-key", "4294967296"], "argument --partition-key: 4294967296 must be at most 4294967295"),
-        (["--topic", "t", "--partition-key=-1"], "argument --partition-key: '-1' must be a number from 0"),
-        (["--topic", "t", "--count", "x"], "argument --count: 'x' must be a number from 0"),
-        (["--topic", "t", "--wait", "nan"], "argument --wait: 'nan' must be a number of seconds from 0"),
+        (["--topic", "t", "--partition-key=-1"], "argument --partition-key: '-1' must be an integer, 0 or more"),
+        (["--topic", "t", "--count", "x"], "argument --count: 'x' must be an integer, 0 or more"),
+        (["--topic", "t", "--wait", "nan"], "argument --wait: 'nan' must be a number of seconds, 0 or more"),
         (["--topic", "t", "--val", "v"], "unrecognized arguments: --val v"),
         (["--topic"], "argument --topic: expected one argument"),
     ],
@@ -236,7 +236,7 @@ def test_a_terminal_shows_progress_of_long_runs() -> None:
         now[0] += 0.25
     progress.end()
     lines = ("801 of 1,200 messages, 801", "1,001 of 1,200 messages, 801")
-    assert terminal.getvalue() == "".join(f"\r\x1b[K{line} each second" for line in lines) + "\n"
+    assert terminal.getvalue() == "".join(f"\r\x1b[K{line} per second" for line in lines) + "\n"
 
 
 def test_a_short_run_shows_no_progress() -> None:

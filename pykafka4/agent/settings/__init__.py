@@ -1,4 +1,4 @@
-"""Reads and checks the settings of the agent. Invariant: an error names the file, and the line and the key if it concerns one; a value
+"""Reads and checks the settings of the agent. Invariant: an error names the file, and, if it concerns a key, the key and its line; a value
 that exists is valid.
 
 Modules; each line imports only from lines below it:

@@ -163,7 +163,7 @@ def mode(doc: str) -> Any:
 
 
 def of_producer(option: str, *, live: bool = False) -> Any:
-    """The producer's option with this name, with its checks; None: not set. Sizes may be text."""
+    """The producer's option with this name and its checks; None: not set. Sizes may be text."""
     field = attrs.fields_dict(ProducerConfig)[option]
     inner: Any = field.converter or (lambda value: value)
     sized = field.metadata["unit"] == "bytes"

@@ -1,5 +1,5 @@
-"""Reads the agent's TOML file. Invariant: the errors of all keys are reported together, each with file and key, and with the line of a
-key that the file has."""
+"""Reads the agent's TOML file. Invariant: the errors of all keys are reported together, each with the file and the key, and with
+the line if the file has the key."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class _Reader:
         return [f"{self._file}:{line}: {text}" if line else f"{self._file}: {text}" for line, text in sorted(self._found)]
 
     def section(self, kind: type[Any], table: object, where: Where, default: object = None) -> Any:
-        """The value of the class `kind`; None if the table has problems. Settings that the table lacks are as in `default`."""
+        """The table as a value of the class `kind`; None if the table has problems. Settings that the table lacks are as in `default`."""
         table, before = short(kind, table), len(self._found)
         if not isinstance(table, Mapping):
             self._problem(where, f"{dotted(where)}={shown(table)}: must be a table")

@@ -37,7 +37,7 @@ ELSEWHERE: Final = {
     "key_serializer": "keys of messages are bytes",
     "value_serializer": "values of messages are bytes",
 }
-OF_THE_FILE: Final = ("spool", "discard_log")  # tables that may be keys; below [kafka], TOML takes such a key for an option of [kafka]
+OF_THE_FILE: Final = ("spool", "discard_log")  # tables that may be keys; below [kafka], TOML reads such a key as an option of [kafka]
 MAPPING: Final = "the mapping: "
 
 Problem = tuple[tuple[str, ...], str]
@@ -73,7 +73,7 @@ def options_of(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]
 
 
 def _sized(name: str, value: Any) -> Any:
-    """The value of an option, with a size as text turned into bytes, as in the other tables."""
+    """The value of an option; a size as text becomes a number of bytes, as in the other tables."""
     field = attrs.fields_dict(ProducerConfig).get(name)
     return to_bytes(value) if field is not None and field.metadata["unit"] == "bytes" else value
 
@@ -88,7 +88,7 @@ def _flat(table: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tup
 
 
 def _problems_of(name: str, value: Any, fields: Mapping[str, attrs.Attribute[Any]]) -> list[Problem]:
-    """The problem of one option, checked by itself; empty without one."""
+    """The problem of one option, checked by itself; an empty list if the option is valid."""
     if name in OF_THE_FILE:
         return [((name,), f"kafka.{name}: [{name}] is a table of its own; as a key it must come before the first table")]
     try:

@@ -14,7 +14,7 @@ __all__ = ["Lines"]
 
 
 class Lines:
-    """The lines of a valid TOML text. A valid prefix of the text ends with a complete statement: a part of one is invalid."""
+    """The lines of a valid TOML text. A valid prefix of the text ends with a complete statement: a part of a statement is invalid."""
 
     def __init__(self, text: str) -> None:
         self._lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # not `splitlines`, which also ends lines at other characters, as in a comment
@@ -30,7 +30,7 @@ class Lines:
         return None
 
     def _first(self, keys: Sequence[str]) -> int | None:
-        """The line that defines `keys`, found by bisection: each longer prefix has the keys that a prefix has. None for missing keys."""
+        """The line that defines `keys`, found by bisection: a longer prefix has all keys of a shorter one. None for missing keys."""
         without, having = 0, len(self._lines)
         if not _has(self._parsed(having) or {}, keys):
             return None

@@ -91,7 +91,7 @@ class LogLevel(StrEnum):
 
 
 def _check_loopback(host: str) -> None:
-    """Raise ConfigError for an address that other machines reach: the agent has no authentication."""
+    """Raise ConfigError for an address that other machines can reach: the agent has no authentication."""
     if not is_loopback(host):
         raise ConfigError(f"host={host!r}: must be a loopback address, 127.0.0.0/8 or ::1: the agent has no authentication")
 
@@ -132,7 +132,7 @@ class InputSettings:
     )
     max_datagram_size: int = size(64 * KIB, "Largest datagram; a larger one is cut by the kernel and so malformed.", low=64, high=16 * MIB)
     allow_large_datagrams: bool = switch(
-        False, "Whether `max_datagram_size` may be more than a sender's socket takes without a larger send buffer of its own."
+        False, "Whether `max_datagram_size` may be so large that senders must enlarge the send buffers of their sockets."
     )
     max_stream_message_size: int = size(
         2 * MIB, "Largest message of a stream, without its size field; a larger one ends the connection.", low=64, high=1024 * MIB
@@ -155,7 +155,7 @@ class InputSettings:
 class HttpSettings:
     """Pages, JSON and metrics on a loopback address."""
 
-    enabled: bool = switch(True, "Whether there are pages.")
+    enabled: bool = switch(True, "Whether the agent serves the pages.")
     port: int = number(9090, "", "Port. 0: any free one, which the log names.", high=65_535)
     host: str = name("Loopback address.", "127.0.0.1")
     allowed_hosts: tuple[str, ...] = names("Further names that the Host header of a request may have, such as the name of a proxy.")
@@ -176,7 +176,7 @@ class ReportSettings:
 class DiscardLogSettings:
     """A file with a line for each discarded message. Without this table there is no file."""
 
-    path: Path = folder_or_file("The file. It becomes `path.<milliseconds since 1970>` when it is full.")
+    path: Path = folder_or_file("The file. When it is full, it is renamed to `path.<milliseconds since 1970>`.")
     max_file_size: int = size(1 * MIB, "Largest size of a file.", low=4 * KIB)
     max_archive_size: int = size(32 * MIB, "Largest size of all full files together; the oldest are removed.", low=0)
     max_prefix_size: int | None = size_or_all(2048, "Size of the beginning of a key, and of a value, that is written.")
@@ -243,7 +243,7 @@ class ServiceSettings:
     """The process of the agent."""
 
     shutdown_ms: int = number(
-        30_000, "ms", "Time for the delivery of waiting messages at the end. Messages left are spooled, or discarded.", live=True
+        30_000, "ms", "Time for the delivery of waiting messages at the end. Undelivered messages are spooled or discarded.", live=True
     )
     user: str | None = name("User that the process becomes after it has opened its sockets; the process must be started as root.")
     group: str | None = name("Group that the process becomes. Not set: the group of `user`.")
