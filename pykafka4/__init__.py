@@ -250,7 +250,7 @@ if not TYPE_CHECKING:  # with this function, type checkers would accept every mi
                 raise ImportError(f"pykafka4 has no {name!r}; use {CLASSES[name]}", name="pykafka4")
             raise AttributeError(f"module 'pykafka4' has no {name!r}")
         value = getattr(import_module(_HOME[name]), name)
-        globals()[name] = value  # the next access finds the name, and does not come here
+        globals()[name] = value  # the next access finds the name, and does not call this function
         return value
 
 

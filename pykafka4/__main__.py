@@ -27,11 +27,11 @@ WITHOUT_PACKAGES = {  # commands with a parser of their own
     "send": "pykafka4.agent.sending",
 }
 INTERRUPTED = 130  # the exit code that shells report for a program that Ctrl-C has ended
-YOUNG_OBJECTS = 20_000  # new objects between two collections of cyclic garbage; Python's default is 700, from 3.13 on 2,000
+YOUNG_OBJECTS = 20_000  # new objects between two collections of cyclic garbage; Python's default is 700, and 2,000 from 3.13 on
 
 
 def main() -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line; return the exit code."""
     fill_closed()
     try:
         return _run()
@@ -46,7 +46,7 @@ def _run() -> int:
     if missing:
         sys.stderr.write(
             f"the command line needs {' and '.join(missing)}: pip install 'pykafka4[cli]'\n"
-            f"without them there are: pykafka4 {', '.join(WITHOUT_PACKAGES)} (each with --help)\n"
+            f"these commands do not need them: pykafka4 {', '.join(WITHOUT_PACKAGES)} (each with --help)\n"
         )
         return 1
     for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP; nohup ignores it
@@ -83,7 +83,7 @@ def _collect_less() -> None:
 
     Imports make tens of thousands of objects that stay. The repeated search among them takes a quarter of the CPU time of a short command.
     Records are not part of cyclic garbage, so rarer searches cost no memory for them. At the end, `freeze` hides all objects from the last
-    collections, and the system frees them at once.
+    collections, and the system frees their memory at once.
     """
     gc.set_threshold(YOUNG_OBJECTS, 10, 10)
     atexit.register(gc.freeze)

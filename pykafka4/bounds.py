@@ -96,7 +96,7 @@ class Bounds:
         """Return the range of `tp`. `found` has the offset for each of `timestamps`, None for a time after the last record.
 
         Raises ConfigError if an offset is missing or beyond the end of the log. `start` can be lower than `earliest`: then the records
-        between the two were deleted.
+        between the two have been deleted.
         """
         earliest = found[EARLIEST]
         assert earliest is not None

@@ -2,8 +2,8 @@
 accepts it, and a hook that raises loses no record.
 
 An object in the option `hooks` has any of the methods of `ProducerHooks` or `ConsumerHooks`; it need not derive from these classes. An
-`Exception` in a hook is logged once per hook and method, and otherwise ignored; Ctrl-C and `sys.exit()` pass through the hooks that run
-on the application's threads.
+`Exception` in a hook is logged once per hook and method, and otherwise ignored; KeyboardInterrupt and SystemExit propagate from hooks that
+run on the application's threads.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class OutgoingRecord:
 
 @attrs.frozen
 class SealedBatch:
-    """A batch that accepts no more records. `size` is in bytes, header included; after compression if the batch is compressed already.
+    """A batch that accepts no more records. `size` is in bytes, with the header; it is the compressed size if the batch is already
+    compressed.
 
     `partition` is None if the batch gets its partition when it is sent (`partitioner="late"`).
     """
@@ -112,16 +113,16 @@ class Polled:
 
 
 class ProducerHooks:
-    """All methods that a hook of producers can have; these do nothing.
+    """The methods that a hook of producers can have; in this class they do nothing.
 
-    `on_send`, `on_enqueue` and `on_refuse` run on the thread that sends, so a slow one slows `send` down. `on_close` runs on the thread
+    `on_send`, `on_enqueue` and `on_refuse` run on the thread that sends, so a slow method slows `send` down. `on_close` runs on the thread
     that closes the producer, or on the callback executor if records get their outcome only after `close`. The other methods run on the
     callback executor, in order.
     """
 
     def on_send(self, record: OutgoingRecord) -> OutgoingRecord | None:
-        """Called by `send`. Returns the record to send instead; None: send `record`. Of several hooks, each gets the result of the hook
-        before it.
+        """Called by `send`. Returns the record to send in place of `record`, or None to send `record`. Each of several hooks gets the
+        result of the previous hook.
         """
 
     def on_enqueue(self, delivery: Any) -> None:
@@ -130,34 +131,34 @@ class ProducerHooks:
     def on_refuse(self, error: BaseException) -> None:
         """Called when `send` raises `error` after `on_send`; not called if no hook has `on_send`.
 
-        Each `on_send` is followed by `on_enqueue` or `on_refuse`, in the same thread or task, unless Ctrl-C comes between.
+        Each `on_send` is followed by `on_enqueue` or `on_refuse`, in the same thread or task, unless Ctrl-C interrupts the `send`.
         """
 
     def on_batch_sealed(self, batch: SealedBatch) -> None:
-        """Called when a batch accepts no more records. While 10,000 events wait for slow hooks, later events are left out, and counted in
-        the log.
+        """Called when a batch accepts no more records. While 10,000 events wait for slow hooks, later events are left out; the log has
+        their number.
         """
 
     def on_request(self, request: RequestSent) -> None:
-        """Called when a request was handed to its connection. Events may be left out, as in `on_batch_sealed`."""
+        """Called when a request has been handed to its connection. Events may be left out, as in `on_batch_sealed`."""
 
     def on_ack(self, outcome: BatchOutcome) -> None:
         """Called exactly once for each batch, with its outcome, after the callbacks of its records; perhaps before them if `partition` is
         None.
 
-        The batch's memory is not free before this returns, so that slow hooks slow `send` down instead of using more memory; `flush` and
-        `close` wait for the return.
+        The batch's memory is not free before this method returns, so that slow hooks slow `send` down instead of using more memory; `flush`
+        and `close` wait until the method returns.
         """
 
     def on_close(self) -> None:
-        """Called after the producer was closed, when every record has its outcome."""
+        """Called after the producer has been closed, when every record has its outcome."""
 
 
 class ConsumerHooks:
-    """The method that a hook of consumers and share consumers can have; this one does nothing."""
+    """The method that a hook of consumers and share consumers can have; in this class it does nothing."""
 
     def on_poll(self, polled: Polled) -> None:
-        """Called on the thread that polls, when a poll, or the next list of a loop, has records, and before the application gets them."""
+        """Called on the thread that polls, when a poll, or the next list of a loop, has records, before the application gets them."""
 
 
 ASYNC: Final = CO_COROUTINE | CO_ASYNC_GENERATOR
@@ -175,7 +176,7 @@ def methods(hook: object, name: str) -> list[Any]:
 def _parse(names: tuple[str, ...], given: Any) -> tuple[Any, ...]:
     """Return the option `hooks` as a tuple.
 
-    Raises ConfigError for an object without any method of a hook, or whose method cannot be called; TypeError for a coroutine function.
+    Raises ConfigError for an object without a method of hooks, or with one that cannot be called, TypeError for a coroutine function.
     """
     if given is None:
         return ()
@@ -202,6 +203,6 @@ def _check(hook: object, name: str, method: object) -> None:
     """Raise ConfigError or TypeError if a call of `method` would not run it."""
     if not callable(method):
         raise ConfigError(f"hooks: {name} of {shown(hook)} is not a method, but of type {type(method).__name__}")
-    flags = getattr(getattr(method, "__code__", None), "co_flags", 0)  # a bound method and an AsyncMock have them, too
+    flags = getattr(getattr(method, "__code__", None), "co_flags", 0)  # a bound method and an AsyncMock have `__code__`, too
     if iscoroutinefunction(method) or iscoroutinefunction(type(method).__call__) or (isinstance(flags, int) and flags & ASYNC):
         raise TypeError(f"hooks: {name} of {shown(hook)} is a coroutine function: hooks are called, but not awaited")

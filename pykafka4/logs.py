@@ -2,15 +2,16 @@
 thread.
 
 Each message begins with the client's id: `log.info("%s: …", config.client_id, …)`. `tests/source/test_log_lines.py` checks every call, and
-lists the messages about a process or job. Code that never runs on a client's loop thread may use `logging` directly: the agent, the sinks
-for Spark, `options`, `wire.records.hot`.
+lists the exceptions: messages about a process or a job. Code that never runs on a client's loop thread may use `logging` directly: the
+agent, the sinks for Spark, `options`, `wire.records.hot`.
 
 Besides its text, each record has fields, as attributes (like `extra=` of `logging`): the client's id, from the beginning of the message,
-and the keywords of the call: `log.info("%s: connected to %s", client_id, name, broker=1)`. `docs/guide/logging.md` lists all fields.
+and the keyword arguments of the call: `log.info("%s: connected to %s", client_id, name, broker=1)`. `docs/guide/logging.md` lists all
+fields.
 
-A logging handler may block (a pipe, a slow disk), and a handler that produces to Kafka may wait for the loop itself. So `divert` is called
-first: `net.logs` installs it, and passes the entries of the loop thread to a separate thread. On other threads a record is handled at once,
-as usual. Level checks take no lock; the checks of `logging` wait while another thread configures it.
+A logging handler may block (a pipe, a slow disk), and a handler that produces to Kafka may wait for the loop itself. So a function `divert`
+is called first: `net.logs` installs one that passes the entries of the loop thread to a separate thread. On other threads a record is
+handled at once, as usual. Level checks take no lock; the checks of `logging` would wait while another thread configures logging.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Entry(NamedTuple):
     fields: Mapping[str, object] = {}
 
     def record(self) -> logging.LogRecord:
-        """Make the LogRecord. Its factory may be code of the application."""
+        """Make the LogRecord. The record factory may be code of the application."""
         error = self.error
         exc_info = None if error is None else (type(error), error, error.__traceback__)
         name, where = self.logger.name, (self.path, self.line)
@@ -70,12 +71,12 @@ _divert: list[Divert] = []  # at most one
 
 
 def set_divert(divert: Divert) -> None:
-    """Have `divert(entry)` called before an entry is handled. `divert` returns True to handle the entry itself."""
+    """Have `divert(entry)` called before an entry is handled. `divert` returns True if it handles the entry itself."""
     _divert[:] = [divert]
 
 
 class Log:
-    """The logger methods that this package uses. `fields` are for programs: None leaves a field out, and `tp` sets topic and partition."""
+    """The logger methods that this package uses. `fields` are for programs: a None field is left out, and `tp` sets topic and partition."""
 
     __slots__ = ("_logger",)
 

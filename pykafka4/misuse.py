@@ -40,7 +40,7 @@ LEGAL_TOPIC = re.compile(rf"[a-zA-Z0-9._-]{{1,{LONGEST_TOPIC}}}")  # org.apache.
 
 
 def check_count(value: object, what: str, highest: int = 2**63 - 1) -> int:
-    """Return `value`, a non-negative integer, as a plain int. Raises TypeError or ConfigError, which name `what`, for other values."""
+    """Return `value`, an integer from 0 to `highest`, as a plain int. Raises a TypeError or ConfigError that names `what`."""
     if type(value) is int and 0 <= value <= highest:
         return value
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
@@ -84,7 +84,7 @@ def check_group(group: object) -> str:
 
 
 def check_group_to_set(group: object) -> str:
-    """Return the id of a group for a call that sets its offsets. Raises as `check_group`, and ConfigError for an empty id."""
+    """Return the id of a group for a call that sets its offsets. Raises the errors of `check_group`, and ConfigError for an empty id."""
     name = check_group(group)
     if not name:
         raise ConfigError("a group id must not be empty: no consumer can join that group")
@@ -134,7 +134,7 @@ def as_offsets(offsets: object) -> dict[TopicPartition, OffsetAndMetadata]:
 
 
 def check_timeout(timeout: object) -> float | None:
-    """Return `timeout`, a non-negative number of seconds, as a number up to 1e9; None for None. Raises ConfigError with any other value."""
+    """Return `timeout`, a non-negative number of seconds, as a number up to 1e9; None for None. Raises ConfigError for any other value."""
     if timeout is None:
         return None
     if (type(timeout) is float or type(timeout) is int) and 0 <= timeout <= 1e9:  # the fast path of every poll

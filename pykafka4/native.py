@@ -39,7 +39,7 @@ def _copy_of(name: str, **replaced: ModuleType) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    replaced[name] = module  # `ssl` adds enums to the module of its name
+    replaced[name] = module  # `ssl` adds enums to the module that `sys.modules` has under its name
     before = {other: sys.modules.get(other) for other in replaced}
     sys.modules.update(replaced)
     try:

@@ -1,5 +1,5 @@
-"""Lists the named partitioners. Each is one row of `NAMED`: the hash of keys, the keys that count as null, the spread of the other records,
-and the meaning of the argument `partition`.
+"""Lists the named partitioners. Each is one row of `NAMED`: the hash of keys, the keys that count as null, the spread of records whose key
+is not hashed, and the meaning of the argument `partition`.
 
 The option `partitioner` is one of these names or a callable. `wire.records` computes partitions, in the compiled core and in plain Python.
 """
@@ -54,7 +54,7 @@ class Partitioner:
     """The rule by which records get their partition."""
 
     hash: Hash = Hash.MURMUR2
-    least_key: int = NOT_NULL  # keys of at least this many bytes are hashed; a null key has -1
+    least_key: int = NOT_NULL  # keys of at least this many bytes are hashed; a null key counts as -1 bytes
     spread: Spread = Spread.STICKY
     partition_argument: PartitionArgument = PartitionArgument.NONE
     adaptive: bool = True  # for STICKY: a partition with much unacknowledged data is chosen less often

@@ -55,11 +55,11 @@ class TopicPartition(NamedTuple):
 
 @attrs.frozen
 class SubscriptionPattern:
-    """A pattern of topic names that the group's coordinator matches; `subscribe` takes it with group_protocol="consumer".
+    """A pattern of topic names that the group's coordinator matches; `subscribe` accepts it with group_protocol="consumer".
 
-    `pattern` is a regular expression that has the same meaning in RE2, which the coordinator uses, and in Python's `re`, with which the
-    client finds the topics whose metadata it needs. The complete name has to match. The coordinator assigns only topics that the member may
-    describe. Raises TypeError for anything but text.
+    `pattern` is a regular expression that must have the same meaning in RE2, which the coordinator uses, and in Python's `re`, with which
+    the client finds the topics whose metadata it needs. The expression must match the complete name. The coordinator assigns only topics
+    that the member may describe. Raises TypeError if `pattern` is not a str.
     """
 
     pattern: str = attrs.field()
@@ -91,9 +91,9 @@ class RecordMetadata:
 
 @attrs.frozen
 class ProducerRecord:
-    """A serialized record of a `send` that could not be delivered.
+    """A serialized record whose delivery failed.
 
-    `partition` is None if no partition was chosen yet; `written` says whether the record may be in the log.
+    `partition` is None if no partition had been chosen yet; `written` says whether the record may be in the log.
     """
 
     topic: str
@@ -107,7 +107,7 @@ class ProducerRecord:
 
 @attrs.frozen
 class OffsetAndMetadata:
-    """A committed position: the offset of the next record to read, the leader epoch of the record before it, and free text."""
+    """The offset of a group's next record in a partition, with the leader epoch of the record before it and free text."""
 
     offset: int
     leader_epoch: int = -1
@@ -116,8 +116,7 @@ class OffsetAndMetadata:
 
 @attrs.frozen
 class ConsumerGroupMetadata:
-    """The identity of a group's member for its coordinator. `Consumer.group_metadata()` returns it, for `send_offsets_to_transaction`
-    (KIP-447).
+    """The identity of a group's member. `Consumer.group_metadata()` returns it, for `send_offsets_to_transaction` (KIP-447).
 
     `generation_id` is -1 and `member_id` empty for a consumer that has not subscribed: then the coordinator checks only the group.
     """
@@ -134,9 +133,9 @@ class MemberDescription:
 
     `host` is the address from which the member is connected. `partitions` has its current partitions; `target`, in a group of type
     `consumer`, the partitions that the coordinator wants it to have, otherwise None. `epoch` is the member epoch in a group of type
-    `consumer` or `share`, otherwise -1. `is_readable` is False if the member's assignment is in a format of its own, so that its partitions
-    are unknown. `can_rewind` says whether the member is a classic consumer that carries out `Consumer.rewind_group`; None while the group
-    rebalances.
+    `consumer` or `share`, otherwise -1. `is_readable` is False if the member's assignment is in a format that this client cannot read, so
+    that its partitions are unknown. `can_rewind` says whether the member is a classic consumer that carries out `Consumer.rewind_group`; it
+    is None while the group rebalances.
     """
 
     member_id: str

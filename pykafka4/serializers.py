@@ -3,8 +3,8 @@ the topic and the serializer; no serializer falls back to `str(value)`.
 
 A serializer is called with the topic and a key or value that is not None (None stays a null), on the thread that sends, and returns bytes,
 str (sent as UTF-8) or None. A deserializer is called with the topic and the bytes of a key or value that is not null (a null stays None),
-on the thread that polls, and returns any object. `options/serializers.py` parses the options that name them, and adapts
-callables with other arguments.
+on the thread that polls, and returns any object. `options/serializers.py` parses the options that name them, and adapts callables with
+other arguments.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Deserializers: TypeAlias = str | Deserializer[Any] | Mapping[str, str | Deserial
 
 
 def bytes_serializer(topic: str, value: Any) -> bytes:
-    """Return bytes as they are (from bytes, bytearray or memoryview). Raises TypeError for any other object, including str."""
+    """Return bytes, a bytearray or a memoryview as bytes. Raises TypeError for any other object, including str."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     raise TypeError(f"{topic}: the serializer 'bytes' takes bytes, not {type(value).__name__}; encode it first, or use 'str' or 'json'")
@@ -54,11 +54,14 @@ def str_serializer(topic: str, value: Any) -> bytes:
 
 
 def json_serializer(topic: str, value: Any) -> bytes:
-    """Encode compact JSON in UTF-8. Raises TypeError for objects that JSON lacks, ValueError for NaN, infinity and circular references."""
+    """Encode an object as compact JSON in UTF-8.
+
+    Raises TypeError for objects that JSON cannot represent, ValueError for NaN, infinity, lone surrogates and circular references.
+    """
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as error:
-        error.add_note(f"{topic}: the serializer 'json' takes the values of json.dumps, and not this {type(value).__name__}")
+        error.add_note(f"{topic}: the serializer 'json' cannot encode this {type(value).__name__}")
         raise
 
 

@@ -17,7 +17,7 @@ __all__ = ["Split", "divide"]
 
 @attrs.frozen
 class Split:
-    """A part of a bounded read: an offset range in each of some partitions. A split can be pickled, for another process or machine.
+    """A part of a bounded read: offset ranges of one or more partitions. A split can be pickled, for another process or machine.
 
     `ranges` maps partitions to their `Span`s: `start`, `until` (not included). `bytes` is the estimated size in the log, 0 if the size of
     any partition is unknown. `number` counts the splits of one call from 0.

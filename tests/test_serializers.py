@@ -22,7 +22,7 @@ def test_json_is_compact_utf8() -> None:
 def test_json_refuses_what_json_does_not_have(wrong: Any) -> None:
     with pytest.raises((TypeError, ValueError)) as caught:
         json_serializer("orders", wrong)
-    assert "orders: the serializer 'json' takes the values of json.dumps" in caught.value.__notes__[0]
+    assert "orders: the serializer 'json' cannot encode this" in caught.value.__notes__[0]
 
 
 def test_str_and_bytes_take_only_their_type() -> None:
