@@ -83,10 +83,10 @@ def test_an_unknown_option_gets_the_nearest_real_name(option: str, near: str) ->
         ({**B, "delivery_timeout_ms": 10, "topic_policies": {"t": {"linger_ms": 11}}}, "is less than linger_ms=11"),
         (
             {**B, "compression_level": 5},
-            "compression_level=5: compression_type='none' has no levels; remove it, or use one of gzip, lz4, zstd",
+            "compression_level=5: compression_type='none' has no levels; omit the level, or use one of gzip, lz4, zstd",
         ),
         ({**B, "compression_type": "lz4", "compression_level": 18}, "must be from 1 to 17 with compression_type='lz4'"),
-        ({**B, "compression_max_ratio": 0}, "compression_max_ratio=0: must be a number over 0, and at most 1"),
+        ({**B, "compression_max_ratio": 0}, "compression_max_ratio=0: must be a number above 0, and at most 1"),
         ({**B, "topic_policies": ["t"]}, "topic_policies is of type list: must be a mapping"),
         ({**B, "topic_policies": {5: {}}}, "topic_policies: 5 must be the name of a topic"),
         ({**B, "topic_policies": {"t": 5}}, "topic_policies['t'] is of type int: must be a mapping"),

@@ -53,7 +53,7 @@ WRONG = [
     ({"security_protocol": "SASL_SSL", "sasl_mechanism": "NTLM"}, "sasl_mechanism='NTLM': must be one of PLAIN"),
     ({"sasl_kerberos_keytab": "k"}, "sasl_kerberos_keytab has no effect with security_protocol=PLAINTEXT"),
     ({**SCRAM, "sasl_kerberos_service_name": "k"}, "sasl_kerberos_service_name has no effect with sasl_mechanism=SCRAM-SHA-512"),
-    ({**KERBEROS, **USER}, "sasl_username has no effect with sasl_mechanism=GSSAPI; it takes sasl_kerberos_service_name and"),
+    ({**KERBEROS, **USER}, "sasl_username has no effect with sasl_mechanism=GSSAPI, which uses sasl_kerberos_service_name and"),
     ({**KERBEROS, "sasl_kerberos_service_name": ""}, "sasl_kerberos_service_name='': must be a non-empty string"),
     ({**KERBEROS, "sasl_kerberos_keytab": b"k"}, "sasl_kerberos_keytab=b'k': must be a non-empty string or None"),
     ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "a"}, "sasl_password is missing"),
@@ -61,12 +61,12 @@ WRONG = [
     ({"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}, "sasl_oauth_token is missing"),
     (
         {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token": lambda: "t", "sasl_password": SECRET},
-        "sasl_password has no effect with sasl_mechanism=OAUTHBEARER; it takes sasl_oauth_token",
+        "sasl_password has no effect with sasl_mechanism=OAUTHBEARER, which uses sasl_oauth_token",
     ),
     ({**SCRAM, "sasl_oauth_token": lambda: "t"}, "sasl_oauth_token has no effect with sasl_mechanism=SCRAM-SHA-512"),
     (
         {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", **USER, "sasl_delegation_token": True},
-        "sasl_delegation_token has no effect with sasl_mechanism=PLAIN; it takes sasl_username and sasl_password",
+        "sasl_delegation_token has no effect with sasl_mechanism=PLAIN, which uses sasl_username and sasl_password",
     ),
     ({**SCRAM, "sasl_password": ""}, "sasl_password is an empty string: must be a non-empty string or a callable"),
     ({**SCRAM, "sasl_password": SECRET.encode()}, "sasl_password is of type bytes"),

@@ -131,7 +131,7 @@ class ClientConfig(SecurityConfig):
     """Options of every client."""
 
     bootstrap_servers: tuple[tuple[str, int], ...] = parsed(
-        parse_servers, "host:port, …", "Brokers to connect to first; any broker of the cluster.", default=attrs.NOTHING
+        parse_servers, "host:port, …", "Brokers to connect to first; any brokers of the cluster will do.", default=attrs.NOTHING
     )
     proxy_url: Proxy | None = parsed(
         parse_proxy,
@@ -151,8 +151,8 @@ class ClientConfig(SecurityConfig):
     )
     request_timeout_ms: float = millis(
         30_000,
-        "How long to wait for a response before the connection is closed, counted from the broker's previous response if that came later; "
-        "batches sent to an unresponsive leader wait this long.",
+        "How long to wait for a response before the connection is closed, counted from the request, or from the broker's previous response "
+        "if that came after the request; batches sent to an unresponsive leader wait this long.",
         low=1,
     )
     retry_backoff_ms: float = millis(100, "Initial backoff before a failed request is retried; doubles, with jitter.", low=1)
@@ -207,7 +207,7 @@ def _unknown(name: str, known: list[str], cls: type[ClientConfig]) -> str:
 
 
 def _of_the_other_class(name: str) -> str | None:
-    """A hint for an option of producers or consumers that another kind of client was given."""
+    """A hint for an option of producers or consumers that was given to another kind of client."""
     owner = next((cls for cls in (ProducerConfig, ConsumerConfig) if name in attrs.fields_dict(cls)), None)
     return None if owner is None else f"it is a {_kind(owner)} option"
 
@@ -242,7 +242,7 @@ class ProducerConfig(ClientConfig):
     acks: int = parsed(
         _parse_acks,
         "all, 1, 0",
-        "Which replicas must have written an acknowledged record: all in-sync replicas, the leader, none.",
+        "Which replicas must have written a record before it is acknowledged: all in-sync replicas, the leader, or none.",
         default=-1,
     )
     enable_idempotence: bool | None = flag(
@@ -253,21 +253,21 @@ class ProducerConfig(ClientConfig):
         "Name under which transactions outlive this producer: a new producer with the same name fences this one. None: no transactions.",
     )
     transaction_timeout_ms: float = millis(
-        60_000, "The coordinator aborts a transaction that is open longer; at most the brokers' transaction.max.timeout.ms.", low=1
+        60_000, "The coordinator aborts a transaction that is open for longer; at most the brokers' transaction.max.timeout.ms.", low=1
     )
     # A Produce request has at most one batch for each partition, so small batches limit the rate, and cost CPU on both sides.
     batch_size: int = number(256 * KIB, "bytes", "A batch is sent when it reaches this size; buffers start small.", low=1024, high=64 * MIB)
     linger_ms: float | None = millis_or_off(
         5,
-        "How long a batch waits for more records; up to an eighth less if other batches are sent then. None: until it is full or complete, "
-        "at most half of `delivery_timeout_ms`.",
+        "How long a batch waits for more records; up to an eighth less if other batches are sent then. None: until it reaches "
+        "`batch_size`, `batch_bytes` or `batch_records`, at most half of `delivery_timeout_ms`.",
         high=600_000,
     )
     batching: str = choice(
         "partition",
         ("partition", "combined"),
-        "Which records `linger_ms`, `batch_bytes` and `batch_records` count: those of a batch, or those of the open batches of all topics "
-        "for which these three are the same, which are then sent together.",
+        "`partition`: `linger_ms`, `batch_bytes` and `batch_records` apply to each batch. `combined`: they apply to the open batches of "
+        "all topics with the same three values, and these batches are sent together.",
     )
     batch_bytes: int | None = number_or_off(
         None, "bytes", "A batch is sent when its keys and values have this many bytes; a record counts as at least 1.", low=1
@@ -302,8 +302,8 @@ class ProducerConfig(ClientConfig):
     )
     delivery_timeout_ms: float = millis(
         120_000,
-        "A record fails if it is not acknowledged this long after `send`. Records of a batch fail together, with the oldest: up to a tenth "
-        "of this, plus `linger_ms`, earlier.",
+        "A record fails if it is not acknowledged this long after `send`. Records of a batch fail together, with the oldest: the newer "
+        "ones up to a tenth of this time, plus `linger_ms`, early.",
         low=1,
     )
     close_timeout_ms: float | None = millis(
@@ -314,8 +314,8 @@ class ProducerConfig(ClientConfig):
     retries: int | None = number(
         None,
         "attempts",
-        "How often a batch that was written to a socket is sent again. Default: until delivery_timeout_ms has passed. 0: at most once, may "
-        "lose records but never duplicates them; disables enable_idempotence.",
+        "How many times at most a batch that was written to a socket is sent again. Default: until delivery_timeout_ms has passed. 0: a "
+        "batch is sent at most once, so that records can be lost but not duplicated; disables enable_idempotence.",
         high=2**31 - 1,
     )
     max_failed_attempts: int | None = number(
@@ -325,13 +325,15 @@ class ProducerConfig(ClientConfig):
         low=1,
         high=2**31 - 1,
     )
-    metadata_max_idle_ms: float = millis(300_000, "Metadata of a topic is dropped when nothing was sent to it for this long.", low=1)
+    metadata_max_idle_ms: float = millis(
+        300_000, "Metadata of a topic is dropped when nothing has been sent to the topic for this long.", low=1
+    )
     max_request_size: int = number(MIB, "bytes", "Largest record (uncompressed) and largest request.", low=1024, high=1024 * MIB)
     max_in_flight_requests_per_connection: int = number(
         5,
         "requests",
         "Maximum number of requests in flight to a broker; at most 5 with idempotence. Of one partition at most "
-        "5 batches are in flight with idempotence (1 to Kafka 0.11), and 1 without.",
+        "5 batches are in flight with idempotence (1 with Kafka 0.11), and 1 without.",
         low=1,
         high=1000,
     )
@@ -345,7 +347,7 @@ class ProducerConfig(ClientConfig):
     partitioner: str | PartitionFunction = parsed(
         as_str,
         f"{', '.join(NAMED)}, or a callable",
-        "The partition of a record that is sent without one (docs/guide/partitioning.md). A callable is called with topic, key, "
+        "Chooses the partition of a record that is sent without one (docs/guide/partitioning.md). A callable is called with topic, key, "
         "partitions and available partitions.",
         default=DEFAULT,
         validator=_check_partitioner,
@@ -443,7 +445,7 @@ class ConsumerConfig(ClientConfig):
     )
     session_timeout_ms: float = millis(45_000, "A member that sends no heartbeat for this long is removed from the group.", low=1)
     heartbeat_interval_ms: float = millis(
-        3_000, "Longest interval of heartbeats to the group coordinator; shorter by as much as recent heartbeats were late.", low=1
+        3_000, "Longest interval between heartbeats to the group coordinator; it is shortened by the delay of recent heartbeats.", low=1
     )
     close_timeout_ms: float = millis(
         10_000,
@@ -464,8 +466,8 @@ class ConsumerConfig(ClientConfig):
     auto_offset_reset: str = parsed(
         parse_reset,
         "earliest, latest, none, by_duration:…",
-        "Where to start if there is no committed offset, or the offset is out of range; `by_duration:PT1H` or a timedelta: at the "
-        "records of the last hour (KIP-1106).",
+        "Where to start if there is no committed offset, or the offset is out of range; `by_duration:PT1H` or "
+        "`timedelta(hours=1)`: at the records of the last hour (KIP-1106).",
         default="latest",
         validator=check_reset,
     )
@@ -507,8 +509,9 @@ class ConsumerConfig(ClientConfig):
     on_poison: str = parsed(
         as_str,
         f"raise, skip, {DEAD_LETTER}<topic>",
-        "What happens to a record that a deserializer refuses: `poll` raises DeserializationError until the application seeks past it; "
-        "it is left out, and counted; or it is sent to that topic, and left out once the brokers have acknowledged it.",
+        "What happens to a record that a deserializer refuses. `raise`: `poll` raises DeserializationError until the application seeks "
+        "past the record. `skip`: the record is left out, and counted. `dead-letter:<topic>`: the record is sent to this topic, and left "
+        "out once the brokers have acknowledged it.",
         default="raise",
         validator=_check_on_poison,
     )
@@ -527,7 +530,9 @@ class ConsumerConfig(ClientConfig):
             raise ConfigError(f"group_instance_id={self.group_instance_id!r} needs a group_id")
         self._check_protocol()
         if self.on_poison != "raise" and not self.deserializes:
-            raise ConfigError(f"on_poison={self.on_poison!r} needs key_deserializer or value_deserializer: bytes are returned as they are")
+            raise ConfigError(
+                f"on_poison={self.on_poison!r} needs key_deserializer or value_deserializer: without them, bytes are returned as they are"
+            )
         if self.fetch_max_bytes > self.receive_message_max_bytes:
             raise ConfigError(
                 f"fetch_max_bytes={self.fetch_max_bytes} is larger than receive_message_max_bytes={self.receive_message_max_bytes}: "
@@ -536,12 +541,12 @@ class ConsumerConfig(ClientConfig):
 
     @property
     def deserializes(self) -> bool:
-        """Whether keys or values of records are not bytes."""
+        """Whether keys or values of records are deserialized."""
         return self.key_deserializer is not None or self.value_deserializer is not None
 
     @property
     def poison_topic(self) -> str | None:
-        """The topic of dead letters, if on_poison names one."""
+        """The topic of dead letters; None if on_poison names none."""
         return self.on_poison.removeprefix(DEAD_LETTER) if self.on_poison.startswith(DEAD_LETTER) else None
 
     def _check_protocol(self) -> None:
@@ -558,7 +563,7 @@ class ConsumerConfig(ClientConfig):
 
     @property
     def log_name(self) -> str:
-        """The beginning of log lines: `pykafka4: group billing`, or only the client id without a group."""
+        """The beginning of log lines: `pykafka4: group billing`, or, without a group, only the client id."""
         group = self.group_id
         return self.client_id if group is None else Subject.of(self.client_id, f"group {group}", group=group)
 

@@ -126,9 +126,11 @@ def ratio(default: float, doc: str) -> Any:
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if type(value) not in (int, float) or not 0 < value <= 1:
-            raise bad(attribute.name, value, "must be a number over 0, and at most 1")
+            raise bad(attribute.name, value, "must be a number above 0, and at most 1")
 
-    return attrs.field(default=default, converter=as_float, validator=check, metadata={"unit": "ratio", "range": "over 0 to 1", "doc": doc})
+    return attrs.field(
+        default=default, converter=as_float, validator=check, metadata={"unit": "ratio", "range": "above 0 to 1", "doc": doc}
+    )
 
 
 Check: TypeAlias = Callable[[Any, "attrs.Attribute[Any]", Any], None]

@@ -1,7 +1,7 @@
 """Parses topic policies and rate limits, and finds the entry for a topic: the exact name, otherwise the first pattern that matches.
 
-Invariant: at most one entry applies to a topic. A setting that the entry lacks is the producer's own. Patterns are as in `fnmatch`: `*`,
-`?`, `[ab]`.
+Invariant: at most one entry applies to a topic. For a setting that the entry lacks, the producer's value counts. Patterns are as in
+`fnmatch`: `*`, `?`, `[ab]`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ def check_level(codec: str, level: int | None) -> None:
     if level is None:
         return
     if codec not in LEVELS:
-        raise bad("compression_level", level, f"compression_type={codec!r} has no levels; remove it, or use one of {', '.join(LEVELS)}")
+        raise bad(
+            "compression_level", level, f"compression_type={codec!r} has no levels; omit the level, or use one of {', '.join(LEVELS)}"
+        )
     low, high = LEVELS[codec]
     if not low <= level <= high:
         raise bad("compression_level", level, f"must be from {low:,} to {high:,} with compression_type={codec!r}")

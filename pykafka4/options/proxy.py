@@ -1,4 +1,5 @@
-"""Parses the URL of a proxy. Invariant: an error names the wrong part and the way out, but shows only the scheme: the rest may be a secret.
+"""Parses the URL of a proxy. Invariant: an error names the wrong part and the way out, but shows only the scheme: other parts may be
+secret.
 
 No error is raised inside an `except` block: the handled exception, which holds a part of the URL, would be its context.
 """
@@ -63,7 +64,7 @@ class Proxy(Secret):
 
 
 def parse_proxy(value: object) -> Proxy | None:
-    """Parse `socks5://[user:password@]host:port` or `http://…`. The proxy resolves the names of brokers, so `socks5h` means the same.
+    """Parse `socks5://[user:password@]host:port` or `http://…`. The proxy resolves brokers' names, so `socks5h` equals `socks5`.
 
     Raises ConfigError.
     """

@@ -14,7 +14,7 @@ BY_DURATION: Final = "by_duration:"
 MOST_MS: Final = 2**53  # the longest duration: a float represents all integers up to this one exactly, and no log is older
 FIXED: Final = ("earliest", "latest", "none")
 PART: Final = r"(?:([-+]?\d{1,18})%s)?"
-# As java.time.Duration.parse. A part of the time must follow `T`.
+# As in java.time.Duration.parse, a part of the time must follow `T`.
 ISO: Final = re.compile(
     rf"([-+]?)P{PART % 'D'}(?:T(?=.){PART % 'H'}{PART % 'M'}(?:([-+]?\d{{1,18}})(?:[.,](\d{{0,9}}))?S)?)?", re.IGNORECASE | re.ASCII
 )

@@ -15,7 +15,7 @@ __all__ = ["Secret", "hidden", "refuse"]
 def refuse(self: object, protocol: Any) -> NoReturn:
     """Raise TypeError: the `__reduce_ex__` of a class with a secret."""
     name = type(self).__name__
-    raise TypeError(f"this {name} cannot be pickled, as that would show its secret: pass a function that returns one where it is used")
+    raise TypeError(f"this {name} cannot be pickled, as that would show its secret: pass a function that makes one where it is used")
 
 
 class Secret:

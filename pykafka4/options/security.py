@@ -65,7 +65,7 @@ class SecurityConfig:
     sasl_oauth_token: Callable[[], Any] | None = one_of_kind(
         "a callable that returns a token",
         callable,
-        "For OAUTHBEARER: a callable that returns a token; called on a helper thread, again before the token expires.",
+        "For OAUTHBEARER: a callable that returns a token; called on a helper thread, and again before the token expires.",
         hidden=True,
     )
     sasl_kerberos_service_name: str = text("kafka", "For GSSAPI: first part of the brokers' principals, as in `kafka/host@REALM`.")
@@ -138,7 +138,7 @@ class SecurityConfig:
             if getattr(self, name) is None:
                 raise ConfigError(f"{name} is missing: sasl_mechanism={mechanism} needs {' and '.join(needed)}")
         if idle := [name for name in changed_options(self, SASL[1:]) if name not in taken]:
-            raise ConfigError(f"{idle[0]} has no effect with sasl_mechanism={mechanism}; it takes {' and '.join(taken)}")
+            raise ConfigError(f"{idle[0]} has no effect with sasl_mechanism={mechanism}, which uses {' and '.join(taken)}")
         if mechanism in ("PLAIN", "OAUTHBEARER") and not self.encrypts:
             _warn_of_clear_text(mechanism)
 

@@ -43,7 +43,7 @@ class ShareConsumerConfig(ClientConfig):
     max_decompressed_bytes: int = number(
         64 * MIB,
         "bytes",
-        "A batch whose decompressed size is larger is rejected. Polls decode until the decoded records that wait take this much memory.",
+        "A batch whose decompressed size is larger is rejected. A poll stops decoding when waiting decoded records take this much memory.",
         low=1024,
     )
     hooks: tuple[Any, ...] = parsed(
