@@ -1,11 +1,11 @@
 """Defines `Producer`, the handle for threads. Invariant: a record that `send` accepts gets exactly one outcome (none in a forked child);
 each call has a deadline.
 
-`Producer` is a handle. `producer.session` runs its calls on application threads, `core.producer.sender` sends batches on the loop. Both
-sides share the accumulator (`wire.records`).
+`producer.session` runs the calls of the handle on application threads, and `core.producer.sender` sends batches on the loop. Both sides
+share the accumulator (`wire.records`).
 
 Modules; each line imports only from lines below it:
-    handle             the methods of `Producer` and `aio.Producer` without waits
+    handle             the common base of `Producer` and `aio.Producer`
     watched            the figures of a producer for its status page
     columns            `send_arrow`: the rows of Arrow data
     forgotten          the last deliveries and the close of a producer whose handle was garbage-collected
@@ -18,7 +18,7 @@ Modules; each line imports only from lines below it:
     rates              rate limits of topics
     hooks              calls of hooks, and their errors
     overflow           callbacks of dropped records
-    attempts           `send` without a wait: for tasks, and in destructors
+    attempts           `send` without a wait, for asyncio tasks
     deliveries         waits for deliveries, on threads and in tasks
 """
 
@@ -56,9 +56,9 @@ class Producer(ProducerHandle):
 
     `Producer(bootstrap_servers="host:9092", **options)` owns a client; `Producer(client=client, **options)` shares one.
     The options are the fields of `ProducerConfig` (docs/options.md). All methods may be called from any thread.
-    Leaving a `with` block delivers everything or raises `DeliveryFailed`, unless the application has already seen each failure: with
-    `result()` or `exception()` of its Delivery, or raised by `delivery_scope` or `raise_failures` inside the block. An exception
-    raised inside the block is delayed by at most 5 s of delivering; a note on it counts the undelivered records.
+    Leaving a `with` block delivers everything or raises `DeliveryFailed`, unless the application has already seen each failure: from
+    `result()` or `exception()` of its Delivery, or from `delivery_scope` or `raise_failures` inside the block. Deliveries delay an
+    exception raised inside the block by at most 5 s; a note gives the number of undelivered records.
     """
 
     _name = "Producer"
@@ -128,8 +128,8 @@ class Producer(ProducerHandle):
 
         Raises BufferFull, RecordTooLarge, TypeError or ValueError with the name of the argument, ClosedError, ForkedClientError, and the
         exceptions of the serializers; TransactionError if there is a `transactional_id` and no open transaction; KafkaTimeoutError or
-        BrokerError if a callable partitioner needs partitions that brokers do not name; ValueError after the partition was unknown to
-        brokers for two seconds (inside a callback: at once).
+        BrokerError if a callable partitioner needs partitions that brokers do not name; ValueError if brokers do not know the
+        `partition` after two seconds (inside a callback: at once).
         """
         return self._send(topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery)
 
@@ -153,11 +153,11 @@ class Producer(ProducerHandle):
         """Send a record for each of `values` to `topic`, in order, as `send` would; or send each `ProducerRecord` of an iterable.
 
         Returns a `Delivery` for each record. `keys` has as many items as `values`; `headers`, `partition`, `timestamp_ms` and `on_delivery`
-        hold for all records. The call blocks for each record as `send` does. The exception for a refused record has a note with the number
+        apply to all records. The call blocks for each record as `send` does. The exception for a refused record has a note with the number
         of the record, and the attribute `accepted`: the list of Deliveries of the records before it, which are sent. So the application can
         continue with `values[len(error.accepted):]`, which begins with the refused record. A KeyboardInterrupt has the attribute, too.
         A `ProducerRecord` holds bytes, which no serializer changes: `send_many(other.close())` sends the undelivered records again.
-        Raises the exceptions of `send`, TypeError or ValueError for `values` and `keys` that do not fit together.
+        Raises the exceptions of `send`, and TypeError or ValueError if `values` and `keys` do not fit together.
         """
         if not isinstance(topic, str) and values is None and not more:
             return send_records(self._session.acc, self._session.hooks, topic)
@@ -197,45 +197,45 @@ class Producer(ProducerHandle):
         """Queue a whole record batch, of `Consumer.poll_raw` or `RawBatch.from_bytes`, without decompression; returns its `RawDelivery`.
 
         The batch keeps keys, values, headers, timestamps, their order and the compression; the broker assigns new offsets. The batch comes
-        after all earlier records of its partition, by default the partition from which the batch was read. Retries, idempotence,
-        transactions, `buffer_memory`, rate limits, `stats` and the hooks of batches and requests are as for records; serializers and the
+        after all earlier records of `partition`, by default the partition from which the batch was read. Retries, idempotence,
+        transactions, `buffer_memory`, rate limits, `stats` and the hooks of batches and requests work as for records; serializers and the
         hooks `on_send`, `on_enqueue` and `on_refuse` are not called. A batch with compaction gaps or broker timestamps (LOG_APPEND_TIME) is
-        decompressed and rebuilt; a broker timestamp becomes the timestamp of each record. If brokers refuse a batch as too large, or some
-        of its records, it is decompressed and split.
+        decompressed and rebuilt; a broker timestamp becomes the timestamp of each record. If brokers refuse a batch as too large, or refuse
+        some of its records, the batch is decompressed and split.
 
-        Blocks as `send` does, also until the partitions of an unknown topic are known. Raises the exceptions of `send`, RecordTooLarge for
-        a batch over `buffer_memory`, ValueError for a partition that does not exist, and DecodeError if the batch cannot be rebuilt.
+        Blocks as `send` does, and also until the partitions of an unknown topic are known. Raises the exceptions of `send`, RecordTooLarge
+        for a batch over `buffer_memory`, ValueError for a partition that does not exist, and DecodeError if the batch cannot be rebuilt.
         """
         return self._session.raw.accept(*self._session.raw.prepare(topic, batch, partition))
 
     def flush(self, timeout: float | None = None) -> None:
         """Send everything without linger, and wait until each record sent before this call has its outcome and its callbacks have run.
 
-        `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. Raises KafkaTimeoutError with the number of records left,
-        KafkaError inside a callback. On a thread of a ThreadPoolExecutor passed as `callback_executor`, `flush` does not wait for
-        callbacks: they may need this very thread.
+        `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. Raises KafkaTimeoutError, with the number of
+        undelivered records if there are any; KafkaError inside a callback. On a thread of a ThreadPoolExecutor passed as
+        `callback_executor`, `flush` does not wait for callbacks: they may need this very thread.
         """
         self._session.flush(check_timeout(timeout))
 
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
-        """Deliver the queued records, fail the others, and return the undelivered records, in order within each partition.
+        """Deliver the queued records; return the undelivered records, in order within each partition.
 
-        Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all) for deliveries. `close`
-        aborts an open transaction, and waits for one that is already ending. Each returned record says whether it may be in the log
-        (`written`). `close` may be called twice; after a Ctrl-C the next call finishes the first one. In a callback `close` does not wait,
-        and does nothing while another thread closes. In a forked child it does nothing.
+        Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all) for deliveries, then
+        fails the remaining records. `close` aborts an open transaction, and waits for one that is already ending. Each returned
+        record says whether it may be in the log (`written`). `close` may be called twice; after a Ctrl-C the next call finishes the first
+        one. In a callback `close` does not wait, and does nothing while another thread closes. In a forked child it does nothing.
         Raises KafkaTimeoutError if the client's thread is stuck.
         """
         undelivered = self._session.close(check_timeout(timeout))
         if self._session.undelivered is not None:
-            self._finalizer.detach()  # a finalizer would keep a closed producer alive that is in a cycle, for example through a listener
+            self._finalizer.detach()  # a finalizer would keep alive a closed producer that is in a cycle, for example through a listener
         return undelivered
 
     def init_transactions(self, timeout: float | None = None) -> None:
         """Prepare for transactions: get the producer id of `transactional_id`, fence its older producers, and end their transaction.
 
         Call this once, before the first transaction. `timeout` in seconds, default `max_block_ms`. Raises KafkaTimeoutError (call it
-        again), AuthorizationError (call it again when the right is granted), ConfigError without a `transactional_id` or if
+        again), AuthorizationError (call it again when the right has been granted), ConfigError without a `transactional_id` or if
         `transaction_timeout_ms` is too large for the brokers. Sources: KIP-98, KIP-360.
         """
         self._session.transactions.init(check_timeout(timeout))
@@ -243,8 +243,8 @@ class Producer(ProducerHandle):
     def begin_transaction(self) -> None:
         """Open a transaction: from now on `send` accepts records, from any thread. Sends no request.
 
-        Raises TransactionError if the call does not fit (no `init_transactions`, a transaction is open), ProducerFencedError, ConfigError
-        without a `transactional_id`.
+        Raises TransactionError if the call does not fit (before `init_transactions`, or while a transaction is open), ProducerFencedError,
+        ConfigError without a `transactional_id`.
         """
         self._session.transactions.begin()
 
@@ -275,7 +275,7 @@ class Producer(ProducerHandle):
         """Wait until every record of the transaction is acknowledged, then commit it.
 
         Raises TransactionAborted if a record or an offset of the transaction failed, or if a record was dropped: then nothing is committed
-        (unless the error says that the commit was sent, and may have been carried out), and `abort_transaction` comes next. Raises
+        (unless the error says that the commit was sent, and may have been carried out), so call `abort_transaction` next. Raises
         KafkaTimeoutError after `timeout` seconds (default `max_block_ms`): the outcome is not known, and another call waits for it. The
         same holds after Ctrl-C.
         Raises ProducerFencedError if another producer uses the transactional id now, TransactionError without an open transaction.
@@ -286,8 +286,8 @@ class Producer(ProducerHandle):
     def abort_transaction(self, timeout: float | None = None) -> None:
         """Abort the transaction: fail the records that are not sent yet, wait for the records in flight, and notify the coordinator.
 
-        No read_committed consumer reads its records. `timeout` in seconds, default `max_block_ms`. Raises KafkaTimeoutError (call it
-        again), ProducerFencedError, TransactionError without an open transaction.
+        No read_committed consumer reads the records of the transaction. `timeout` in seconds, default `max_block_ms`. Raises
+        KafkaTimeoutError (call it again), ProducerFencedError, TransactionError without an open transaction.
         """
         self._session.transactions.abort(check_timeout(timeout))
 
@@ -309,8 +309,8 @@ class Producer(ProducerHandle):
     def delivery_scope(self, timeout: float | None = None) -> Iterator[Producer]:
         """A `with` block that flushes at its end, and then raises failures since its start, as `raise_failures` does.
 
-        This includes records that other threads sent through the same producer meanwhile. An exception raised inside the block ends it
-        without a flush. `timeout` (seconds) is the timeout of the flush.
+        These include failures of records that other threads sent through the same producer meanwhile. An exception raised inside the block
+        ends it without a flush. `timeout` (seconds) is the timeout of the flush.
         """
         limit, mark = check_timeout(timeout), self._session.machine.ledger.failures_seen
         yield self

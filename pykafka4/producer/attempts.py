@@ -25,7 +25,7 @@ class Obstacle(Enum):
 
 
 class WouldBlock(BufferFull):
-    """Raised where `send` would have to wait; no record was accepted. Applications see it only in a destructor during an attempt."""
+    """Raised where `send` would have to wait; no record was accepted. Applications see it only if a destructor sends in an attempt."""
 
     def __init__(self, reason: str, awaits: Obstacle, topic: str, partition: int, size: int = 0) -> None:
         super().__init__(reason)
@@ -38,7 +38,7 @@ class Attempts:
     __slots__ = ("_granted",)
 
     def __init__(self) -> None:
-        self._granted: dict[int, Obstacle | None] = {}  # by thread: the obstacle for which its task has waited
+        self._granted: dict[int, Obstacle | None] = {}  # by thread: the obstacle for which its task has waited, if any
 
     @contextlib.contextmanager
     def attempt(self, granted: Obstacle | None = None) -> Iterator[None]:
@@ -56,5 +56,5 @@ class Attempts:
         return bool(self._granted) and system.get_ident() in self._granted
 
     def has_waited_for(self, awaits: Obstacle) -> bool:
-        """Whether the task has waited for `awaits` before this attempt."""
+        """Whether the task waited for `awaits` before this attempt."""
         return self._granted.get(system.get_ident()) is awaits

@@ -1,7 +1,7 @@
 """Sends the rows of Arrow data. Invariant: `send_arrow` accepts and refuses each row as a loop of `send` over the rows would.
 
-Without serializers and hooks of `send`, the core reads the rows without an object for each row. With these, each row becomes the arguments
-of a `send`.
+Without serializers and hooks of `send`, the accumulator reads the rows without an object for each row. With serializers or hooks, each row
+becomes the arguments of a `send`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["open_rows", "send_arrow"]
 
 
 def open_rows(session: ProducerSession, topic: str, data: Any, columns: dict[str, str | None]) -> ArrowRows:
-    """The rows of `data`. A producer that takes no records refuses before it opens `data`, which may be readable only once."""
+    """The rows of `data`. Raises the producer's refusal, if any, before it opens `data`, which may be readable only once."""
     if (refusal := session.acc.refusal) is not None:
         raise refusal.again()
     return ArrowRows(check_topic(topic), data, **columns)

@@ -64,7 +64,7 @@ class Deliveries(Signal):
         return super().wait(predicate, limit)
 
     def why_open(self, topic: str, partition: int | None) -> str:
-        """The known reason why records have no outcome yet, as `: broker1:9092 connection refused`; "" without one. Does not wait."""
+        """The known reason why records have no outcome yet, as `: broker1:9092 connection refused`; "" if none is known. Does not wait."""
         engine = self._engine()
         if engine is None:
             return ""
@@ -141,7 +141,7 @@ class Sleeper:
             self.future.set_result(None)
 
     def weak_wake(self) -> Callable[[], None]:
-        """A form of `wake` for the delivery's callback, which does not keep the sleeper alive."""
+        """A form of `wake` that does not keep the sleeper alive, for the delivery's callback."""
         weak = weakref.ref(self)
 
         def wake() -> None:
@@ -153,9 +153,9 @@ class Sleeper:
 
 
 class TaskWaker:
-    """Wakes tasks of one asyncio loop, from any thread. Tasks that wait for deliveries of one batch are woken with one call of the loop.
+    """Wakes tasks of one asyncio loop, from any thread. Tasks that wait for deliveries of one batch are woken with one call to the loop.
 
-    A loop may be closed after a call and before its turn. The queued calls then stay, so this object must not keep the loop alive.
+    A loop may be closed before it runs a scheduled `_run_calls`. Then the queued calls stay, so this object must not keep the loop alive.
     """
 
     __slots__ = ("_asleep", "_calls", "_loop")
@@ -196,7 +196,7 @@ class TaskWaker:
             while self._calls:
                 self._calls.popleft()()
         finally:
-            if self._calls:  # a call raised: the remaining calls get another turn of the asyncio loop
+            if self._calls:  # a call raised: schedule the remaining calls again
                 self._schedule()
 
 

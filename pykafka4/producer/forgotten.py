@@ -1,4 +1,7 @@
-"""Delivers the records of a producer whose handle was garbage-collected, then closes the producer. Invariant: lost records are logged."""
+"""Delivers the records of a producer whose handle was garbage-collected, then closes the producer.
+
+Invariant: the number of lost records is logged.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defines the methods of `Producer` and `aio.Producer` that do not wait, or only for a turn of the loop."""
+"""Defines the methods of `Producer` and `aio.Producer` that do not wait, or wait only for a turn of the loop."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class ProducerHandle(ServesStatus):
     def purge(self, *, in_flight: bool = False) -> int:
         """Fail the records that wait to be sent, with the code `PURGED`; returns the number of failed records. The producer stays open.
 
-        `written` is NO, or MAYBE for records that may be in the log and wait to be sent again. With `in_flight`, records without a response
-        fail as well (MAYBE); their partitions send nothing until these requests have ended. Callbacks run as for other failures. Records
-        that another thread sends meanwhile may escape. If a record failed, an open transaction can only be aborted.
+        `written` is NO, or MAYBE for records that may be in the log and wait to be sent again. With `in_flight`, records in flight
+        fail as well (MAYBE); their partitions send nothing until the requests with these records have ended. Callbacks run as for other
+        failures. Records that another thread sends meanwhile may escape. If a record fails, an open transaction can only be aborted.
         Raises ClosedError, KafkaTimeoutError if the client's thread is stuck. Source: librdkafka's `rd_kafka_purge`.
         """
         return self._session.purge(in_flight)
@@ -51,8 +51,8 @@ class ProducerHandle(ServesStatus):
     def raise_failures(self, since: int = 0) -> None:
         """Raise DeliveryFailed for the first failure that the application has not seen; a note has the number of unseen failures.
 
-        Skips the first `since` failures (an earlier `stats().lost`). After more than 100 failed batches, the raised failure may be another
-        early failure. The application has seen a failure after `result()` or `exception()` of its Delivery, and after `delivery_scope` or
+        Skips the first `since` failures (an earlier `stats().lost`). After more than 100 failed batches, the raised failure may not be
+        the first one. The application has seen a failure after `result()` or `exception()` of its Delivery, and after `delivery_scope` or
         this method has raised or counted the failure in the same thread (in asyncio: the same task).
         """
         self._session.raise_failures(check_count(since, "since"))
@@ -60,7 +60,7 @@ class ProducerHandle(ServesStatus):
     def status(self) -> dict[str, Any]:
         """The reasons why records are not delivered: states of brokers, offline partitions, and the queue of each partition that was used.
 
-        `partitions` has by `"topic-0"`, or `"topic (no partition yet)"`: `state` (online, offline), `since` (seconds ago) and `reason`,
+        `partitions` maps `"topic-0"`, or `"topic (no partition yet)"`, to: `state` (online, offline), `since` (seconds ago) and `reason`,
         `queued` (records; of them `open` in a batch that may still grow, `parked` until their topic's partitions are known),
         `queued_bytes`, `oldest_age` (seconds since `send` of the oldest record without an outcome), `in_flight` (records), `last_error` and
         `last_error_age`.
@@ -81,7 +81,7 @@ class ProducerHandle(ServesStatus):
         self._failures_at_start = self._session.machine.ledger.failures_seen
 
     def _end_block(self, error: BaseException | None, undelivered: list[ProducerRecord]) -> None:
-        """Raise the failures in the `with` block, whose producer is closed, or add a note to the `error` that ended the block."""
+        """After the producer was closed, raise the first unseen failure of the `with` block, or add a note to the `error` that ended it."""
         if error is None:
             self._session.raise_failures(self._failures_at_start)
         elif undelivered:
@@ -90,7 +90,7 @@ class ProducerHandle(ServesStatus):
     def __repr__(self) -> str:
         return f"<{self._name} of {self._session.runtime!r}>"
 
-    if not TYPE_CHECKING:  # a type checker would accept `len`
+    if not TYPE_CHECKING:  # otherwise a type checker would accept `len(producer)`
 
         def __len__(self) -> int:
             raise TypeError("a producer has no length; stats().queued + stats().in_flight is the number of unacknowledged records")

@@ -20,7 +20,7 @@ __all__ = ["HookCalls"]
 
 log = get_log("pykafka4.producer")
 
-MOST_WAITING: Final = 10_000  # events that wait for slow hooks: without this limit they would fill memory, so further events are left out
+MOST_WAITING: Final = 10_000  # events that wait for slow hooks; further events are left out, because they would fill memory
 # These run on threads of the application, so Ctrl-C and sys.exit() in them must reach the application.
 ON_CALLER: Final = ("on_send", "on_enqueue", "on_refuse", "on_close")
 
@@ -29,7 +29,7 @@ class HookCalls:
     """The hooks of one producer."""
 
     def __init__(self, hooks: Sequence[Any], submit: Callable[[Callable[[], object]], object], client_id: str) -> None:
-        """`submit` has the callback executor run a callable; the loop thread calls `submit`."""
+        """`submit` has the callback executor run a callable, and is called on the loop thread."""
         self._submit, self._client_id = submit, client_id
         self._methods = {name: [(hook, method) for hook in hooks for method in methods(hook, name)] for name in METHODS}
         self._failed: set[tuple[int, str]] = set()
@@ -60,7 +60,7 @@ class HookCalls:
     def on_send(
         self, topic: str, value: Any, key: Any, more: tuple[HeadersLike | None, int | None, int | None]
     ) -> tuple[str, Any, Any, tuple[HeadersLike | None, int | None, int | None]]:
-        """The arguments of `send` after the changes of the hooks. An object that a hook must not return is ignored, and logged."""
+        """The arguments of `send` after the changes of the hooks. A result other than an OutgoingRecord or None is logged and ignored."""
         record = OutgoingRecord(topic, value, key, *more)
         for hook, method in self._methods["on_send"]:
             changed = self._call("on_send", hook, method, record)
@@ -110,7 +110,7 @@ class HookCalls:
         if self._methods["on_ack"]:
             try:
                 batch.handle().add_done_callback(lambda _: self._tell("on_ack", _outcome(batch)))
-            except Exception:  # the caller sets the outcome next, whatever happens here
+            except Exception:  # the caller must reach its next step, which sets the outcome
                 log.exception("%s: the hooks could not receive the outcome of %r", self._client_id, batch)
 
     def _post(self, name: str, event: object) -> None:
@@ -130,7 +130,7 @@ class HookCalls:
         while self._waiting:
             try:
                 name, event = self._waiting.popleft()
-            except IndexError:  # an executor of several threads may run this twice at a time
+            except IndexError:  # an executor of several threads may run two of these jobs at once
                 break
             self._tell(name, event)
         left_out, self._left_out = self._left_out, 0

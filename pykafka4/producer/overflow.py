@@ -1,4 +1,4 @@
-"""Calls the callbacks of dropped records, on the callback executor. Invariant: each runs at most once, and about `MOST_WAITING` may wait.
+"""Calls callbacks of dropped records on the callback executor. Invariant: each runs at most once, and at most about `MOST_WAITING` wait.
 
 The options `on_full` and `on_rate_limit` drop records. A dropped record has no batch that would call back.
 """
@@ -24,7 +24,7 @@ MOST_WAITING: Final = 10_000  # waiting callbacks of dropped records, whose numb
 
 @attrs.define(eq=False)
 class CallbackTurn:
-    """A turn of a job: the job takes a callback or mark from the queue, and calls it."""
+    """A turn of a job, which takes a callback from the queue and calls it, or takes a mark."""
 
     over: bool = False
     awaited: bool = False  # a mark waits for the end of this turn
@@ -58,7 +58,7 @@ class FlushMark:
 
 
 class DroppedCalls:
-    """The queue of `on_delivery` calls of dropped records. A job of the executor makes many calls, because an overload drops many records.
+    """The queue of `on_delivery` calls for dropped records. A job of the executor makes many calls, because an overload drops many records.
 
     An executor of several threads may run several jobs at a time, which begin the callbacks in order.
     """
@@ -127,7 +127,7 @@ class DroppedCalls:
         except IndexError:  # another thread was faster
             return
         if isinstance(entry, FlushMark):
-            call.awaited = True  # by the mark itself: `_run` has the waiters check again after this turn
+            call.awaited = True  # so that `_run` has the waiters check the mark after this turn
             entry.reached([other for other in list(self._running) if other is not call])
             return
         callback, delivery = entry

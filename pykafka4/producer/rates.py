@@ -1,7 +1,7 @@
-"""Limits the number of records that are sent to each topic in a window of time. Invariant: a window has at most `most` places.
+"""Limits the number of records that are sent to each topic in a window of time. Invariant: at most `most` places of a window are taken.
 
 Windows have a fixed length: the first record after the end of a window begins the next one. A record that waits gets its place, in a later
-window, before its wait. Time is an argument or a clock that is passed in.
+window, before its wait. Callers pass the time, or a clock.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Window:
     most: int
     interval: float
     _state: tuple[float, int] = attrs.field(default=(-INFINITY, 0), init=False)  # (the time when the window begins, places taken)
-    # The TopicRateLimit that takes its places, if alive.
+    # Returns the TopicRateLimit that takes places of this window; None if it was garbage-collected.
     user: Callable[[], TopicRateLimit | None] = attrs.field(default=lambda: None, init=False)
 
     @property
@@ -48,7 +48,7 @@ class Window:
         """Take the next place; returns (seconds until the place may be used, the time when its window begins).
 
         Returns None, and takes no place, if the record would have to wait for more than `patience` seconds, or forever (`most` is 0).
-        Places are given in the order of the calls, so waiting records are served first come, first served.
+        Places are taken in the order of the calls: first come, first served.
         """
         if self.most == 0:
             return None

@@ -93,7 +93,7 @@ class RawDelivery:
         return failures[0]
 
     def add_done_callback(self, fn: Callable[[RawDelivery], object]) -> None:
-        """Call `fn(delivery)` once, on the callback executor, when each record has its outcome (at once if each already has)."""
+        """Call `fn(delivery)` once, on the callback executor, when each record has its outcome (at once if the batch is done)."""
         checked_callback(self.topic, "a callback", fn)
         _WhenDone(self, fn).wait()
 
@@ -149,11 +149,11 @@ class RawSending:
     def prepare(self, topic: str, batch: RawBatch, partition: int | None) -> tuple[str, int, RawBatch]:
         """The arguments of `accept`, with the batch in a form that brokers accept.
 
-        A producer that takes no records refuses first: the batch may have to be decompressed and rebuilt.
+        Raises the producer's refusal, if any, before it decompresses and rebuilds the batch.
         """
         topic = check_topic(topic)
         if not isinstance(batch, RawBatch):
-            raise TypeError(f"{topic}: batch must be a RawBatch, not {type(batch).__name__}; RawBatch.from_bytes makes one of bytes")
+            raise TypeError(f"{topic}: batch must be a RawBatch, not {type(batch).__name__}; RawBatch.from_bytes makes one from bytes")
         where = batch.partition if partition is None else partition
         if where == -1:
             raise ValueError(f"{topic}: the batch does not name a partition; pass partition=")

@@ -55,7 +55,7 @@ class Serializing:
     def prepare(self, topic: str, value: Any, key: Any, more: More) -> tuple[str, Any, Any, More]:
         """The record after hooks and serializers. Called once for each record, however often the record is offered to the accumulator.
 
-        A producer that takes no records refuses before it calls hooks and serializers.
+        Raises the producer's refusal, if any, before it calls hooks and serializers.
         """
         if (refusal := self._acc.refusal) is not None:
             raise refusal.again()
@@ -73,7 +73,7 @@ class Serializing:
         return topic, value, key, more
 
     def refused(self, error: BaseException) -> None:
-        """Call `on_refuse` of the hooks: `send` raises, after `prepare` has called `on_send` for the record."""
+        """Call `on_refuse` of the hooks for a record that `on_send` has seen, and for which `send` raises `error`."""
         if self._hooks is not None and self._hooks.sends:
             self._hooks.on_refuse(error)
 
@@ -135,7 +135,7 @@ def accept(acc: Accumulator, out: list[Delivery], topic: str, value: Any, key: A
     send = partial(
         acc.send, topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery
     )
-    out.extend(map(call, (send,)))  # one call into C: no Ctrl-C comes between the acceptance and the append, and loses the Delivery
+    out.extend(map(call, (send,)))  # one call into C: Ctrl-C cannot come between the acceptance and the append, and lose the Delivery
     if len(out) == before:  # `extend` treats StopIteration as the end of the map
         raise RuntimeError(f"{topic}: an argument of send raised StopIteration")
 
@@ -207,7 +207,7 @@ def each_record(records: Iterable[ProducerRecord]) -> Iterator[ProducerRecord]:
 
 
 def send_records(acc: Accumulator, hooks: HookCalls | None, records: Iterable[ProducerRecord]) -> list[Delivery]:
-    """Send each of `records` without serializers and `on_send`, which its bytes have passed before; see `Producer.send_many`."""
+    """Send each of `records` without serializers and `on_send`: its bytes have passed both before. See `Producer.send_many`."""
     out: list[Delivery] = []
     items = each_record(records)
     try:

@@ -133,7 +133,7 @@ class ProducerSession(Attachment[Sender]):
             if runtime is not None:
                 runtime.close(0)
             return
-        runtime.loop.call(self.withdraw)  # the loop makes calls in order, so after `_start`, which adds the machine
+        runtime.loop.call(self.withdraw)  # the loop makes calls in order: `withdraw` runs after `_start`, which adds the machine
         runtime.detach(self)
 
     def _start(self, now: float) -> None:
@@ -163,7 +163,7 @@ class ProducerSession(Attachment[Sender]):
         self.post(lambda _: self.machine.want(topic))
 
     def _until(self, deadline: float) -> float:
-        """The deadline of a `send` that has to wait: max_block_ms after its first wait began. `deadline` is infinite before that."""
+        """The deadline of a `send` that has to wait: max_block_ms after its first wait began. Until then `deadline` is infinite."""
         return min(deadline, system.monotonic() + self.config.max_block_ms / 1000)
 
     def _find_partition(self, topic: str, partition: int, deadline: float) -> float:
@@ -324,7 +324,7 @@ class ProducerSession(Attachment[Sender]):
         """Let `send` accept records again, or raise `refusal`. A final refusal stays, even if another thread sets it meanwhile."""
         if self._final is None:
             self.acc.refusal = refusal
-        # Read again: a `refuse` on another thread, between the first check and the assignment, has just been overwritten.
+        # Read again: after the first check, another thread may have called `refuse`, and the assignment would have overwritten its error.
         if self._final is not None:
             self.acc.refusal = self._final
         self.progress()
@@ -463,7 +463,7 @@ class ProducerSession(Attachment[Sender]):
             error.add_note(f"pykafka4: {count} records are not delivered yet; delivery continues in the background while the process runs")
 
     def raise_failures(self, mark: int) -> None:
-        """Raise the first failure after `mark` that the application has not seen, if any; a note gives their number."""
+        """Raise the first failure after `mark` that the application has not seen, if any; a note gives the number of unseen failures."""
         now, reported = self.machine.ledger.failures_seen, _reported.get().get(self._serial, ())
         count, first = self.machine.ledger.failures_since(mark, self.signal.seen_failures, reported)
         if first is not None:
@@ -488,7 +488,7 @@ class ProducerSession(Attachment[Sender]):
         _reported.set({**others, self._serial: (*earlier, (start, end), *later)})
 
     def purge(self, in_flight: bool) -> int:
-        """Fail the records that are not in flight, or with `in_flight` all; returns the number of failed records."""
+        """Fail the records that are not in flight, or all records with `in_flight`; returns the number of failed records."""
         self.check()
         reason = KafkaError("the application purged the record")
         reason.code = "PURGED"
@@ -500,7 +500,7 @@ class ProducerSession(Attachment[Sender]):
             return self.undelivered
         if self.runtime.loop.forked:  # the records and the locks belong to the parent
             return []
-        if self._inside():  # a callback must not wait, neither for deliveries nor for a `close` of another thread
+        if self._inside():  # a callback must wait neither for deliveries nor for a `close` of another thread
             return [] if self.closers else self._close(0.0)
         self.closers.add(system.get_ident())
         try:
@@ -546,7 +546,7 @@ class ProducerSession(Attachment[Sender]):
             self.runtime.callbacks.post(hooks.on_close)
 
     def begin_close(self) -> list[Batch | Delivery | FlushMark]:
-        """Refuse records from now on, and send the others without linger, except with a transactional_id. Returns the items to wait for."""
+        """Refuse further records, and send accepted ones without linger, except with a transactional_id. Returns the items to wait for."""
         self.refuse(ClosedError("this producer is closed; create a new one"))  # first: no record may be accepted after the list below
         if self.pending is None:
             unfinished = [*self.acc.unfinished(), *self.dropped_calls.mark()]

@@ -1,4 +1,4 @@
-"""Turns options into policies of topics. Invariant: topics of one pattern share a `Policy`; only a topic with a rate limit has its own."""
+"""Turns options into policies of topics. Invariant: topics of one pattern share a `Policy`, but a topic with a rate limit has its own."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TopicPolicies:
 
 
 def _policy(config: ProducerConfig, own: dict[str, Any]) -> Policy:
-    """The policy from the producer's options and a pattern's `own` settings. A level is inherited only with its codec."""
+    """The policy from the producer's options and a pattern's `own` settings. A compression level is inherited only with its codec."""
     codec = own.get("compression_type", config.compression_type)
     level = own.get("compression_level", config.compression_level if codec == config.compression_type else None)
 

@@ -24,7 +24,7 @@ class ConsumerSide(Protocol):
         """The consumer's membership in its group, for the commit of its offsets."""
 
     def announce(self) -> None:
-        """Note that a block was made for the records that have been read. Its `begin` may never be called."""
+        """Note that a block was made for the records that have been read. The block may never begin."""
 
     def begin(self, timeout: float | None) -> Any:
         """A `Reading` for a transaction that begins. Rewinds first if the last transaction was not committed, or could not begin."""
@@ -46,7 +46,7 @@ class ReadingConsumer(Protocol):
     """A `Consumer` or `aio.Consumer` whose offsets become part of a transaction."""
 
     def _in_transaction(self) -> ConsumerSide:
-        """The consumer's side of transactions. Raises ConfigError if its offsets cannot be part of one."""
+        """The consumer's side of transactions. Raises ConfigError if the consumer's offsets cannot be part of a transaction."""
 
 
 class TransactionSteps:
@@ -70,7 +70,7 @@ class TransactionSteps:
             return self._producer
         except BaseException:
             if self._reads is not None:
-                self._reads.refuse()  # before the abort, which may take long and which Ctrl-C may end: the rewind would be forgotten
+                self._reads.refuse()  # before the abort, which may take long: otherwise Ctrl-C in the abort would lose the rewind
             if begun:
                 with contextlib.suppress(KafkaError):
                     yield from awaited(self._calls.abort(self._timeout))  # the transaction is empty, so no record is lost
@@ -141,7 +141,7 @@ class TransactionSteps:
         try:
             yield from awaited(self._reads.fail(self._reading, self._timeout))
         except KafkaError as failure:
-            error.add_note(f"pykafka4: rewinding the consumer failed; the next transaction with it tries again first: {failure}")
+            error.add_note(f"pykafka4: rewinding the consumer failed; its next transaction will first try again: {failure}")
 
     def _membership(self, reads: ConsumerSide) -> Any:
         return reads.membership()

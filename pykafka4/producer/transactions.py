@@ -45,7 +45,7 @@ Caller = tuple[Thread, str]  # a thread, and the name of its call
 
 
 class Reading(Protocol):
-    """The part of a consumer's records in one transaction: see `consumer.transactional`."""
+    """The consumer's records in one transaction: see `consumer.transactional`."""
 
     committed: bool
 
@@ -76,7 +76,7 @@ class UnseenCall:
     started: bool = False
 
     def run(self, start: Start, transactions: Transactions, now: float) -> None:
-        """Begin the operation, on the loop thread. Each call that resumes it posts it again, and only the first post counts."""
+        """Begin the operation, on the loop thread. Each call that resumes the operation posts it again, and only the first post counts."""
         if self.started:
             return
         self.started = True
@@ -116,7 +116,7 @@ class TransactionCalls:
         def start(transactions: Transactions, now: float, done: Done) -> None:
             transactions.begin(now)
             self.number += 1
-            self.reading = None  # on the loop: after Ctrl-C in the waiting thread the reading of an earlier transaction would stay
+            self.reading = None  # on the loop: Ctrl-C in the waiting thread must not leave the reading of an earlier transaction
             done(None)
 
         return self._run("begin_transaction", start, LOOP_ANSWER_S)
@@ -128,7 +128,7 @@ class TransactionCalls:
         def start(transactions: Transactions, now: float, done: Done) -> None:
             def ended(error: KafkaError | None) -> None:
                 if error is None and reading is not None:
-                    reading.committed = True  # on the loop: after Ctrl-C in the waiting thread the consumer would read the records again
+                    reading.committed = True  # on the loop: else the consumer reads the records again after Ctrl-C in the waiting thread
                 done(error)
 
             transactions.commit(now, ended)
@@ -205,7 +205,7 @@ class TransactionCalls:
     # ---------------------------------------------------------------- waits for outcomes
 
     def _run(self, what: str, start: Start, timeout: float | None, resumes: bool = True) -> Any:
-        """Call `start` on the loop thread, and wait for its outcome. `resumes`: after a timeout or Ctrl-C the next call resumes it."""
+        """Call `start` on the loop thread, and wait for the outcome. `resumes`: after a timeout or Ctrl-C, the next call resumes."""
         if self._config.transactional_id is None:
             raise ConfigError(f"{what}: {NOT_TRANSACTIONAL}")
         self._check()
@@ -229,7 +229,7 @@ class TransactionCalls:
         for given_up in self._given_up:  # the caller has given these records up: the producer's `with` block must not raise them
             self._owner.mark_failures_seen(*given_up)
         self._given_up = []
-        self._saw(operation)  # last: if Ctrl-C ends this call before, the application has not seen the outcome, and calls again
+        self._saw(operation)  # last: if Ctrl-C ends this call earlier, the application has not seen the outcome, and calls again
 
     def _enter(self, mine: Caller) -> Caller | None:
         """Note that this thread is in a call; returns the call that a signal handler interrupts with this one.
@@ -240,14 +240,14 @@ class TransactionCalls:
         if holder[0] is not mine[0] and holder[0].is_alive():
             raise TransactionError(
                 f"thread {mine[0].name!r} called {mine[1]} while thread {holder[0].name!r} is in {holder[1]}: "
-                "one thread begins and ends the transactions of a producer; records may be sent by any"
+                "one thread begins and ends the transactions of a producer; any thread may send records"
             )
         outer = holder if holder is not mine and self._is_nested() else None
         self._caller["caller"] = mine
         return outer
 
     def _leave(self, mine: Caller, outer: Caller | None) -> None:
-        """Note that this thread has left the call `mine`. A second call changes nothing."""
+        """Note that this thread has left the call `mine`. A second `_leave` changes nothing."""
         if self._caller.get("caller") is mine:
             if outer is None:
                 self._caller.clear()
@@ -299,7 +299,7 @@ class TransactionCalls:
                 operation.promise.result(0.0)
                 return
             if dying:
-                self.forget(operation.what)  # no call will resume the operation, and its unseen outcome would refuse other calls
+                self.forget(operation.what)  # no call will resume the operation, whose unseen outcome would keep other calls out
             trouble = transactions.trouble
             why = f" (last error: {trouble})" if trouble is not None else "; status() says why"
             again = f"; the outcome is not known: call {operation.what} again" if operation is self._unseen else ""

@@ -83,7 +83,7 @@ def test_wrong_arguments_are_refused_by_name(make: Maker) -> None:
     nowhere = RawBatch.from_bytes(raw(b"a").data)
     with pytest.raises(ValueError, match="t: the batch does not name a partition; pass partition="):
         producer.send_raw("t", nowhere)
-    with pytest.raises(TypeError, match=r"t: batch must be a RawBatch, not bytes; RawBatch\.from_bytes makes one of bytes"):
+    with pytest.raises(TypeError, match=r"t: batch must be a RawBatch, not bytes; RawBatch\.from_bytes makes one from bytes"):
         producer.send_raw("t", nowhere.data)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="partition must be an int"):
         producer.send_raw("t", nowhere, partition="1")  # type: ignore[arg-type]

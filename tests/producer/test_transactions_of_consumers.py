@@ -324,9 +324,7 @@ def test_a_rewind_that_failed_is_carried_out_by_the_next_transaction(
     monkeypatch.setattr(inspect(consumer).session.commits, "looking_up", denied)
     with pytest.raises(ZeroDivisionError) as raised, producer.transaction(consumer):
         raise ZeroDivisionError
-    assert raised.value.__notes__ == [
-        "pykafka4: rewinding the consumer failed; the next transaction with it tries again first: no coordinator"
-    ]
+    assert raised.value.__notes__ == ["pykafka4: rewinding the consumer failed; its next transaction will first try again: no coordinator"]
     with pytest.raises(KafkaError, match="no coordinator"), producer.transaction(consumer):
         producer.send("out", b"never")
     monkeypatch.undo()
