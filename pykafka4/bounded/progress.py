@@ -1,4 +1,4 @@
-"""Shows the progress of a bounded read on stderr. Invariant: before the end, each drawing follows a change, at most one per interval.
+"""Shows the progress of a bounded read on stderr. Invariant: before the end, only changes are drawn, at most once per interval.
 
 A terminal gets a bar of rich, if rich is installed, or one line that is drawn again. A file or pipe gets a new line every few seconds.
 """
@@ -163,7 +163,7 @@ def progress_for(wanted: object) -> Progress:
 
 
 def rate(records: int, seconds: float) -> str:
-    """`12,300 records/s`, rounded down to three significant digits."""
+    """The rate as in `12,300 records/s`, rounded down to three significant digits."""
     if seconds <= 0:
         return "0 records/s"
     number = records / seconds
@@ -172,7 +172,7 @@ def rate(records: int, seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`1:02:03` or `2:03`."""
+    """The duration as in `1:02:03` or `2:03`."""
     hours, rest = divmod(int(seconds + 0.5), 3600)
     minutes, rest = divmod(rest, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,4 +1,4 @@
-"""Reads topics from one place of their logs to another, on the thread that iterates.
+"""Reads topics between two offsets of each partition, on the thread that iterates.
 
 Invariant: a read releases its connections after its last record, on `close`, or when its handle is garbage-collected.
 """
@@ -45,7 +45,7 @@ def read(
     client: Client | None = None,
     **options: Unpack[ConsumerOptions],
 ) -> Read:
-    """All records of `topics` between two places of their logs, as an iterator that ends. The read has no group, and commits nothing.
+    """All records of `topics` between two offsets of each partition, as an iterator. The read has no group, and commits nothing.
 
     `start` and `until` are "earliest", "latest" or "now" (the end of the log), a datetime with a time zone, milliseconds since 1970, a
     duration before now ("-1h", "-30m", "-7d", a timedelta), or a mapping of partitions to offsets: {("orders", 0): 5}, or {0: 5} with one
@@ -59,7 +59,7 @@ def read(
 
     Records that are deleted before they are read, by retention, DeleteRecords or an unclean leader election, raise OffsetOutOfRange or
     LogTruncated with the lost offsets; a topic that is created again raises InvalidOffset. With on_lost="warn" a warning and `lost` of the
-    result name the lost offsets, and the read continues. Compacted records are not lost.
+    result name the lost offsets, and the read continues. Compacted records do not count as lost.
 
     After `timeout` seconds without progress, for example because a partition has no leader, iteration raises KafkaTimeoutError; None: no
     limit. The lookup of the ends has the same limit; with None, its limit is 60 s. `progress` shows a bar on stderr (of rich, if rich is
@@ -128,7 +128,7 @@ class Read:
 
     @property
     def lost(self) -> list[LostRange]:
-        """The ranges that were lost so far, with on_lost="warn"."""
+        """The ranges that have been lost so far, with on_lost="warn"."""
         return list(self._reading.lost)
 
     def close(self) -> None:

@@ -1,7 +1,8 @@
-"""Reads topics from one place of their logs to another, as Arrow columns. Invariant: each record is in a batch, or is reported as lost.
+"""Reads topics between two offsets of each partition, as Arrow columns. Invariant: each record is in a batch, or is reported as lost.
 
 `ReadArrow` is the handle. The exported stream refers to `ArrowBatches` alone, can be read on any thread, and can outlive the handle:
-`RecordBatchReader.from_stream(read_arrow(…))` keeps only the stream. So the connections live as long as `ArrowBatches`, not as the handle.
+`RecordBatchReader.from_stream(read_arrow(…))` keeps only the stream. So `ArrowBatches`, not the handle, closes
+the connections.
 """
 
 from __future__ import annotations
@@ -47,15 +48,15 @@ def read_arrow(
     client: Client | None = None,
     **options: Unpack[ConsumerOptions],
 ) -> ReadArrow:
-    """All records of `topics` between two places of their logs, as a stream of Arrow columns that ends.
+    """All records of `topics` between two offsets of each partition, as a stream of Arrow columns.
 
-    `polars.DataFrame(read_arrow("orders", **KAFKA))`; likewise for pyarrow, pandas, DuckDB and each library that reads Arrow streams.
+    `polars.DataFrame(read_arrow("orders", **options))` reads a topic; pyarrow, pandas, DuckDB and other libraries also read Arrow streams.
     Arguments and errors are as in `read`, `columns` is as in `Consumer.poll_arrow`. A batch of the stream has up to `max_rows` rows, or by
     default up to 8 MiB.
 
     The call looks up both ends; records become columns when the stream is read. The stream can be read once. An error ends an Arrow stream,
     and the library that reads the stream raises an exception of its own with the text of the error; iteration raises the error itself. Keys
-    and values are bytes, so deserializers are a ConfigError.
+    and values are bytes: an option for a deserializer raises ConfigError.
     """
     extent = as_extent("read_arrow", topics, start, until, partitions, split)
     session = ConsumerSession(client, None, read_options(options, "read_arrow", REFUSED_BY_COLUMNS))
@@ -113,7 +114,7 @@ class ReadArrow:
         return self._stream.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The stream of all batches that were not returned yet, in a capsule. Can be called once."""
+        """The stream of all batches that have not been returned yet, in a capsule. Can be called once."""
         return self._stream.__arrow_c_stream__(requested_schema)
 
     def __iter__(self) -> Iterator[RecordColumns]:
@@ -132,7 +133,7 @@ class ReadArrow:
 
     @property
     def lost(self) -> list[LostRange]:
-        """The ranges that were lost so far, with on_lost="warn"."""
+        """The ranges that have been lost so far, with on_lost="warn"."""
         return list(self._batches.reading.lost)
 
     def close(self) -> None:

@@ -49,7 +49,7 @@ REFUSED: Final = {
 }
 BYTES: Final = dict.fromkeys(
     ("key_deserializer", "value_deserializer", "on_poison"),
-    "keys and values of columns are bytes; read has deserializers, and cast(polars.String) makes text of a column",
+    "keys and values of columns are bytes; `read` has deserializers, and cast(polars.String) turns a column into text",
 )
 REFUSED_BY_COLUMNS: Final = {**REFUSED, **BYTES}
 CONSUMER_OPTIONS: Final = attrs.fields_dict(ConsumerConfig).keys()
@@ -97,7 +97,7 @@ class BoundedRead:
         self.step = None if patience is None else patience / LOOKS  # seconds for which one poll waits
         self.spans: dict[TopicPartition, Span] = {}
         self.lost: list[LostRange] = []
-        self.records = 0  # the number of records that were returned so far
+        self.records = 0  # the number of records that have been returned so far
         self._extent, self._on_lost, self._progress = extent, on_lost, progress
         self._open: list[TopicPartition] = []  # partitions that may not have reached their ends
         self._last_positions: object = None  # the positions after the last poll without records
@@ -107,7 +107,7 @@ class BoundedRead:
     def opening(self) -> Steps[None]:
         """Fix the ranges, and begin to fetch. Raises the errors of `Lookups.located` and `Bounds.span`.
 
-        The lookup of the ends may take `patience` seconds, or 60 s if that is None: a call without a deadline would hang.
+        The lookup of the ends may take `patience` seconds, or 60 s if that is None: a call without a deadline could hang.
         """
         extent, bounds = self._extent, self._extent.bounds
         if bounds is None:  # a split
@@ -144,7 +144,7 @@ class BoundedRead:
 
     @property
     def done(self) -> bool:
-        """Whether all records were returned."""
+        """Whether all records have been returned."""
         reader, left = self.session.reader, self._open  # partitions at their ends are dropped, so most calls check one partition
         while left and (claim := reader.claims.get(left[-1])) is not None and reader.has_reached_end(claim):
             left.pop()
@@ -252,7 +252,7 @@ def _out_of_range(error: Any, until: int) -> Lost:
 
 
 def _truncated(error: Any, until: int) -> Lost:
-    if error.truncated_to < error.offset:  # other records have replaced records that were read: read them, from the cut on
+    if error.truncated_to < error.offset:  # other records have replaced records that were read: read the new ones, from the cut on
         return error.truncated_to, error.offset, error.truncated_to, error
     return error.truncated_to, until, until, error
 

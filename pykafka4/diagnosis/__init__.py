@@ -8,8 +8,8 @@ Modules; each line imports only from lines below it:
     groups      members, lag and rights of groups
     partitions  partitions without a leader, lagging replicas, rights on topics
     cluster     brokers, their listeners and versions, the controller, its clock
-    access      logins at the bootstrap servers
+    access      names, ports, TLS and logins of the bootstrap servers
     case        the options, and the results of earlier steps
-    addresses   names, ports, TLS handshakes
+    addresses   the checks of one address: name, port, TLS handshake
     values      findings
 """

@@ -47,7 +47,7 @@ SocketAddress: TypeAlias = tuple[int, Any]  # (family, sockaddr)
 NO_CHECK_TIME: Final = 0x200000  # X509_V_FLAG_NO_CHECK_TIME, which Python does not name
 SILENT_NAMES: Final = "the name servers of this machine do not respond: see /etc/resolv.conf"
 DAY_S: Final = 86_400
-LOOK_SHARE: Final = 0.8  # of the time of `side_by_side`: a check that times out by itself has a better finding than one that is cut off
+LOOK_SHARE: Final = 0.8  # of the time of `side_by_side`, for each check: a check that times out has a better finding than one cut off
 SILENT: Final = "no response"
 SOON_S: Final = 14 * DAY_S  # a certificate that expires sooner gives a NOTICE
 

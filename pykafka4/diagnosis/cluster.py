@@ -20,7 +20,7 @@ __all__ = ["look_at_brokers", "look_at_controller", "look_at_listeners"]
 START: Final = "start it, or see in its log why it cannot reach the controllers; its replicas lag until then"
 SKEW_S: Final = 5.0  # a smaller difference of the clocks does no harm to certificates, tokens and times of records
 ASKED: Final = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
-CALL_S: Final = 0.5  # a call ends by its own deadline; if it does not end within this time after it, the check continues without the call
+CALL_S: Final = 0.5  # a call should end by its own deadline; this long after the deadline, the check continues without the call
 LAGGING: Final = 1_000  # records of the metadata log; an idle cluster writes two a second
 
 
@@ -110,7 +110,7 @@ def look_at_controller(case: Case, seconds: float) -> Iterator[Finding]:
     if late:
         yield Finding("controller", "", Outcome.NOTICE, "controllers lag behind their leader", "; ".join(late), "see their logs")
     yield Finding("controller", f"controller {quorum.leader}", Outcome.FINE, "leads the controllers", evidence)
-    yield from _clock(quorum, before + took / 2, took / 2)  # the leader read its clock somewhere within `took`
+    yield from _clock(quorum, before + took / 2, took / 2)  # the leader read its clock at some time within `took`
 
 
 def _of_zookeeper(case: Case) -> Iterator[Finding]:

@@ -89,7 +89,7 @@ def _group(found: GroupLag) -> Iterator[Finding]:
         yield Finding("groups", about, Outcome.NOTICE, f"is rebalancing: {STATES[group.state]}", evidence, way)
         return
     if orphans := [row for row in late if row.owner is None and all(member.is_readable for member in group.members)]:
-        way = "no member subscribes to its topic any more: subscribe, or delete the committed offsets"
+        way = "no member subscribes to their topics any more: subscribe, or delete the committed offsets"
         yield Finding("groups", about, Outcome.NOTICE, f"{len(orphans)} partitions have records and no owner", listed(orphans, _lag), way)
     yield Finding("groups", about, Outcome.FINE, f"has {len(group.members)} members", evidence)
 

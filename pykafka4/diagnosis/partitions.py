@@ -57,7 +57,7 @@ def look_at_partitions(case: Case, seconds: float) -> Iterator[Finding]:
 
 
 def _metadata(case: Case, seconds: float) -> MetadataResponse:
-    """Fetch the metadata of the named topics, or of all topics. Named topics have rights, if the broker reports them."""
+    """Fetch the metadata of the named topics, or of all topics. Rows of named topics have this user's rights, if brokers report these."""
     topics = [MetadataRequest.Topic(name=name) for name in case.topics] or None
     message = MetadataRequest(topics=topics, allow_auto_topic_creation=False, include_topic_authorized_operations=topics is not None)
     try:
@@ -88,7 +88,7 @@ def _topic(row: Any, *, is_named: bool) -> Iterator[Finding]:
 
 
 def compare_rights(step: str, kind: str, name: str, allowed: frozenset[str] | None, uses: dict[str, str]) -> Iterator[Finding]:
-    """Compare `allowed` with `uses`: operations, and the harm without each. The outcome is WRONG if the user may do none of them."""
+    """Compare `allowed` with `uses`, which maps operations to the harm without them. The outcome is WRONG if the user may do none."""
     about = f"{kind} {name}"
     if allowed is None:
         yield Finding(step, about, Outcome.UNSEEN, "rights are not reported", "the broker does not report them, or is too old")

@@ -61,7 +61,7 @@ SEEK = "auto_offset_reset=none; seek to an offset to continue"
 # The first words of a controller's error text that only repeats the request: such a text gives no reason, so messages leave it out.
 REQUEST_DUMP_START = "Request Request("
 STOP_MEMBERS = "stop them first"
-REWIND_INSTEAD = f"{STOP_MEMBERS}, or let a member call `rewind_group` (`groups rewind --live`)"  # no member can delete offsets
+REWIND_INSTEAD = f"{STOP_MEMBERS}, or let a member call `rewind_group` (`groups rewind --live`)"  # not for deletions of offsets
 MOST_LISTED = 10  # a message lists at most this many items: members of a group, partitions of a member, errors
 
 
@@ -75,7 +75,7 @@ def shown(value: object) -> str:
 
 
 def shown_unless_secret(value: object) -> str:
-    """Text without an `@` as in `shown`, otherwise only the type: a dict of options or a URL in the wrong argument may hold a password."""
+    """`shown` for text without an `@`, otherwise only the type: a dict of options or a URL in the wrong argument may hold a password."""
     return shown(value) if isinstance(value, str) and "@" not in value else with_article(type(value).__name__)
 
 
@@ -126,7 +126,7 @@ def _restored(kind: type[E], args: tuple[object, ...], state: dict[str, Any]) ->
 
 
 class ConfigError(KafkaError, ValueError):
-    """Raised for an invalid option or argument; the message names it, its value and the allowed values."""
+    """Raised for an invalid option or argument; the message names it, its value unless it may be secret, and the allowed values."""
 
 
 class ConnectionLost(KafkaError, ConnectionError):
@@ -154,7 +154,7 @@ class AuthenticationError(ConnectionLost):
     certain = True
     is_local = False
     is_of_client = False
-    guessed_cause = ""  # the guessed reason, empty if it is certain; a guess is believed only after several equal ones in a row
+    guessed_cause = ""  # the guessed reason, empty if it is certain; a guess is believed only after several equal guesses in a row
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
@@ -164,7 +164,10 @@ class KafkaTimeoutError(KafkaError, TimeoutError):
 
 
 class BufferFull(KafkaError, BufferError):
-    """Raised if `buffer_memory` or `max_partition_bytes` has no room for a record, and none becomes free while `send` may wait."""
+    """Raised if `send` cannot queue a record within the time that it may wait, usually because memory or a rate limit has no room.
+
+    Consumers raise this error while too many callbacks of their commits or acknowledgements wait to run.
+    """
 
     code = "BUFFER_FULL"
 
@@ -234,7 +237,7 @@ class DeserializationError(KafkaError):
 
 
 class ClosedError(KafkaError):
-    """Raised by calls of a closed client, producer or consumer; create a new one."""
+    """Raised by calls of a closed object, such as a client, producer, consumer or table; create a new one."""
 
     code = "CLOSED"
 
@@ -416,7 +419,7 @@ class PartialFailure(KafkaError):
 
 
 class ProducerFencedError(BrokerError):
-    """Raised if another producer took over the transactional id of this producer, which can no longer send."""
+    """Raised if another producer has taken over the transactional id of this producer, which can no longer send."""
 
     @classmethod
     def of_id(cls, transactional_id: str, hint: str = "") -> Self:
@@ -478,7 +481,7 @@ _CLASSES: dict[str, type[BrokerError]] = {"PRODUCER_FENCED": ProducerFencedError
 
 
 def caused_by(reason: E, error: BaseException) -> E:
-    """`reason` with `error` as its cause, without tracebacks: in a failed `Delivery` their frames would keep response and client alive."""
+    """`reason` with `error` as its cause, without tracebacks: in a failed `Delivery` they would keep the response and the client alive."""
     reason.__cause__ = error
     seen: set[int] = set()  # an application's exception may be its own cause
     inner: BaseException | None = error

@@ -41,7 +41,7 @@ These modules of `core` decide by the name of a code, so a new row or column doe
     producer.sequences.identity   errors of InitProducerId that are transient
     producer.topics.missing       a topic that no longer exists
     producer.transactions.requests    the reaction of a transaction to each error of its coordinator
-    producer.transactions.machine     answers of coordinators: fenced, refused timeouts, transactions that have ended or are still ending
+    producer.transactions.machine     answers of coordinators: fenced producers, refused timeouts, transactions that end or have ended
     sasl.mechanism           the codes of refusals
     share.member             brokers without share groups
     share.source             ends of share sessions; records that are not acquired; UNKNOWN_SERVER_ERROR of ShareFetch
@@ -186,7 +186,7 @@ _ROWS = (
     (123, "INVALID_SHARE_SESSION_EPOCH", Y, NOTHING, FAIL, MAYBE),
     (133, "SHARE_SESSION_LIMIT_REACHED", Y, NOTHING, FAIL, MAYBE),
 )
-# The other codes have no retry. Kafka does not use them for Produce, so they say nothing about the log: MAYBE.
+# The client does not retry after the other codes. Kafka does not use them for Produce, so they say nothing about the log: MAYBE.
 _OTHERS = {
     1: "OFFSET_OUT_OF_RANGE", 4: "INVALID_FETCH_SIZE", 11: "STALE_CONTROLLER_EPOCH", 12: "OFFSET_METADATA_TOO_LARGE",
     22: "ILLEGAL_GENERATION", 23: "INCONSISTENT_GROUP_PROTOCOL", 24: "INVALID_GROUP_ID", 25: "UNKNOWN_MEMBER_ID",

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def empty_frames(error: BaseException) -> None:
-    """Delete the local variables in the ended frames of this package, and of frames that they called, also in causes and contexts."""
+    """Delete the local variables in the ended frames of this package and in frames that they called, also of causes and contexts."""
     seen: list[BaseException] = []  # an application's exception may be its own cause
     waiting = [error]
     while waiting:

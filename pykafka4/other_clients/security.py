@@ -46,7 +46,7 @@ def _store(name: str, others: tuple[str, ...], found: Translation, item: Propert
 
 
 def _conversion(name: str, options: tuple[str, ...], location: str, form: str) -> str:
-    """The message with the commands that convert a store of type `form`; empty: ssl.….type is missing."""
+    """The message with the commands that convert a store of type `form`; an empty `form` means that ssl.….type is missing."""
     path = PurePath(location)
     pkcs12, pem = str(path.with_suffix(".p12")), str(path.with_suffix(".pem"))
     if not form and path.suffix.lower() in (".pem", ".crt", ".cer"):
@@ -162,7 +162,7 @@ def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
     while at < end:
         match = JAAS_TOKEN.match(text, at)
         if match is None:
-            raise ValueError(f"cannot be read at character {at + 1}: a value with other characters than letters and digits needs quotes")
+            raise ValueError(f"cannot be read at character {at + 1}: a value with characters other than letters and digits needs quotes")
         tokens.append((match.lastgroup, match[match.lastgroup or 0]))
         at = match.end()
     if len(tokens) < 3 or tokens[-1] != ("sign", ";") or tokens.index(("sign", ";")) != len(tokens) - 1:

@@ -177,7 +177,7 @@ PROPERTIES: Final = _each({
     "ssl_truststore_location ssl_truststore_type": "ssl_cafile",
 })
 
-UNITS: Final = {"queue_buffering_max_kbytes": 1024, "queued_max_messages_kbytes": 1024}  # factors from their unit to ours
+UNITS: Final = {"queue_buffering_max_kbytes": 1024, "queued_max_messages_kbytes": 1024}  # factors from the property's unit to the option's
 # Values with which a property without a counterpart has no effect, because this client does the same anyway: patterns that ignore case.
 AS_HERE: Final = _each({
     "enable_auto_offset_store enable_ssl_certificate_verification": "true|t|1",
@@ -309,7 +309,7 @@ CLASSES: Final = _each({
 
 
 def by_prefix(table: Mapping[str, str], name: str) -> str | None:
-    """The first row of `table` whose key, without its final `*`, is a prefix of `name`; None without such a row."""
+    """The first row of `table` whose key, without its final `*`, is a prefix of `name`; None if no row matches."""
     return next((row for start, row in table.items() if start[-1] == "*" and name.startswith(start[:-1])), None)
 
 

@@ -65,7 +65,7 @@ class Translation:
             self.options[option], self.origins[option] = value, item
 
     def ignore(self, item: Property, why: str) -> None:
-        """Report that the property has no effect."""
+        """Note that the property has no effect, for `log_ignored`."""
         self._ignored.setdefault(why, []).append(item.name)
 
     def log_ignored(self) -> None:

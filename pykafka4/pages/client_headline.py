@@ -1,6 +1,6 @@
 """Says in plain words whether the records of a client flow, and if not, why and since when.
 
-`JUDGES` are called in order, and the first headline counts: a trouble that stops all records comes before one that stops a part.
+`JUDGES` are called in order, and the first headline counts: a trouble that stops all records comes before one that stops some.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Outages:
         return {"rows": rows, "count": len(found)}
 
     def since(self, subject: str) -> float | None:
-        """The time when the open outage of `subject` began; None without one."""
+        """The time when the open outage of `subject` began; None if it has none."""
         outage = self._open.get(subject)
         return None if outage is None else outage.started_at
 

@@ -57,11 +57,11 @@ class Rates:
         return {name: (last.counts[name] - first.counts[name]) / (last.at - first.at) for name in self._names}
 
     def curves(self, names: Sequence[str]) -> dict[str, list[float | None]]:
-        """POINTS rates for each name, one each STEP_S, the newest last; None for times before the first sample."""
+        """POINTS rates for each name, one per STEP_S, the newest last; None for times before the first sample."""
         samples = list(self._samples)
         if len(samples) < 2:
             return {name: [None] * POINTS for name in names}
-        # On a fixed grid of times: otherwise a point would change its value while it moves to the left.
+        # The points are on a fixed grid of times: otherwise a point would change its value while it moves to the left.
         end = samples[-1].at // STEP_S * STEP_S
         times = [end - STEP_S * back for back in range(POINTS, -1, -1)]
         ats = [sample.at for sample in samples]

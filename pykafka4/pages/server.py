@@ -1,6 +1,6 @@
 """Responds to the requests of a status page, with the standard library. Invariant: a slow reader delays only itself.
 
-Each connection has a thread and one request, and `sweep` closes it after DEADLINE_S; at most MOST_CONNECTIONS are open.
+Each connection has a thread and serves one request. At most MOST_CONNECTIONS are open, and `sweep` closes each after DEADLINE_S.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DEADLINE_S: Final = 20.0
 
 @attrs.frozen
 class Response:
-    """The response to a request."""
+    """The body, content type and status of a response."""
 
     body: bytes
     kind: str = "text/plain"

@@ -70,7 +70,7 @@ class Watched(Protocol):
 
 
 def counts_of(kind: Kind, stats: Mapping[str, Any]) -> dict[str, int] | None:
-    """The counts from which rates are computed; None without `stats`."""
+    """The counts from which rates are computed; None if `stats` is empty."""
     if not stats:
         return None
     if kind is Kind.PRODUCER:

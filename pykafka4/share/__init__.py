@@ -1,8 +1,8 @@
 """Defines ShareConsumer, the application's handle for a share group. Invariant: a consumer acknowledges only records that brokers have
 locked for it; it accepts only records that polls have returned.
 
-Locks, acknowledgements and errors are in docs/guide/share-groups.md. Decoding and acknowledging (`share.delivered`) run on the thread that
-polls, requests run on the loop (`core.share.machine`). The two threads exchange records and errors through `core.share.mailbox`.
+docs/guide/share-groups.md explains locks, acknowledgements and errors. Decoding and acknowledging (`share.delivered`) run on the thread
+that polls, requests run on the loop (`core.share.machine`). The two threads exchange records and errors through `core.share.mailbox`.
 
 Modules; each line imports only from lines below it:
     session    all calls of a share consumer, on application threads: polls with their renewals of locks, commits, `close`
@@ -58,7 +58,7 @@ class ShareConsumer(ServesStatus):
         """
         self._session = session = ShareConsumerSession(client, callback_executor, options)
         self._finalizer = weakref.finalize(self, ShareConsumerSession.forgotten, session)
-        self._finalizer.atexit = False  # the client drains at exit
+        self._finalizer.atexit = False  # at exit the client drains its sessions itself, while its loop still runs
 
     @classmethod
     @guarded
@@ -88,8 +88,8 @@ class ShareConsumer(ServesStatus):
     def subscribe(self, topics: Iterable[str]) -> None:
         """Subscribe to `topics`, a list of names, instead of the topics subscribed before. The next poll joins the group.
 
-        Records of other topics that no poll has returned are released. A new group gets records that are written after its first member
-        has joined, unless the config `share.auto.offset.reset` of the group is `earliest`.
+        Records of other topics are released if no poll has returned them. A new group gets only records that are written after its first
+        member has joined, unless the config `share.auto.offset.reset` of the group is `earliest`.
 
         Raises TypeError for a string or a pattern (share groups have no patterns); ConfigError for an empty list or an illegal name.
         """
@@ -155,7 +155,10 @@ class ShareConsumer(ServesStatus):
         self._session.acknowledge(record, AcknowledgeType.ACCEPT)
 
     def release(self, record: ShareRecord) -> None:
-        """Release `record`: brokers deliver it again, to any consumer, unless it has had its last delivery. Raises as `acknowledge`."""
+        """Release `record`: brokers deliver it again, to any consumer, unless that was its last delivery.
+
+        Raises the errors of `acknowledge`.
+        """
         self._session.acknowledge(record, AcknowledgeType.RELEASE)
 
     def reject(self, record: ShareRecord) -> None:
@@ -172,8 +175,8 @@ class ShareConsumer(ServesStatus):
     def commit(self, timeout: float | None = None) -> Results:
         """Send the acknowledgements and wait; return, by partition, None if the broker has stored them, otherwise the error.
 
-        With implicit acknowledgement, `commit` accepts all records that polls have returned. RecordLockLost in the result: the locks of
-        these records had ended, and brokers deliver each record again, unless that was its last delivery. Raises KafkaTimeoutError after
+        With implicit acknowledgement, `commit` accepts all records that polls have returned. RecordLockLost in the result means that locks
+        had ended: brokers deliver each of these records again, unless that was its last delivery. Raises KafkaTimeoutError after
         `timeout` seconds (default 60): then the outcome is unknown.
         """
         return self._session.commit(api_timeout(timeout))

@@ -1,9 +1,9 @@
 """Decodes acquired records, hands them to the application, and collects its acknowledgements. Invariant: a record is accepted only if the
-application accepted it, or had it and then called `poll`, `commit` or `close`; and only while the client believes that its lock holds.
+application accepted it, or had it in hand and called `poll`, `commit` or `close`; and only while the client believes that its lock holds.
 
 One thread at a time uses `DeliveredRecords` (see `Guard`), and no call here waits. Ctrl-C can end any step: then `changing` stays set, and
-the next call begins with `recover`, which takes back the records that no poll has returned. They cannot be fetched again: the broker has
-locked them.
+the next call begins with `recover`, which takes back the records that no poll has returned. The records cannot be fetched again: the broker
+has locked them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Outgoing:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether the object needs a report of its own: it has errors to report, or renewals, whose report the records query."""
+        """Whether the object needs a report of its own, because it has errors to report, or renewals, whose report the records query."""
         return bool(self.lost) or any(AcknowledgeType.RENEW in types.values() for types in self.types.values())
 
     def __bool__(self) -> bool:
@@ -108,7 +108,7 @@ class ResponseDecoding:
         return self._chunk
 
     def part(self, next: int, kind: AcknowledgeType, records: Iterable[Record] = (), size: int = 0, since: int = 0) -> DecodedPart:
-        """The part up to the offset `next`. Acquired offsets without a record are acknowledged as `kind`, those before `since` as gaps."""
+        """The part up to `next`. Acquired offsets without a record are acknowledged: before `since` as gaps, the others as `kind`."""
         counts, found = self.counts, [record for record in records if record.offset in self.counts]
         aside = {offset: kind if offset >= since else AcknowledgeType.GAP for offset in counts if self.next <= offset < next}
         for record in found:
@@ -130,13 +130,13 @@ class DeliveredRecords:
         self._mailbox, self._clock, self._max_decompressed = mailbox, clock, max_decompressed
         self.ready: deque[ShareRecord] = deque()  # decoded records that wait for a poll
         self._topics: tuple[str, ...] = ()
-        self.held: dict[ShareRecord, AcknowledgeType | None] = {}  # records in hand -> their acknowledgement, None without one
+        self.held: dict[ShareRecord, AcknowledgeType | None] = {}  # records in hand -> their acknowledgement, or None
         self.dropped = 0  # records whose lease or lock ended before a poll returned them
         self.expired = 0  # dropped records whose locks had expired
         self.delivered = 0
         self._aside: dict[Acquired, dict[int, AcknowledgeType]] = {}  # acknowledgements of gaps, unreadable and unwanted records
         self._reading: ResponseDecoding | None = None  # the decoding of the first arrival
-        self._stocked = 0  # bytes in memory of the records decoded since `ready` was empty
+        self._stocked = 0  # bytes in memory of the records decoded since `stock` last found `ready` empty
         self.changing = False  # True during a step, and after a step that Ctrl-C has ended
         self.out: list[ShareRecord] = []  # records that the running poll has taken and not returned
         self._leaving: Outgoing | None = None  # the object that is between `sending` and the end of `sent`
@@ -159,8 +159,8 @@ class DeliveredRecords:
                 part = self._read(reading)
                 aside = reading.aside | part.aside
                 kept = self._aside.get(acquired, {}) | aside  # `keep` may have released records of the response
-                # No call from here to the end of this block, because Ctrl-C is raised in calls. Between the first two stores, Ctrl-C would
-                # leave the part's records in `ready` and `next` before them: later polls would return the records twice.
+                # No call from here to the end of this block, because Ctrl-C is raised in calls. After the first store, Ctrl-C would leave
+                # the part's records in `ready`, and `next` before them: later polls would return the records twice.
                 self.ready += part.records
                 self._stocked += part.size
                 reading.aside, reading.next = aside, part.next

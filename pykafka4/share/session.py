@@ -1,7 +1,7 @@
 """Carries out the calls of a share consumer on application threads: subscriptions, polls, acknowledgements, `close`. Calls that wait have a
 deadline, except `poll(timeout=None)`.
 
-A poll first acknowledges the records that the application is done with. It has brokers acquire records only if no records of earlier
+With implicit acknowledgement, a poll first accepts the records in hand. A poll has brokers acquire records only if no records of earlier
 responses are left.
 """
 
@@ -249,7 +249,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             self._renews = False
 
     def _warn(self) -> None:
-        """Warn, once in WARN_INTERVAL_S, of records whose locks have ended before a poll returned them."""
+        """Warn, at most once per WARN_INTERVAL_S, of records whose locks have ended before a poll returned them."""
         now = self.runtime.loop.now()
         if now >= self._warn_at:
             lost, self._warned, self._warn_at = self.records.expired - self._warned, self.records.expired, now + WARN_INTERVAL_S
@@ -352,7 +352,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         self.machine.acknowledge([Acknowledgements(acquired, said, report) for acquired, said in types.items()], report)
 
     def _settled(self, report: AcknowledgementReport) -> None:
-        """Report outcomes, on the loop thread, for which no caller waits: to the callback; without a callback, errors to the log."""
+        """On the loop thread, report outcomes for which no caller waits: all to the callback, or without a callback, errors to the log."""
         if self.on_acknowledged is not None:
             self._owe(self.on_acknowledged, report.results)
             return

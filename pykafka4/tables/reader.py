@@ -2,8 +2,8 @@
 
 Only that thread changes the dict and `read_to`. Other threads read attributes, look keys up and copy the dict, each in one atomic
 step.
-The consumer session has no group, and `auto_offset_reset="none"`: a reset would leave out records of the log, so its reason is an error
-instead.
+The consumer session has no group, and `auto_offset_reset="none"`: a reset would leave out records of the log, so the reason for a reset is
+an error instead.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["TableReader"]
 log = get_log("pykafka4.tables")
 
 OnChange = Callable[[Any, Any, Any], object]
-CHECK_S: Final = 1.0  # seconds between two checks for new partitions, and of the longest poll
+CHECK_S: Final = 1.0  # seconds between two checks for new partitions, and the limit of a poll
 # The same while a thread waits: a poll that only moves over a gap in the offsets returns no records, and would end after CHECK_S.
 WAITED_CHECK_S: Final = 0.05
 MOST_RESTARTS: Final = 5  # restarts of the first read, each because the beginning of the log was deleted meanwhile
@@ -46,14 +46,14 @@ class TableReader:
         self.size = 0  # bytes of keys and values
         self.read_to: Mapping[TopicPartition, int] = {}  # the rows have all records of the log before these offsets
         self.error: KafkaError | None = None
-        # The rows have all records up to `_ends`: `on_change` is called from now on. Only the thread of the table sets it: a restart of the
-        # first read would otherwise empty rows that another thread has just found complete.
+        # The rows have all records up to `_ends`: from then on, `on_change` is called. Only the thread of the table sets it: a restart of
+        # the first read would otherwise empty rows that another thread has just found complete.
         self.complete = False
         self.changed = Signal()  # notified after a change of `read_to` or `error`
         self._stopping = False
         self._forgotten = False  # the table was garbage-collected: its thread closes the session
         self._ends: Mapping[TopicPartition, int] = {}  # the ends of the logs at the start
-        self._restarts = 0  # the number of restarts
+        self._restarts = 0
         self._checked_at = -INFINITY
         self._thread = system.Thread(target=self._serve, name=f"pykafka4-table-{topic}", daemon=True)
 
@@ -100,7 +100,7 @@ class TableReader:
         return [TopicPartition(self.topic, number) for number in self._session.runtime.partitions_of(self.topic, timeout)]
 
     def check(self) -> None:
-        """Raise the error that has ended the table, ClosedError or ForkedClientError, if the table has ended for this process."""
+        """If the table has ended for this process, raise the error that ended it, ClosedError, or ForkedClientError."""
         if (end := self._end()) is not None:
             raise end.again()
 
@@ -206,7 +206,7 @@ class TableReader:
         try:
             before = self.rows.get(key)
         except TypeError as error:
-            raise KafkaError(f"{self._where(record)}: its key, {type(key).__name__}, cannot be a key of a dict: {error}") from None
+            raise KafkaError(f"{self._where(record)}: its key, of type {type(key).__name__}, cannot be a key of a dict: {error}") from None
         old: Any = None if before is None else before[0]
         size = 0 if before is None else before[1]
         if raw.value is None:

@@ -61,7 +61,7 @@ class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
 
     def copy(self) -> dict[KeyT, ValueT]:
         """A dict with the present rows."""
-        return {key: value for key, (value, _) in self._rows().copy().items()}  # `copy` is atomic: iteration would meet changes
+        return {key: value for key, (value, _) in self._rows().copy().items()}  # atomic `copy`: iteration over the rows would meet changes
 
     def items(self) -> Any:
         """(key, value) pairs of a copy of the rows."""
@@ -196,8 +196,8 @@ def table(
     are options of `Consumer`, except `auto_offset_reset` and options for groups; the default of `isolation_level` is "read_committed" here.
     `client` is a Client to share.
 
-    An error that could make the table wrong ends it, and each access raises that error: records that a deserializer refuses, deleted or
-    truncated records that were not read, a topic that is created again, a missing right.
+    An error that could make the table wrong ends it, and each access raises that error. Such errors are: records that a deserializer
+    refuses, deleted or truncated records that were not read, a topic that is created again, a missing right.
 
     Raises ConfigError or TypeError for a wrong argument, BrokerError or KafkaTimeoutError for a topic that does not exist,
     KafkaTimeoutError if the table is not complete in time, and errors that would end the table.

@@ -248,7 +248,7 @@ def test_a_record_without_a_key_ends_the_table(settings: Settings) -> None:
 def test_a_key_that_cannot_be_a_key_of_a_dict_ends_the_table(settings: Settings) -> None:
     made = settings.table(key_deserializer=lambda data: [data])
     settings.put(a=1)
-    assert "its key, list, cannot be a key of a dict" in str(failure(made))
+    assert "its key, of type list, cannot be a key of a dict" in str(failure(made))
 
 
 def test_a_recreated_topic_ends_the_table(settings: Settings) -> None:

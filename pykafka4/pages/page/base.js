@@ -12,7 +12,7 @@ const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric",
 
 // ---------------------------------------------------------------- words
 
-// Names are chosen by others: characters that cannot be seen, or that turn the direction of the text, are shown as \u{202e}.
+// Names are chosen by others: characters that cannot be seen, or that turn the direction of the text, are shown as escapes like \u{202e}.
 function text(value) {
   return value.replace(/\p{C}/gu, (each) => `\\u{${each.codePointAt(0).toString(16)}}`);
 }
