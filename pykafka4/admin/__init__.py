@@ -1,23 +1,23 @@
 """Defines the class `AdminClient`.
 
-Invariant: a description or a plan changes nothing, and the error of one thing hides the outcome of no other thing.
+Invariant: a description or a plan changes nothing, and the error of one item never hides the outcome of another.
 
 Modules; each line imports only from lines below it:
     topics     topics: create, describe, extend, delete, list
     configs    settings: describe, change, list
-    records    records before an offset: delete; offsets of logs
-    shares     start offsets of share groups
-    cluster    brokers, the quorum of controllers, features
+    records    records: delete those before an offset; offsets of logs: list
+    shares     start offsets of share groups: describe, set, delete
+    cluster    brokers, the quorum of controllers, features: describe; levels of features: change; a broker: unregister
     transactions  producers of partitions; transactions: list, describe, abort a hanging one
     acls       access control lists: describe, create, delete
     users      users that log in with SCRAM: list, describe, set passwords, delete
     quotas     client quotas: describe, change
     tokens     delegation tokens: create, describe, renew, expire
-    replicas   log directories, moves of replicas, elections of leaders
+    replicas   log directories: describe; replicas: move; leaders: elect
     rewinding  plans new offsets: earliest, latest, an offset, a time, a shift
-    groups     lists, describes and deletes groups; their lag, their offsets
+    groups     lists, describes and deletes groups; their lag and their offsets
     calls      the base of calls by subject
-    session    calls of application threads, and their deadlines
+    session    begins the questions of application threads on the loop
     topic_arguments  checks of arguments: topics, settings
     arguments  checks of arguments: group ids, topics, goals of a plan
     files      CSV and JSON of offsets
@@ -107,9 +107,9 @@ class AdminClient(
     @classmethod
     @guarded
     def from_properties(cls, properties: Properties, /, client: Client | None = None, **options: Unpack[ClientOptions]) -> Self:
-        """An admin client with options from a file or mapping that uses the names of Java's or librdkafka's clients.
+        """Create an admin client from a file or mapping of options with the names of Java's or librdkafka's clients.
 
-        See `Client.from_properties`; docs/guide/properties.md.
+        See `Client.from_properties`.
         """
         return create(cls, ClientConfig, properties, options, client=client)
 
@@ -129,37 +129,39 @@ class AdminClient(
         protocol_types: Collection[str] = (),
         timeout: float | None = None,
     ) -> GroupList:
-        """All groups, or groups by `states` (Stable, Empty, …), `types` (classic, consumer, …) and `protocol_types` (consumer, …).
+        """Return all groups, or only the groups that match all given filters.
 
-        Each broker lists the groups that it coordinates. `errors` of the result has the brokers that returned no list. Brokers leave out a
-        group that this user may not DESCRIBE.
+        `states` has names such as Stable and Empty, `types` names such as classic and consumer, `protocol_types` names such as consumer. An
+        empty filter matches every group. Each broker lists the groups that it coordinates. `errors` of the result has the brokers that
+        returned no list. Brokers leave out a group that this user may not DESCRIBE.
         """
         wanted = _words("states", states), _words("types", types), _words("protocol_types", protocol_types)
         return self._groups.listed(*wanted, self._begin(timeout))
 
     def describe_groups(self, groups: Collection[str], timeout: float | None = None) -> dict[str, GroupDescription | KafkaError]:
-        """State, protocol, coordinator and members of each group: classic groups, consumer groups (KIP-848), share groups (KIP-932).
+        """Return state, protocol, coordinator and members of each group.
 
-        A group that does not exist, or is of another type, has the BrokerError GROUP_ID_NOT_FOUND.
+        Groups can be classic groups, consumer groups (KIP-848) or share groups (KIP-932). A group that does not exist, or is of another
+        type, has the BrokerError GROUP_ID_NOT_FOUND.
         """
         return self._groups.describe(as_groups(groups), self._begin(timeout))
 
     def describe_group(self, group: str, timeout: float | None = None) -> GroupDescription:
-        """State, protocol, coordinator and members of one group: see `describe_groups`. Raises the group's error."""
+        """Return state, protocol, coordinator and members of one group: see `describe_groups`. Raises the group's error."""
         name = check_group(group)
         return value_or_raise(self._groups.describe([name], self._begin(timeout))[name])
 
     def group_offsets(
         self, groups: Collection[str], timeout: float | None = None
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata] | KafkaError]:
-        """The committed offsets of each group; an empty dict for a group that does not exist.
+        """Return the committed offsets of each group; an empty dict for a group that does not exist.
 
         Offsets in a transaction that has not ended do not count: the result has the offsets from before the transaction.
         """
         return self._groups.offsets(as_groups(groups), self._begin(timeout), stable=False)
 
     def group_lag(self, groups: Collection[str], timeout: float | None = None) -> dict[str, GroupLag | KafkaError]:
-        """Each group's partitions that have a committed offset or an owner, with committed offset, end of the log, lag and owner.
+        """Return the partitions of each group that have a committed offset or an owner, with committed offset, log end, lag and owner.
 
         The end is the high watermark, as in Kafka's tools. A partition whose end the brokers did not return has an error.
         """
@@ -179,12 +181,12 @@ class AdminClient(
         """Plan new offsets for `set_offsets`. `topics`: names or (topic, partition) pairs; None: all committed partitions.
 
         `to`: "earliest", "latest", "current", an offset, an aware datetime, a timedelta before now, or a mapping of partitions to offsets
-        (then the default of `topics` is its partitions, and each of `topics` needs an offset). `shift`: this many offsets forward, or back
-        if negative. An offset outside the log becomes the start or the end of the log, with a note in the plan. Source: the option
-        `--reset-offsets` of `kafka-consumer-groups`.
+        (then the default of `topics` is its partitions, and each of `topics` needs an offset). `shift` moves each committed offset forward,
+        or back if negative, by this many offsets. An offset outside the log becomes the start or the end of the log, with a note in the
+        plan. Source: the option `--reset-offsets` of `kafka-consumer-groups`.
 
         Raises PartialFailure with the errors of partitions; BrokerError, AuthorizationError, KafkaTimeoutError about the group or a topic.
-        If an open transaction has offsets of the group, the call waits for its end: the offsets of the transaction would replace new ones.
+        If an open transaction has offsets of the group, the call waits for its end, because those offsets would replace the new ones.
         """
         goal, targets = as_goal(to, shift), None if topics is None else as_targets(topics)
         return self._rewinding.plan(check_group(group), targets, goal, self._begin(timeout))
@@ -194,7 +196,7 @@ class AdminClient(
 
         A group that does not exist is created.
 
-        Raises GroupNotEmpty, with the members, if the group has some: stop them, or have a member call `rewind_group`, or `seek`. Raises
+        Raises GroupNotEmpty, with the members, if the group has members: stop them, or have one call `rewind_group` or `seek`. Raises
         PartialFailure if some partitions failed, with the other partitions in `done`; the error of a partition is GroupNotEmpty if members
         joined meanwhile. After KafkaTimeoutError, or an error with a note about an earlier request, the outcome is unknown. The call can be
         repeated.
@@ -228,13 +230,13 @@ class AdminClient(
     def delete_groups(self, groups: Collection[str], timeout: float | None = None) -> None:
         """Delete groups of any type, with their offsets.
 
-        Raises GroupNotEmpty, with the members, for a group that has some; BrokerError GROUP_ID_NOT_FOUND, AuthorizationError (DELETE),
+        Raises GroupNotEmpty, with the members, for a group that has members; BrokerError GROUP_ID_NOT_FOUND, AuthorizationError (DELETE),
         KafkaTimeoutError; PartialFailure with the deleted groups in `done`. Source: KIP-229, Kafka 1.1.
         """
         self._groups.delete(as_groups(groups), self._begin(timeout))
 
     def delete_offsets(self, group: str, topics: Targets, timeout: float | None = None) -> list[TopicPartition]:
-        """Delete the committed offsets of whole topics or single partitions; returns the partitions. The group's other offsets stay.
+        """Delete the group's committed offsets of whole topics or single partitions; returns these partitions. Other offsets stay.
 
         Raises GroupNotEmpty if members subscribe to all of the topics, PartialFailure with the errors of partitions (GroupNotEmpty if
         members subscribe to the topic) and the other partitions in `done`, BrokerError GROUP_ID_NOT_FOUND.

@@ -15,7 +15,7 @@ class AclCalls(AdminCalls):
     """The calls of an `AdminClient` about access control lists."""
 
     def describe_acls(self, wanted: AclFilter | None = None, *, timeout: float | None = None) -> tuple[Acl, ...]:
-        """The ACLs that match a filter, in order; without a filter, all ACLs.
+        """Return the ACLs that match a filter, in order; without a filter, all ACLs.
 
         The result comes from one broker, which might learn of a change only a moment after the call that made it. Needs DESCRIBE on the
         cluster. Raises BrokerError SECURITY_DISABLED if brokers have no authorizer, AuthorizationError. Source: KIP-140.

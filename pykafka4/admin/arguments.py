@@ -46,7 +46,7 @@ class Goal:
 
     word: str | None = None  # one of WORDS
     offset: int | None = None
-    timestamp: int | None = None  # milliseconds
+    timestamp: int | None = None  # milliseconds since 1970
     shift: int | None = None
     offsets: Mapping[TopicPartition, int] | None = None
 

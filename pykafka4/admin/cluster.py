@@ -1,4 +1,5 @@
-"""Describes and changes brokers, the quorum of controllers and features. Invariant: only the controller carries out a change."""
+"""Describes brokers, the quorum of controllers and features; changes features, and unregisters brokers. Invariant: only the controller
+carries out a change."""
 
 from __future__ import annotations
 
@@ -36,9 +37,9 @@ class ClusterCalls(AdminCalls):
     """The calls of an `AdminClient` about brokers, the quorum of controllers and features."""
 
     def describe_cluster(self, timeout: float | None = None) -> ClusterDescription:
-        """The cluster's id, its controller, and its brokers with host, port and rack; from Kafka 4.0 on, fenced brokers, too.
+        """Return the cluster's id, its controller, and its brokers with host, port and rack; from Kafka 4.0 on, fenced brokers, too.
 
-        Needs no right. Source: KIP-700, KIP-1073.
+        The call needs no right. Source: KIP-700, KIP-1073.
         """
         deadline = self._begin(timeout)
         found = self._one(DescribeCluster(), deadline)
@@ -47,14 +48,17 @@ class ClusterCalls(AdminCalls):
         return value_or_raise(found)
 
     def describe_quorum(self, timeout: float | None = None) -> QuorumDescription:
-        """The quorum of the metadata log: leader, epoch, high watermark, and lag and fetch times of each voter and observer.
+        """Return the quorum of the metadata log: leader, epoch, high watermark, and lag and fetch times of each voter and observer.
 
         Raises UnsupportedVersion for a cluster with ZooKeeper, or before Kafka 3.3. Source: KIP-836.
         """
         return value_or_raise(self._ask_controller(DescribeQuorum(), [THE_CLUSTER], self._begin(timeout))[THE_CLUSTER])
 
     def describe_features(self, timeout: float | None = None) -> Features:
-        """The levels of the cluster's features, and the levels that the responding broker supports. Needs no right. Source: KIP-584."""
+        """Return the levels of the cluster's features, and the levels that the responding broker supports.
+
+        The call needs no right. Source: KIP-584.
+        """
         found: Features | KafkaError = self._one(DescribeFeatures(), self._begin(timeout))
         return value_or_raise(found)
 
@@ -83,7 +87,7 @@ class ClusterCalls(AdminCalls):
     def unregister_broker(self, broker: int, timeout: float | None = None) -> None:
         """Have the controllers forget a broker that was removed for good.
 
-        They also forget a running broker: its replicas are offline at once, until a restart registers it again.
+        Do not unregister a running broker: its replicas would be offline at once, until a restart registers the broker again.
 
         Raises BrokerError BROKER_ID_NOT_REGISTERED if no such broker is registered. Needs KRaft. Source: KIP-631.
         """

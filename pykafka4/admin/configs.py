@@ -32,7 +32,7 @@ class ConfigCalls(AdminCalls):
     def describe_configs(
         self, resources: Iterable[tuple[str, str | int | None]], *, documentation: bool = False, timeout: float | None = None
     ) -> dict[Resource, dict[str, ConfigEntry] | KafkaError]:
-        """All settings of each of `resources`: value, source, synonyms; `documentation` adds Kafka's own text (Kafka 2.6).
+        """Return all settings of each resource: value, source, synonyms; `documentation` adds Kafka's own text (Kafka 2.6).
 
         A resource is a kind and a name: `("topic", "orders")`, `("broker", 1)`, `("broker", None)` (settings for all brokers),
         `("broker-logger", 1)` (Kafka 2.4), `("group", "billing")` (3.8), `("client-metrics", "subscription")` (3.7). Each broker describes
@@ -45,7 +45,7 @@ class ConfigCalls(AdminCalls):
     def describe_config(
         self, kind: str, name: str | int | None, *, documentation: bool = False, timeout: float | None = None
     ) -> dict[str, ConfigEntry]:
-        """All settings of one resource: see `describe_configs`. Raises the resource's error."""
+        """Return all settings of one resource: see `describe_configs`. Raises the resource's error."""
         (key,) = as_resources([(kind, name)])
         return value_or_raise(
             self._of_resources(DescribeConfigs(documentation=documentation), ConfigReaderChoice, [key], self._begin(timeout))[key]
@@ -71,7 +71,7 @@ class ConfigCalls(AdminCalls):
         require_all_done("settings cannot be changed", self._of_resources(question, ConfigChangerChoice, wanted, self._begin(timeout)))
 
     def list_config_resources(self, kinds: Iterable[str] = (), *, timeout: float | None = None) -> list[Resource]:
-        """The topics, brokers, groups and client metrics that can have settings, of some `kinds` or all, in order.
+        """Return the topics, brokers, groups and client metrics that can have settings, of some `kinds` or all, in order.
 
         Needs Kafka 4.1 (KIP-1142), or Kafka 3.7 for `kinds=["client-metrics"]` (KIP-714). Raises UnsupportedVersion, AuthorizationError.
         """

@@ -26,7 +26,7 @@ Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata"]
 
 
 def to_csv(groups: Mapping[str, Offsets], *, named: bool) -> str:
-    """The CSV of Kafka's tool. `named` puts the group's id in each row, as the tool does for several groups."""
+    """Return offsets as the CSV of Kafka's tool. `named` puts the group's id in each row, as the tool does for several groups."""
     lines = (row if named else row[1:] for row in _rows(groups))
     return "".join(",".join(map(_cell, line)) + "\n" for line in lines)
 
@@ -42,7 +42,7 @@ def _cell(value: object) -> str:
 
 
 def to_json(groups: Mapping[str, Offsets]) -> str:
-    """A list of objects, always with the group's id."""
+    """Return offsets as a JSON list of objects, always with the group's id."""
     return json.dumps([dict(zip(FIELDS, row)) for row in _rows(groups)], indent=1) + "\n"
 
 
@@ -53,7 +53,7 @@ def _rows(groups: Mapping[str, Offsets]) -> Iterator[tuple[str, str, int, int]]:
 
 
 def from_text(text: str, group: str, where: str) -> dict[TopicPartition, int]:
-    """The offsets of `group` in a file's text. `where` is the file's name, for messages.
+    """Return the offsets of `group` in a file's text. `where` is the file's name, for messages.
 
     Raises ConfigError for a line or item in another format, a partition that is listed twice, and a file without offsets of the group.
     """
@@ -124,7 +124,7 @@ def _of_json(rows: list[Any], where: str) -> Iterable[Row]:
     for number, row in enumerate(rows, 1):
         place = f"{where}, item {number}"
         if not isinstance(row, dict) or not {*FIELDS[1:]} <= row.keys() <= {*FIELDS}:
-            raise ConfigError(f"{place}: {shown(row)}: must be an object with {', '.join(FIELDS[1:])}, and group if there are several")
+            raise ConfigError(f"{place}: {shown(row)}: must be an object with {', '.join(FIELDS[1:])}, and group for several groups")
         if not isinstance(row.get("group"), str | None):
             raise ConfigError(f"{place}: group must be text, not {shown(row['group'])}")
         yield place, row.get("group"), row["topic"], row["partition"], row["offset"]

@@ -67,20 +67,20 @@ class Groups:
         return {name: one if isinstance(one, KafkaError) else _lag(one) for name, one in found.items()}
 
     def partitions(self, topics: Iterable[str], deadline: Deadline) -> dict[str, int | KafkaError]:
-        """The numbers of partitions of `topics`."""
+        """Return the number of partitions of each topic."""
         return self._session.ask_any_broker(CountPartitions(), topics, deadline).wait()
 
     # -- changes
 
     def require_empty(self, group: str, what: str, way_out: str, deadline: Deadline) -> GroupDescription | None:
-        """The description of a group; None if there is no group. Raises GroupNotEmpty for the call `what` if the group has members."""
+        """Return the description of a group, None if there is no group. Raises GroupNotEmpty, with the text `what`, if it has members."""
         found = self.find(group, deadline)
         if found is not None and found.is_active:
             raise GroupNotEmpty.with_members(group, found.members, what, way_out)
         return found
 
     def find(self, group: str, deadline: Deadline) -> GroupDescription | None:
-        """The description of a group of consumers; None if no group of consumers has this id."""
+        """Return the description of a group of consumers; None if no group of consumers has this id."""
         found: GroupDescription | KafkaError = self._session.ask(calls.described([group]), deadline).wait()[group]
         if isinstance(found, BrokerError) and found.code.name == "GROUP_ID_NOT_FOUND":
             return None

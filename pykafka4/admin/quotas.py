@@ -15,11 +15,11 @@ class QuotaCalls(AdminCalls):
     """The calls of an `AdminClient` about client quotas. Source of all: KIP-546."""
 
     def describe_quotas(self, wanted: QuotaFilter | None = None, *, timeout: float | None = None) -> dict[QuotaEntity, dict[str, float]]:
-        """The quotas of each entity that a filter matches; without a filter, all quotas that are set.
+        """Return the quotas of each entity that a filter matches; without a filter, all quotas that are set.
 
-        Defaults apply to entities without a quota of their own; the result has them as entities with `QuotaScope.DEFAULT`. The result comes
-        from one broker, which might learn of a change only a moment after the call that made it. Needs DESCRIBE_CONFIGS on the cluster,
-        and Kafka 2.6.
+        Defaults apply to entities without a quota of their own; the result has defaults as entities with `QuotaScope.DEFAULT`. The result
+        comes from one broker, which might learn of a change only a moment after the call that made it. Needs DESCRIBE_CONFIGS on the
+        cluster, and Kafka 2.6.
         """
         key = QuotaFilter() if wanted is None else wanted
         if not isinstance(key, QuotaFilter):

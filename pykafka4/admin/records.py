@@ -41,7 +41,7 @@ class RecordCalls(AdminCalls):
         isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
         timeout: float | None = None,
     ) -> dict[TopicPartition, ListedOffset]:
-        """Offsets by name or by time: `{("orders", 0): EARLIEST, ("orders", 1): aware_datetime}`. See `Client.list_offsets`."""
+        """Return offsets by name or by time: `{("orders", 0): EARLIEST, ("orders", 1): aware_datetime}`. See `Client.list_offsets`."""
         begin = listing(times, isolation_level)
         return self._session.ask(begin, self._begin(timeout)).wait()
 

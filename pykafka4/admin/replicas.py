@@ -1,4 +1,4 @@
-"""Describes log directories, moves replicas and elects leaders. The call for a move returns when the move has begun, not at its end."""
+"""Describes log directories, moves replicas and elects leaders. A call that moves replicas returns when the move has begun."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ReplicaCalls(AdminCalls):
     def describe_log_dirs(
         self, brokers: Iterable[int] | None = None, timeout: float | None = None
     ) -> dict[int, tuple[LogDir, ...] | KafkaError]:
-        """The log directories of each broker (None: all that are up): path, error, bytes of the volume, size and lag of each replica.
+        """Return the log directories of each broker (None: all that are up): path, error, bytes of the volume, replicas with size and lag.
 
         Source: KIP-113, KIP-827.
         """
@@ -86,15 +86,15 @@ class ReplicaCalls(AdminCalls):
     def list_reassignments(
         self, partitions: Iterable[Any] | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        """The moves under way, for some partitions or all (None): replicas, added replicas, removed replicas. Source: KIP-455."""
+        """Return the moves under way, for some partitions or all (None): replicas, added and removed replicas. Source: KIP-455."""
         return self._reassignments(None if partitions is None else as_partitions(partitions), self._begin(timeout))
 
     def reassignment_progress(
         self, partitions: Iterable[Any] | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, ReassignmentProgress]:
-        """The moves under way with their progress in bytes; the size of the largest old replica counts as the size of a full replica.
+        """Return the moves under way with their progress in bytes.
 
-        After ListPartitionReassignments, the brokers with replicas of these partitions describe their log directories.
+        The call asks the brokers of these partitions for the sizes of their replicas. The largest old replica counts as a full replica.
         """
         deadline = self._begin(timeout)
         moves = self._reassignments(None if partitions is None else as_partitions(partitions), deadline)
@@ -109,9 +109,9 @@ class ReplicaCalls(AdminCalls):
     ) -> dict[TopicPartition, bool]:
         """Have the preferred replicas lead some partitions, or all that need an election (None). Returns True for each changed leader.
 
-        False means that the partition had the right leader already. `unclean`: any replica that is up can lead a leaderless partition, and
-        records may be lost. Raises the common error, or PartialFailure with the errors of partitions: PREFERRED_LEADER_NOT_AVAILABLE, ….
-        Source: KIP-183, KIP-460.
+        False means that the partition had the right leader already. With `unclean`, any replica that is up
+        becomes the leader, only in leaderless partitions; records may be lost. Raises the common error, or PartialFailure with the errors
+        of partitions: PREFERRED_LEADER_NOT_AVAILABLE, …. Source: KIP-183, KIP-460.
         """
         election = Election.UNCLEAN if unclean else Election.PREFERRED
         what, chosen = "leaders cannot be elected", None if partitions is None else as_partitions(partitions)

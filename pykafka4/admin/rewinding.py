@@ -22,7 +22,7 @@ __all__ = ["Rewinding"]
 
 @attrs.frozen
 class Log:
-    """Both ends of a partition's log, and the offset of the first record at the wanted time or later, None without such a record."""
+    """Both ends of a partition's log, and the offset of the first record at the wanted time or later; None if there is no such record."""
 
     start: int
     end: int
@@ -72,11 +72,11 @@ class Rewinding:
     def _logs(self, group: str, partitions: list[TopicPartition], goal: Goal, deadline: Deadline) -> dict[TopicPartition, Log]:
         """Look up the ends of each log, and the offset at the goal's time, if it has one. Raises PartialFailure, UnsupportedVersion."""
         wanted = ((EARLIEST, partitions), (LATEST, partitions), (goal.timestamp or 0, partitions if goal.timestamp is not None else []))
-        # All three are in flight at once, so the call takes the time of one lookup.
+        # All three questions are in flight at once, so the call takes the time of one lookup.
         asked = [self._session.ask_leaders(ListOffsets(dict.fromkeys(of, timestamp)), of, deadline) for timestamp, of in wanted]
         try:
             starts, ends, times = (answers.wait() for answers in asked)
-        finally:  # a Ctrl-C in one `wait` would leave the later questions open
+        finally:  # otherwise Ctrl-C in one `wait` would leave the later questions open
             for answers in asked:
                 answers.end()
         logs, errors = {}, dict[TopicPartition, KafkaError]()

@@ -28,7 +28,7 @@ CLOSED: Final = "this admin client is closed; create a new one"
 
 
 class CallScope:
-    """The questions of one call of `aio.AdminClient`, whose task may end the call while its thread still waits."""
+    """The questions of one call of `aio.AdminClient`. A task may end the call while the call's thread still waits."""
 
     current: Final[ContextVar[CallScope | None]] = ContextVar("pykafka4_admin_call", default=None)
 
@@ -69,7 +69,7 @@ class AdminSession(Attachment[AdminMachine]):
         return machine
 
     def check(self) -> None:
-        """Raise the error that every call would raise, if any."""
+        """Raise the error that every call would raise, if there is one."""
         if self.closed and not self.runtime.loop.forked:
             raise ClosedError(CLOSED)
         self.runtime.check()
@@ -85,8 +85,8 @@ class AdminSession(Attachment[AdminMachine]):
         answers.promise.add_done_callback(lambda promise: self.open.pop(promise, None))
         if (scope := CallScope.current.get()) is not None:
             scope.add(answers.promise)
-        # `closed` is read after the entry in `open`. In the other order, `close` could set `closed` and fail all of `open` between the two
-        # steps, and this call would wait for a machine that is gone.
+        # `closed` is read after the entry in `open` is made. In the other order, `close` could set `closed` and fail all of `open` between
+        # the two steps, and this call would wait for a machine that is gone.
         if self.closed:
             answers.promise.set_exception(ClosedError(CLOSED))
         return answers
@@ -104,7 +104,7 @@ class AdminSession(Attachment[AdminMachine]):
         return self._asked(question, lambda: LeaderChoice(self.machine.cluster), partitions, deadline)
 
     def ask_any_broker(self, question: Question[K, V], keys: Iterable[K], deadline: Deadline) -> Answers[dict[K, V | KafkaError]]:
-        """Ask any one broker."""
+        """Ask any broker."""
         return self._asked(question, lambda: self.machine.any_broker(), keys, deadline)
 
     def _asked(

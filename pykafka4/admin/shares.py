@@ -22,7 +22,7 @@ class ShareCalls(AdminCalls):
     def share_group_offsets(
         self, groups: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, dict[TopicPartition, ShareGroupOffset] | KafkaError]:
-        """Each share group's partitions, with the first offset whose record is not done, and the lag.
+        """Return the partitions of each share group, with the first offset whose record is not done, and the lag.
 
         A group that does not exist has an empty dict. With brokers that lack share groups, each group has UnsupportedVersion.
         """
@@ -45,7 +45,7 @@ class ShareCalls(AdminCalls):
         require_all_done(f"offsets of share group {name} cannot be set", found)
 
     def delete_share_group_offsets(self, group: str, topics: Iterable[str], *, timeout: float | None = None) -> None:
-        """Delete the start offsets of a share group in whole topics. Raises the same errors as `alter_share_group_offsets`."""
+        """Delete the start offsets of a share group for whole topics. Raises the same errors as `alter_share_group_offsets`."""
         names, name, deadline = as_topic_names(topics), check_group(group), self._begin(timeout)
         found = self._session.ask_coordinator(DeleteShareOffsets(name), name, names, deadline).wait()
         require_all_done(f"offsets of share group {name} cannot be deleted", found)

@@ -1,4 +1,4 @@
-"""Creates, describes, renews and expires delegation tokens. Invariant: no error, log line or `repr` has the secret of a token."""
+"""Creates, describes, renews and expires delegation tokens. Invariant: no error, log line or `repr` contains the secret of a token."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ NOW: Final = -1  # the value of an expiry period that stands for "at once"
 class TokenCalls(AdminCalls):
     """The calls of an `AdminClient` about delegation tokens. Source of all: KIP-48.
 
-    Brokers with `delegation.token.secret.key` create tokens for clients that logged in over SASL or with a certificate. Errors:
-    BrokerError DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, each with the way out.
+    Brokers with `delegation.token.secret.key` serve these calls for clients that logged in over SASL or with a certificate. Otherwise the
+    calls raise BrokerError DELEGATION_TOKEN_AUTH_DISABLED or DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, each with the way out.
     """
 
     def create_token(
@@ -46,10 +46,10 @@ class TokenCalls(AdminCalls):
         return self._of_token(question, self._begin(timeout))
 
     def describe_tokens(self, owners: Iterable[str] | None = None, *, timeout: float | None = None) -> tuple[DelegationToken, ...]:
-        """The tokens of some owners, or of all (None), with their secrets.
+        """Return the tokens of some owners, or of all (None), with their secrets.
 
-        Tokens of other users need DESCRIBE on the token or DESCRIBE_TOKENS on its owner, and are left out otherwise. The result comes from
-        one broker, which might learn of a change only a moment after the call that made it.
+        The result has a token of another user only if the caller has DESCRIBE on the token or DESCRIBE_TOKENS on its owner. The result
+        comes from one broker, which might learn of a change only a moment after the call that made it.
         """
         names = None if owners is None else [as_principal(one) for one in _principals("owners", owners)]
         found = self._ask_any_broker(DescribeTokens(names), [TOKEN], self._begin(timeout))
@@ -57,7 +57,7 @@ class TokenCalls(AdminCalls):
 
     @guarded
     def renew_token(self, token: DelegationToken | bytes, *, period: float | None = None, timeout: float | None = None) -> int:
-        """Have `token`, a DelegationToken or its `hmac`, expire `period` seconds from now; None: the brokers' period (a day).
+        """Renew `token`, a DelegationToken or its `hmac`: it expires `period` seconds from now; None: the brokers' period (a day).
 
         Returns the time of expiry in milliseconds since 1970, at most the token's `max_ms`. Raises BrokerError DELEGATION_TOKEN_NOT_FOUND
         (also a moment after the token was created), DELEGATION_TOKEN_EXPIRED, DELEGATION_TOKEN_OWNER_MISMATCH.

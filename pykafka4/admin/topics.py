@@ -1,4 +1,5 @@
-"""Creates, describes, extends, deletes and lists topics. With `wait`, the call returns when every broker that is up knows of the change."""
+"""Creates, describes, extends, deletes and lists topics. With `wait`, a call for a change returns when every broker that is up knows of the
+change."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ class TopicCalls(AdminCalls):
         """Create topics: `{"orders": 6}` with six partitions, `{"orders": NewTopic(…)}` with settings of its own, or a list of names.
 
         `replication_factor` and `configs` (`{"retention.ms": "3600000"}`) are for topics given by a number or a name; -1 is the brokers'
-        default (Kafka 2.4). `validate_only` creates nothing. With `wait`, returns when every broker that is up knows all the leaders.
+        default (Kafka 2.4). `validate_only` creates nothing. With `wait`, the call returns when every broker that is up knows all the
+        leaders.
 
         Raises BrokerError TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_CONFIG, POLICY_VIOLATION, …,
         AuthorizationError, KafkaTimeoutError; PartialFailure with `errors` and the created topics in `done`. Source: CreateTopics of the
@@ -70,8 +72,8 @@ class TopicCalls(AdminCalls):
 
         Later records of a key may go to another partition. `validate_only` and `wait` are as for `create_topics`.
 
-        Raises BrokerError INVALID_PARTITIONS (not more than now), UNKNOWN_TOPIC_OR_PARTITION, REASSIGNMENT_IN_PROGRESS, …,
-        AuthorizationError, KafkaTimeoutError; PartialFailure. Source: KIP-195.
+        Raises BrokerError INVALID_PARTITIONS (the topic already has as many or more), UNKNOWN_TOPIC_OR_PARTITION, REASSIGNMENT_IN_PROGRESS,
+        …, AuthorizationError, KafkaTimeoutError; PartialFailure. Source: KIP-195.
         """
         wanted, deadline = as_new_partitions(topics), self._begin(timeout)
         question = CreatePartitions(wanted, self._broker_ms(deadline), validate_only=validate_only)
@@ -83,7 +85,7 @@ class TopicCalls(AdminCalls):
         require_all_done("partitions cannot be added", found)
 
     def delete_topics(self, topics: Iterable[str | UUID], *, wait: bool = False, timeout: float | None = None) -> None:
-        """Delete topics by name or id (Kafka 2.8), with all their records. With `wait`, returns when no broker that is up knows them.
+        """Delete topics by name or id (Kafka 2.8), with all their records. With `wait`, waits until no broker that is up knows the topics.
 
         Raises BrokerError UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, TOPIC_DELETION_DISABLED, AuthorizationError, KafkaTimeoutError;
         PartialFailure with the deleted topics in `done`. Sources: KIP-4, KIP-516.
@@ -103,21 +105,21 @@ class TopicCalls(AdminCalls):
     def describe_topics(
         self, topics: Iterable[str | UUID], *, timeout: float | None = None
     ) -> dict[str | UUID, TopicDescription | KafkaError]:
-        """Id, partitions, leaders and replicas of each topic, by name or id (Kafka 3.1), and the operations on it that this user may do.
+        """Return id, partitions, leaders and replicas of each topic, by name or id (Kafka 3.1), and the operations that this user may do.
 
-        A topic that brokers have not known for two seconds has the BrokerError UNKNOWN_TOPIC_OR_PARTITION (or UNKNOWN_TOPIC_ID). The call
-        creates no topic, but brokers before Kafka 0.11 may do so (auto.create.topics.enable). Sources: KIP-966 with Kafka 3.8, otherwise
-        Metadata of the protocol guide.
+        A topic that has been unknown to brokers for two seconds has the BrokerError UNKNOWN_TOPIC_OR_PARTITION (or UNKNOWN_TOPIC_ID). The
+        call creates no topic, but brokers before Kafka 0.11 may do so (auto.create.topics.enable). Sources: KIP-966 with Kafka 3.8,
+        otherwise Metadata of the protocol guide.
         """
         return self._described(as_topics(topics), self._begin(timeout))
 
     def describe_topic(self, topic: str | UUID, *, timeout: float | None = None) -> TopicDescription:
-        """Id, partitions, leaders and replicas of one topic: see `describe_topics`. Raises the topic's error."""
+        """Return id, partitions, leaders and replicas of one topic: see `describe_topics`. Raises the topic's error."""
         (key,) = as_topics([topic])
         return value_or_raise(self._described([key], self._begin(timeout))[key])
 
     def list_topics(self, *, internal: bool = False, timeout: float | None = None) -> dict[str, TopicListing]:
-        """The topics that this user may describe, by name, in order. `internal` adds Kafka's own topics, such as `__consumer_offsets`."""
+        """Return the topics that this user may describe, by name, in order. `internal` adds Kafka's own, such as `__consumer_offsets`."""
         found = value_or_raise(self._ask_any_broker(ListTopics(), [ALL_TOPICS], self._begin(timeout))[ALL_TOPICS])
         return {name: topic for name, topic in found.items() if internal or not topic.is_internal}
 

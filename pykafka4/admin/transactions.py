@@ -68,7 +68,7 @@ class TransactionCalls(AdminCalls):
     def describe_producers(
         self, partitions: Iterable[Any], timeout: float | None = None
     ) -> dict[TopicPartition, tuple[ActiveProducer, ...] | KafkaError]:
-        """The producers that the leader of each partition knows: ids, epochs, the last record, the start of an open transaction.
+        """Return the producers that the leader of each partition knows: ids, epochs, the last record, the start of an open transaction.
 
         Leaders remember idempotent producers for `producer.id.expiration.ms` (a day). Needs Kafka 2.8. Source: KIP-664.
         """
@@ -84,7 +84,7 @@ class TransactionCalls(AdminCalls):
         pattern: str | None = None,
         timeout: float | None = None,
     ) -> TransactionList:
-        """The transactional ids of all brokers, or only the ids that match all given filters.
+        """Return the transactional ids of all brokers, or only the ids that match all given filters.
 
         `states` has Kafka's names (Ongoing, Empty, …), `running_longer_than` is the least age of a transaction in seconds, `pattern` is a
         regular expression (RE2/J) for ids. `errors` of the result has the brokers that returned no list. Brokers leave out ids that this
@@ -114,11 +114,11 @@ class TransactionCalls(AdminCalls):
     def abort_transaction(self, partition: Any, producer: ActiveProducer, timeout: float | None = None) -> None:
         """Abort a hanging transaction in one partition, without its coordinator.
 
-        Use this call only with `partition` and `producer` of a transaction that `find_hanging_transactions` returned. If the coordinator
-        knows the transaction, the producer continues, and only a part of its records is committed. Raises ConfigError if the producer has
-        no open transaction, BrokerError if the leader refuses: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED. After
-        KafkaTimeoutError, or an error with a note that the request may have been carried out, `describe_producers` shows whether the
-        transaction is still open. Source: KIP-664.
+        Use this call only with `partition` and `producer` of a transaction that `find_hanging_transactions` returned. If
+        the coordinator knew the transaction, the producer would continue, and only a part of its records would be committed. Raises
+        ConfigError if the producer has no open transaction, BrokerError if the leader refuses: INVALID_PRODUCER_EPOCH,
+        TRANSACTION_COORDINATOR_FENCED. After KafkaTimeoutError, or an error with a note that the request may have been carried out,
+        `describe_producers` shows whether the transaction is still open. Source: KIP-664.
         """
         tp = topic_partition(partition)
         if not isinstance(producer, ActiveProducer):
@@ -130,11 +130,12 @@ class TransactionCalls(AdminCalls):
     def find_hanging_transactions(
         self, topics: Collection[str], *, older_than: float = MAX_TRANSACTION_S, timeout: float | None = None
     ) -> list[HangingTransaction]:
-        """Transactions open in a partition of `topics`, but not in their coordinator's state, without a record for `older_than` seconds.
+        """Return the transactions that are open in a partition of `topics`, but not in their coordinator's state.
 
+        The result has only transactions without a record for `older_than` seconds.
         `older_than` should be at least the highest transaction timeout that brokers allow (`transaction.max.timeout.ms`): a younger
         transaction may still end by itself. Raises the common error or PartialFailure if the call fails for a topic, partition or broker:
-        otherwise the result could lack transactions, or have transactions that their coordinators know. Source: KIP-664.
+        an incomplete result could lack transactions, or have transactions that their coordinators know. Source: KIP-664.
         """
         if isinstance(topics, str):
             raise ConfigError(f"topics={shown(topics)}: takes a list of names")

@@ -1,5 +1,5 @@
 """Lists and deletes users that log in with SCRAM, and sets their passwords. Invariant: a password leaves this process only salted, and no
-error, log line or `repr` has it."""
+error, log line or `repr` contains it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class UserCalls(AdminCalls):
     """The calls of an `AdminClient` about users that log in with SCRAM. Source of all: KIP-554."""
 
     def list_users(self, *, timeout: float | None = None) -> dict[str, tuple[ScramCredential, ...]]:
-        """All users that have a SCRAM credential, with mechanism and iterations. Needs DESCRIBE on the cluster.
+        """Return all users that have a SCRAM credential, with mechanism and iterations. Needs DESCRIBE on the cluster.
 
         The result comes from one broker, which might learn of a change only a moment after the call that made it. Needs Kafka 2.7, or 3.5
         with KRaft.
@@ -45,11 +45,11 @@ class UserCalls(AdminCalls):
         return value_or_raise(self._ask_any_broker(ListUsers(), [ALL_USERS], self._begin(timeout))[ALL_USERS])
 
     def describe_users(self, users: Iterable[str], *, timeout: float | None = None) -> dict[str, tuple[ScramCredential, ...] | KafkaError]:
-        """The SCRAM credentials of some users. A user without a credential has the BrokerError RESOURCE_NOT_FOUND."""
+        """Return the SCRAM credentials of each user. A user without a credential has the BrokerError RESOURCE_NOT_FOUND."""
         return self._ask_any_broker(DescribeUsers(), _users(users), self._begin(timeout))
 
     def describe_user(self, user: str, *, timeout: float | None = None) -> tuple[ScramCredential, ...]:
-        """The SCRAM credentials of one user. Raises the user's error."""
+        """Return the SCRAM credentials of one user. Raises the user's error."""
         (name,) = _users([user])
         return value_or_raise(self._ask_any_broker(DescribeUsers(), [name], self._begin(timeout))[name])
 

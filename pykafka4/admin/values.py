@@ -1,4 +1,5 @@
-"""Defines results of an admin client. Invariant: the end of a log that brokers did not return is None, with an `error`, and no guess."""
+"""Defines results of an admin client. Invariant: the end of a log is never guessed: without an answer of the broker it is None, with an
+`error`."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ class PartitionLag:
     """The lag of a group in a partition.
 
     `committed` is None without a committed offset. `end` is the offset after the last record, None with an `error`. `lag` is the difference
-    of both, None if either is None. `owner` is the member that has the partition, None if no member has it.
+    between the two, None if either is None. `owner` is the member that has the partition, None if no member has it.
     """
 
     partition: TopicPartition
@@ -56,13 +57,13 @@ class GroupLag:
 
     @property
     def lag(self) -> int:
-        """The sum over the partitions whose lag is known."""
+        """The sum of the lags that are known."""
         return sum(row.lag or 0 for row in self.partitions)
 
 
 @attrs.frozen
 class PlannedOffset:
-    """The offset to commit for a partition. `current` is the committed offset (None: there is none); `start` and `end` are the log's.
+    """The offset to commit for a partition. `current` is the committed offset, if any; `start` and `end` are the ends of the log.
 
     `note` gives the reason if `new` is not the wanted offset, and is empty otherwise.
     """
@@ -77,7 +78,7 @@ class PlannedOffset:
 
 @attrs.frozen
 class OffsetPlan:
-    """The offsets that `set_offsets` would commit. Nothing has been changed yet.
+    """The offsets that `set_offsets` would commit. The plan itself changes nothing.
 
     `description` is None if no group of consumers has this id. `has_committed` says whether any offsets are committed under the id, which
     can then also belong to a group of another type, such as a streams group.

@@ -1,7 +1,7 @@
 """Provides the public client, and the loop that the producers and consumers of one client share.
 
 Modules; each line imports only from lines below it:
-    attachment  the base of producers, consumers and admin clients: their options, their client's runtime, their machine on its loop
+    attachment  the base of producers, consumers and admin clients: their options, their machine, the runtime of their client
     push        the push of a producer's or consumer's metrics to brokers that ask for them
     client      the handle `Client`
     watched     the figures of a client for its status page

@@ -23,14 +23,14 @@ LOOP_ANSWER_S = 10.0  # longest wait for the loop, which responds at once unless
 
 
 class Deadline:
-    """The end of a call."""
+    """The time at which a call must end."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds, self._at = seconds, system.monotonic() + seconds
 
     @property
     def left(self) -> float:
-        """The seconds until the end; 0 after it."""
+        """The seconds until the deadline; 0 afterwards."""
         return max(0.0, self._at - system.monotonic())
 
 
@@ -49,10 +49,10 @@ class Asker(Protocol):
 
 
 class Answers(Generic[T]):
-    """The answers of a call, or of one question of the call."""
+    """The answers of a call, or of one of its questions."""
 
     def __init__(self, asker: Asker, begin: Begin, seconds: float, finish: Callable[[dict[Any, Any]], T]) -> None:
-        """`begin` begins the call, on the loop. `finish` makes the result from the outcomes, or raises an error."""
+        """`begin` runs on the loop and begins the call. `finish` makes the result from the outcomes, or raises an error."""
         self._asker, self._finish, self.seconds = asker, finish, seconds
         self.promise: Promise[dict[Any, Any]] = asker.promise()
         self._stops: list[Callable[[], None]] = []

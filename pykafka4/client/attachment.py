@@ -1,5 +1,5 @@
-"""Connects a producer, consumer or admin client with the runtime of its client. Invariant: a runtime that is closed closes these users
-before its loop.
+"""Connects a producer, consumer or admin client with the runtime of its client. Invariant: a runtime closes its producers, consumers and
+admin clients before its loop.
 
 The implementation behind the handle of a producer, consumer or admin client derives from `Attachment`. The runtime keeps the implementation
 alive, but not the handle. So if the application forgets to close a handle, the garbage collector finds the handle, whose finalizer warns.
@@ -41,7 +41,7 @@ M = TypeVar("M", bound=RemovableMachine)
 def read_config(kind: type[C], client: object | None, executor: Executor | None, options: Mapping[str, Any]) -> C:
     """Return the checked options; a given client supplies the client options. `client` is the application's argument.
 
-    Raises ConfigError for a wrong option, for a `client` of another type, and for a client option in addition to a client.
+    Raises ConfigError for a wrong option, for a `client` of another type, and for a client option or executor in addition to a client.
     """
     if client is None:
         return kind.parse(options)
@@ -56,7 +56,7 @@ def read_config(kind: type[C], client: object | None, executor: Executor | None,
 
 
 class Attachment(ABC, Generic[M]):
-    """A producer, consumer or admin client behind its handle: its machine, and the runtime of its client, for application threads."""
+    """The implementation behind a handle, through which application threads reach the machine and the runtime."""
 
     runtime: Runtime
     machine: M
@@ -84,7 +84,7 @@ class Attachment(ABC, Generic[M]):
         self.runtime.loop.call(fn, self.machine)
 
     def promise(self) -> Promise[Any]:
-        """Return a Promise that fails with the machine."""
+        """Return a Promise that fails if the machine fails."""
         return self.runtime.loop.promise(self.machine)
 
     def failure(self) -> KafkaError | None:
@@ -102,9 +102,10 @@ class Attachment(ABC, Generic[M]):
             self._push = MetricsPush(self.runtime, kind, self, labels)
 
     def disconnect(self, timeout: float | None = None) -> None:
-        """Remove the machines from the loop, and detach from the runtime, even if Ctrl-C ends the wait for the last push.
+        """End the push of metrics, remove the machines from the loop, and detach from the runtime.
 
-        `timeout`: the seconds for the end of a private runtime; None: its own limit.
+        If Ctrl-C ends the wait for the last push, the other steps follow. `timeout` is the time in seconds in which a private runtime must
+        close; None: the limit of the runtime.
         """
         try:
             if self._push is not None:
@@ -115,7 +116,7 @@ class Attachment(ABC, Generic[M]):
             self.runtime.detach(self, timeout)
 
     def withdraw(self, now: float) -> None:
-        """Remove the machines from the loop, also failed machines, on the loop thread. After an interrupted start some do not exist."""
+        """On the loop thread, remove the machines, failed or not. After an interrupted start, some of them do not exist."""
         for machine in (getattr(self, "machine", None), None if self._push is None else self._push.machine):
             if machine is not None:
                 self.runtime.engine.remove(machine)

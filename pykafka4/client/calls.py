@@ -139,9 +139,9 @@ class Calls:
     def locate(
         self, selection: Selection, timestamps: Collection[int], timeout: float | None, isolation_level: str
     ) -> Answers[dict[TopicPartition, dict[int, int | None]]]:
-        """Look up the offsets of partitions for each timestamp; a topic with None means all its partitions.
+        """Look up the offsets of partitions for each timestamp; None as the value of a topic selects all its partitions.
 
-        The answers raise the common error of topics and partitions, or PartialFailure for different errors.
+        The result raises the error that topics and partitions have in common, or PartialFailure for different errors.
         """
         return self.begin(locating.located(selection, timestamps, as_isolation(isolation_level)), timeout, _located)
 
@@ -197,7 +197,7 @@ def _located(found: Mapping[Any, Any]) -> dict[TopicPartition, dict[int, int | N
 
 
 def _bytes_per_offset(spans: Mapping[TopicPartition, Span], found: Mapping[Any, Any]) -> dict[TopicPartition, float]:
-    """Return the mean bytes per offset of each partition; empty if the size of any partition is unknown."""
+    """Return the mean bytes per offset of each partition that is not empty; an empty dict if the size of one of them is unknown."""
     sizes = locating.sizes_of(found)
     counts = {tp: found[tp][LATEST] - span.earliest for tp, span in spans.items()}
     if not all(sizes.get(tp) for tp, span in spans.items() if not span.is_empty):
@@ -234,14 +234,14 @@ def _place(tp: TopicPartition, place: object) -> FetchFrom:
 
 
 def as_partitions(partitions: object) -> list[TopicPartition]:
-    """Return a list of partitions, each once. Raises TypeError for an argument of another type."""
+    """Return the partitions as a list without duplicates. Raises TypeError for another argument."""
     if isinstance(partitions, (str, bytes, TopicPartition)) or not hasattr(partitions, "__iter__"):
         raise TypeError(f"partitions={shown(partitions)}: takes a list of (topic, partition) pairs")
     return list(dict.fromkeys(map(topic_partition, partitions)))
 
 
 def as_timestamp(what: str, time: object) -> int:
-    """Return the timestamp in ListOffsets for a spec, milliseconds since 1970, or a datetime. Errors begin with `what`."""
+    """Return the timestamp for ListOffsets; `time` is a spec, milliseconds since 1970, or a datetime. Errors begin with `what`."""
     if isinstance(time, OffsetSpec):
         return time.value
     if isinstance(time, datetime):
@@ -254,7 +254,7 @@ def as_timestamp(what: str, time: object) -> int:
 
 
 def as_isolation(level: object) -> int:
-    """Return the number of the isolation level in requests. Raises ConfigError for another level."""
+    """Return the number of the isolation level in requests. Raises ConfigError for an unknown level."""
     if not isinstance(level, str) or level not in ISOLATION:
         raise ConfigError(f"isolation_level={shown(level)}: must be {' or '.join(ISOLATION)}")
     return ISOLATION[level]

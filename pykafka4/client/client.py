@@ -40,7 +40,8 @@ class Client(ServesStatus):
     """One loop thread, its connections and the cluster's metadata, shared by any number of producers and consumers.
 
     `Client(bootstrap_servers="host:9092", **options)` takes the options of `ClientConfig` (docs/options.md). `callback_executor` is a
-    `concurrent.futures.Executor` for delivery callbacks and events; by default they run one after the other on a thread of the client.
+    `concurrent.futures.Executor` for delivery callbacks and listeners of events; by default, they run one after the other on a thread of
+    the client.
     All methods may be called from any thread. A client cannot be pickled, or used in a forked child process.
     """
 
@@ -59,15 +60,16 @@ class Client(ServesStatus):
     def from_properties(
         cls, properties: Properties, /, *, callback_executor: Executor | None = None, **options: Unpack[ClientOptions]
     ) -> Self:
-        """Return a client with options from a file or mapping with the names of Java's or librdkafka's clients (docs/guide/properties.md).
+        """Create a client from a file or mapping of options with the names of Java's or librdkafka's clients (docs/guide/properties.md).
 
         `properties` is the path of a `.properties` file, or a mapping of names to text, numbers, booleans or None.
         `callback_executor` and `options` are as in the constructor, and take precedence over `properties`.
-        Names, units and values are converted. Properties without effect here are logged at INFO, on `pykafka4.config`.
-        Options that a class does not have are refused.
+        Names, units and values are converted. Properties that have no effect in this client are logged at INFO, on `pykafka4.config`.
+        Options that the class does not have are refused.
 
-        Raises ConfigError with file, line and property for a property that is unknown, wrong or not supported; OSError if the file cannot
-        be read; TypeError for another type of `properties`. Sources: the options of Java's clients, librdkafka's CONFIGURATION.md.
+        Raises ConfigError, which names file, line and property, for a property that is unknown, wrong or not supported; OSError if the
+        file cannot be read; TypeError for another type of `properties`. Sources: the options of Java's clients, librdkafka's
+        CONFIGURATION.md.
         """
         return create(cls, ClientConfig, properties, options, callback_executor=callback_executor)
 
@@ -79,17 +81,17 @@ class Client(ServesStatus):
 
     @classmethod
     def of(cls, runtime: Runtime, config: ClientConfig) -> Client:
-        """Return a further handle of a runtime, for this package: a consumer's own producer, or a producer that uses a call of `Client`."""
+        """Return another handle of a runtime. Only code of this package calls this method."""
         client = cls.__new__(cls)
         client.config, client._runtime = config, runtime
         return client
 
     def events(self, listener: Listener) -> Callable[[], None]:
-        """Have `listener(event)` called on the callback executor: PartitionOffline(tp, reason), PartitionOnline(tp), BrokerAdded and
+        """Have `listener(event)` called on the callback executor for PartitionOffline(tp, reason), PartitionOnline(tp), BrokerAdded and
         BrokerRemoved(node, host, port), MetadataChanged(version), and OffsetsLost(tp, first, until, reason) of the client's consumers.
 
         A slow listener can miss intermediate states, but never the current one: opposite events that occur while the listener is busy
-        cancel each other, and of several losses of one partition the listener gets the last one.
+        cancel each other, and of several losses of offsets in one partition the listener gets only the last.
         Returns a function that removes the listener: `stop = client.events(listener)`, later `stop()`.
         Raises TypeError if `listener` is not callable.
         """
@@ -101,14 +103,15 @@ class Client(ServesStatus):
     def refresh_metadata(self, topics: Collection[str] | None = None, timeout: float | None = None) -> None:
         """Refresh the metadata of `topics` (an empty list: only the brokers), or of all topics in use (None).
 
-        `timeout` in seconds, default `request_timeout_ms`. Raises AuthorizationError if one of `topics` is denied, and KafkaTimeoutError,
-        whose message gives the tried addresses with their errors if no broker can be reached, otherwise the broker that has not answered.
+        `timeout` in seconds, default `request_timeout_ms`. Raises AuthorizationError if access to one of `topics` is denied, and
+        KafkaTimeoutError. The message of the timeout has the addresses that were tried, with their errors, if no broker can be reached;
+        otherwise it names the broker that has not answered.
         """
         names, limit = None if topics is None else _names(topics), self._seconds(timeout)
         self._runtime.refresh_metadata(names, limit)
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
-        """Return the partitions of `topic`; request the metadata if they are unknown, and wait for a missing topic to appear.
+        """Return the partitions of `topic`. If the client does not know them, request the metadata, and wait until the topic exists.
 
         `timeout` in seconds, default `request_timeout_ms`. Raises KafkaTimeoutError, BrokerError (AuthorizationError, …).
         """
@@ -130,16 +133,16 @@ class Client(ServesStatus):
         min_bytes: int = 1,
         isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
     ) -> dict[TopicPartition, FetchedPartition]:
-        """Return records from given offsets of any partitions, each from its leader. The call uses no group, and keeps no position.
+        """Return records of any partitions from given offsets on, read from the leaders. The call uses no group, and keeps no position.
 
         `offsets` maps partitions, or (topic, partition) pairs, to an offset or to (offset, max_bytes); the default of `max_bytes` is 1 MiB.
         A first batch that is larger is returned whole. A result without records does not mean the end of the log: compare `next_offset`
-        with `high_watermark`, or with `last_stable_offset` for read_committed. A broker returns no more than
-        receive_message_max_bytes in one response, for all partitions together.
+        with `high_watermark`, or with `last_stable_offset` for read_committed. A broker returns at most
+        `receive_message_max_bytes` in one response, for all partitions together.
 
-        A broker waits up to `max_wait_ms` until it has `min_bytes`; with 0 it returns the records that it has. Fetches of one client that
-        wait at the same broker are answered one after the other.
-        `timeout` in seconds (default 60). Until then the call follows changes of leaders. Each partition has its records or its own
+        A broker waits up to `max_wait_ms` for `min_bytes` of records; if `max_wait_ms` is 0, it returns the records that it has. Fetches of
+        one client that wait at the same broker are answered one after the other.
+        `timeout` in seconds (default 60). Until it ends, the call follows changes of leaders. Each partition has its records or its own
         `error`: AuthorizationError, BrokerError (OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, …), CorruptRecord, RecordTooLarge,
         KafkaTimeoutError.
         """
@@ -173,12 +176,12 @@ class Client(ServesStatus):
     def committed_offsets(
         self, group: str, partitions: Partitions | None = None, timeout: float | None = None, *, require_stable: bool = False
     ) -> dict[TopicPartition, CommittedOffset]:
-        """Return the committed offsets of `group` for `partitions`, each with an offset, None or an error; None: all committed offsets.
+        """Return the committed offset of `group` for each of `partitions`: an offset, None or an error.
 
         An offset in a transaction that has not ended does not count: the result has the offset from before the transaction, or an even
         older one just after a change of the coordinator. With `require_stable` the call waits until the transaction has ended, and returns
         the newest offset (KIP-447; without effect before Kafka 2.5). `timeout` in seconds (default 60). Without `partitions`, the call
-        raises an error of the group.
+        returns all committed offsets, and raises an error of the group.
         """
         return self._runtime.calls.committed_offsets(group, partitions, timeout, require_stable).wait()
 
@@ -204,23 +207,24 @@ class Client(ServesStatus):
     ) -> list[Split]:
         """Divide a bounded read of `topics` into at most `n` splits for several processes; `read(split=split, …)` reads one of them.
 
-        `start` and `until` are as for `read`, and this call fixes them: each offset between them is in exactly one split, and no split is
-        empty. Splits have about the same size in bytes if brokers return sizes (which needs DESCRIBE on the cluster, and Kafka 2.0),
-        otherwise about the same number of offsets. `partitions` limits the read to (topic, partition) pairs, or to numbers for one topic.
-        With isolation_level="read_committed", the default here as for `read`, "now" is before the first open transaction.
+        `start` and `until` are as for `read`, and this call turns them into offsets: each offset between them is in exactly one split, and
+        no split is empty. Splits have about the same size in bytes if brokers return sizes (which needs DESCRIBE on the cluster, and Kafka
+        2.0), otherwise about the same number of offsets. `partitions` limits the read to (topic, partition) pairs, or to numbers for one
+        topic. With isolation_level="read_committed", the default here as for `read`, "now" is before the first open transaction.
 
-        `timeout` in seconds (default 60). Raises the common error of topics and partitions, or PartialFailure for different errors.
+        `timeout` in seconds (default 60). Raises the error that topics and partitions have in common, or PartialFailure for different
+        errors.
         """
         return self._runtime.calls.splits(topics, n, start, until, partitions, timeout, isolation_level).wait()
 
     def request(self, target: Target | int, message: Request[R], timeout: float | None = None, *, max_version: int | None = None) -> R:
         """Send `message`, a request of `pykafka4.messages`, to a broker, and return the response.
 
-        `target` is the number of a broker, ANY, CONTROLLER, `coordinator(group)` or `leader(partition)`. The version is the highest that
-        both sides have, and at most `max_version`. Requests that only read (the reference lists them) are repeated after a lost
-        connection, and sent to the new leader, coordinator or controller when the old one refuses all of their items. (A broker that is
-        named by its number is never replaced.) All other requests are written once: their response is returned unchanged, error codes
-        included, and after ConnectionLost or KafkaTimeoutError a note says that the broker may have carried the request out.
+        `target` is the number of a broker, ANY, CONTROLLER, `coordinator(group)` or `leader(partition)`. The version of the
+        request is the highest that both sides have, and at most `max_version`. Requests that only read (the reference lists them) are
+        repeated after a lost connection, and sent to the new leader, coordinator or controller when the old one refuses all of their items.
+        (A broker that is named by its number is never replaced.) All other requests are written once: their response is returned unchanged,
+        error codes included, and after ConnectionLost or KafkaTimeoutError a note says that the broker may have carried the request out.
 
         `timeout` in seconds (default 60). Raises UnsupportedVersion if the broker lacks the request, or a field that is set;
         ConfigError for a value that does not fit its field.
@@ -230,8 +234,9 @@ class Client(ServesStatus):
     # -- status and end
 
     def status(self) -> dict[str, Any]:
-        """Return why no records flow: `state` (connected, connecting, unreachable, unresponsive, crashed, closed, forked), `reason`,
-        `brokers`, `offline` partitions, `topics` with errors. Times are seconds ago. Also works on a closed or crashed client.
+        """Return a dict that shows why no records flow: `state` (connected, connecting, unreachable, unresponsive, crashed, closed,
+        forked), `reason`, `brokers`, `offline` partitions, `topics` with errors, … Times are ages in seconds. Also works on a closed or
+        crashed client.
 
         "unresponsive": the client's thread did not respond within 5 s. "forked": the client was created in another process.
         """
@@ -243,9 +248,10 @@ class Client(ServesStatus):
         return self._runtime, None, WatchedClient.of(self._runtime)
 
     def close(self, timeout: float | None = None) -> None:
-        """Close the producers and consumers that use this client, then the loop and its connections, within `timeout` seconds.
+        """Close the producers, consumers and admin clients of this client, then the loop and its connections, within `timeout` seconds.
 
-        None: no limit for producers and consumers, 10 s for a loop that does not respond. Closing twice, or in a callback, is allowed.
+        With None, producers and consumers have no limit, and a loop that does not respond has 10 s. Closing twice, or in a callback, is
+        allowed.
         """
         self._runtime.close(check_timeout(timeout))
 

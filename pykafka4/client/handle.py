@@ -1,4 +1,4 @@
-"""Defines the base class of all handles. Invariant: no handle is pickled."""
+"""Defines the base class of all handles. Invariant: no handle can be pickled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Handle"]
 
 
 class Handle:
-    """A public client, producer, consumer or admin client."""
+    """The base class of public clients, producers, consumers and admin clients."""
 
     _name: ClassVar[str]
 
@@ -25,11 +25,11 @@ class Handle:
         raise NotImplementedError
 
     def metrics(self, *, by: By = "topic", by_broker: bool = False) -> list[Metric]:
-        """Return the figures of this moment about the client's connections, requests and records. No figure costs work per record.
+        """Return the current figures about the client's connections, requests and records. No figure costs work per record.
 
-        `by="topic"` sums the figures about records by topic, "partition" by partition, "client" for all together. With `by_broker`, figures
-        about connections and requests have a label `broker`. A client whose thread does not respond within a second has few figures, among
-        them `pykafka4.client.connected` with 0. Also works after `close`. Raises ConfigError for another `by`.
+        `by` says how figures about records are summed: "topic" by topic, "partition" by partition, "client" all together. With `by_broker`,
+        figures about connections and requests have a label `broker`. A client whose thread does not respond within a second has few
+        figures, among them `pykafka4.client.connected` with 0. Also works after `close`. Raises ConfigError for an unknown `by`.
         Names and labels: docs/guide/metrics-list.md. Source: OpenTelemetry's conventions for messaging.
         """
         from pykafka4.metrics.sources import Detail, read_all  # imported here: few programs read figures

@@ -26,7 +26,7 @@ class Pushing(Enum):
 
 
 class LazyFigures:
-    """See `core.telemetry.machine.PushedFigures`. Imports the modules that read and encode only if a broker asks for metrics: few do."""
+    """See `core.telemetry.machine.PushedFigures`. Few brokers ask for metrics, so `encode` imports the modules that it needs."""
 
     def __init__(self, kind: Pushing, session: object, labels: Callable[[], Mapping[str, str | None]]) -> None:
         self._kind, self._session, self._labels = kind, session, labels
@@ -45,7 +45,7 @@ class LazyFigures:
 
 
 class MetricsPush:
-    """The machine that pushes metrics, in addition to the machine of a producer or consumer."""
+    """The push of metrics of a producer or consumer, with a machine of its own."""
 
     def __init__(self, runtime: Runtime, kind: Pushing, session: object, labels: Callable[[], Mapping[str, str | None]]) -> None:
         """`session` is the implementation behind the handle. Call this on the loop thread."""
@@ -60,4 +60,4 @@ class MetricsPush:
         if machine.wanted and loop.alive and not loop.on_loop():
             promise = loop.promise(machine)
             loop.call(lambda now: machine.end(now, lambda: promise.set_result(None)), machine)
-            promise.wait(PATIENCE_S)  # the result does not matter: without a response the close continues, too
+            promise.wait(PATIENCE_S)  # the result does not matter: the close continues without a response, too

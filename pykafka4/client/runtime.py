@@ -2,7 +2,7 @@
 closes the runtime.
 
 A `Client` is the public handle of a runtime; a producer or consumer without a client creates a private runtime. The loop thread holds no
-reference to the `Runtime`: if an open runtime is garbage-collected, the loop ends, and a `Client` causes a ResourceWarning.
+reference to the `Runtime`: if an open runtime is garbage-collected, the loop ends, and the finalizer of a `Client`'s runtime warns.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = ["Listener", "Runtime", "RuntimeUser", "warn_unclosed"]
 
 log = get_log("pykafka4.client")
 
-EXIT_S: Final = 5.0  # for all clients of the process together, when the interpreter exits
+EXIT_S: Final = 5.0  # seconds for all clients of the process together, when the interpreter exits
 ANSWERED: Final[dict[str, Answered]] = {}  # by security protocol; shared by all clients of the process
 
 Listener = Callable[[object], Any]
@@ -68,14 +68,14 @@ class ServedPage(Protocol):
 
 
 class EventFeeds:
-    """Passes the machines' events to listeners. Separate from `Runtime`, which the loop must not keep alive."""
+    """Passes the machines' events to listeners. The object is separate from `Runtime`, which the loop must not keep alive."""
 
     def __init__(self, callbacks: Callbacks) -> None:
         self._callbacks = callbacks
         self._feeds: dict[Feed, None] = {}
 
     def add(self, listener: Listener) -> Callable[[], None]:
-        """Add a listener; returns a function that removes it. Both are atomic, because the loop may emit at the same time.
+        """Add a listener, and return a function that removes it. Both steps are atomic, because the loop may emit at the same time.
 
         A removed listener still gets the queued events.
         """
@@ -158,7 +158,7 @@ class Runtime:
         self._users[id(user)] = user
 
     def detach(self, user: RuntimeUser, timeout: float | None = None) -> None:
-        """Remove `user`. The last user of a private runtime closes it, within `timeout` seconds."""
+        """Remove `user`. The last user of a private runtime closes the runtime, within `timeout` seconds."""
         self._users.pop(id(user), None)
         self._close_pages(user)
         if self._private and not self._users:
@@ -182,7 +182,7 @@ class Runtime:
 
     def close(self, timeout: float | None = None) -> None:
         """See Client.close."""
-        if self._users and logs.current().on_loop():  # a destructor on a loop thread must not wait: closing users wait for loop threads
+        if self._users and logs.current().on_loop():  # a destructor on a loop thread must not wait for this thread, as closing users do
             # Not on the callback thread: a producer that is closed there does not wait until its records are delivered.
             system.Thread(target=self.close, args=(timeout,), name="pykafka4-close", daemon=True).start()
             return
@@ -333,7 +333,7 @@ def _forgotten(loop: Loop) -> None:
 def warn_unclosed(what: str) -> None:
     """Warn about a handle that was garbage-collected while open.
 
-    The warning never comes on a loop thread, where the collector may run: code of the application may show warnings.
+    If the collector runs on a loop thread, another thread issues the warning, because showing it can run code of the application.
     """
     text = f"{with_article(what)} was not closed; use `with` or call close()"
     logs.current().aside(lambda: warnings.warn(text, ResourceWarning, stacklevel=3))

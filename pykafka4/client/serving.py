@@ -24,9 +24,10 @@ class ServesStatus(Handle):
     def serve_status(self, port: int = 0) -> StatusPage:
         """Serve a live page of `status()` at `http://127.0.0.1:port/`, for browsers of this machine and for `pykafka4 watch`.
 
-        The page only reads. Every user of this machine can see it: names of topics and groups, and errors; no records, no passwords.
-        `port` 0 takes a free port. Returns an object with `url`, `port` and `close()`, usable in `with`; closing the client also closes the
-        page. An open page reads the status every second, or less often with thousands of partitions (docs/guide/monitoring.md).
+        The page changes nothing. Every user of this machine can see it. The page has names of topics and groups, and errors, but no
+        records and no passwords. With `port` 0, the page gets a free port. Returns an object with `url`, `port` and `close()`, usable in
+        `with`; closing this handle also closes the page. An open page reads the status every second, or less often with thousands of
+        partitions (docs/guide/monitoring.md).
 
         Raises OSError if the port is taken; ConfigError or TypeError for a wrong `port`; ClosedError, ForkedClientError.
         """

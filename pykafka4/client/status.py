@@ -1,4 +1,4 @@
-"""Makes `status()` of a client: state, reason, brokers, topics, offline partitions. Invariant: a turn of the loop describes at most
+"""Makes the `status()` of a client: state, reason, brokers, topics, offline partitions. Invariant: a turn of the loop describes at most
 SLICE_ROWS topics or partitions."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pykafka4.records import TopicPartition
 __all__ = ["SLICE_ROWS", "client_status", "in_slices", "look_at_machines", "unknown_status", "with_offline"]
 
 ANSWER_S: Final = 5.0  # a loop that has not answered after this time counts as unresponsive
-SLICE_ROWS: Final = 500  # topics or partitions for one turn of the loop: thousands at once would hold the loop
+SLICE_ROWS: Final = 500  # topics or partitions for one turn of the loop: thousands at once would hold up the loop
 NO_METADATA: Final = {"metadata": {"age": None, "changed": None}}
 STATE_BY_ERROR: Final = {ForkedClientError: "forked", KafkaTimeoutError: "unresponsive", ClosedError: "closed"}
 
@@ -66,7 +66,7 @@ def in_slices(loop: Loop, items: Sequence[T], look: Callable[[Sequence[T], float
 
 
 def with_offline(status: dict[str, Any], offline: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return `status` with further offline partitions, by name. If `status` has no reason, offline partitions become its reason."""
+    """Add offline partitions, by name, to a copy of `status`. If `status` has no reason, the offline partitions become its reason."""
     known = {**status["offline"], **{name: {"since": row["since"], "reason": row["reason"]} for name, row in offline.items()}}
     reason = status["reason"]
     if reason is None and known:

@@ -1,4 +1,4 @@
-"""Runs code that waits and is written once, as generators, for threads and tasks.
+"""Runs code that waits, on threads and in tasks. The code is written only once, as generators.
 
 On a thread, `at_once` runs such a generator (`Steps`) to its end: its waits block, and never yield. In asyncio the generator runs as part
 of a task. It is not a coroutine, because Ctrl-C between the call and the first step would leave a coroutine that was never awaited, and
@@ -27,5 +27,5 @@ def at_once(steps: Steps[T]) -> T:
 
 
 def awaited(result: Any) -> Steps[Any]:
-    """Return the outcome of a call that blocks on a thread, but returns an awaitable in a task; `result` is what the call returned."""
+    """Return the outcome of a call that blocks on a thread, but returns an awaitable in a task; `result` is the return value."""
     return (yield from result.__await__()) if isawaitable(result) else result

@@ -1,4 +1,4 @@
-"""Names the brokers to which `Client.request` can send a message: by number, or by their role."""
+"""Names the brokers to which `Client.request` can send a message: by number, or by role."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_NODE: Final = 2**31 - 1
 
 @attrs.frozen
 class Target:
-    """A broker by its role, which the client looks up and which can change: ANY, CONTROLLER, `coordinator(group)`, `leader(partition)`."""
+    """A broker, given by its role, which the client looks up: ANY, CONTROLLER, `coordinator(group)` or `leader(partition)`."""
 
     name: str
     where: object = attrs.field(repr=False)

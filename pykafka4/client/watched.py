@@ -1,4 +1,5 @@
-"""Provides a client's figures for its status page. Invariant: the page does not keep the runtime alive, so that a forgotten client ends."""
+"""Provides a client's figures for its status page. Invariant: the page does not keep the runtime alive, so the loop of a forgotten client
+can end."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ class WatchedClient:
 
 
 def _user(user: Any) -> dict[str, Any]:
-    """Describe a producer or consumer, by the object behind its handle."""
+    """Describe a producer or consumer. `user` is the object behind its handle."""
     config = user.config
     group = getattr(config, "group_id", None) or getattr(config, "group", None)
     return {"kind": getattr(user, "kind", "producer"), "group": group, "client_id": config.client_id}

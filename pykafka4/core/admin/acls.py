@@ -1,4 +1,4 @@
-"""Describes, creates and deletes access control lists (ACLs). Invariant: a word that Kafka does not know is in no request."""
+"""Describes, creates and deletes access control lists (ACLs). Invariant: no request has a word that Kafka does not know."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _only_name(acl: Any) -> str:
 
 @attrs.frozen
 class Acl:
-    """An ACL: it allows a principal an operation on a resource, or with `permission="DENY"` forbids it.
+    """An ACL: it allows a principal an operation on a resource, or forbids the operation with `permission="DENY"`.
 
     `operation`: ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, CLUSTER_ACTION,
     CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT. `resource_type`: topic, group, cluster (which needs no name), transactional-id,
@@ -282,7 +282,7 @@ def _creation(acl: Acl) -> CreateAclsRequest.Creation:
 
 
 class DeleteAcls(PositionalQuestion["Acl | AclFilter", "tuple[Acl, ...]"]):
-    """Deletes the ACLs that filters find; the keys are filters, the outcomes deleted ACLs."""
+    """Deletes the ACLs that filters find. The keys are filters or ACLs, the outcomes are the deleted ACLs."""
 
     api = "DeleteAcls"
     task = "ACLs cannot be deleted"

@@ -60,7 +60,7 @@ class NumberedBrokerChoice(BrokerChoice[int]):
         self._cluster = cluster
 
     def outcome(self, now: float, key: int) -> KafkaError | None:
-        """An error for a broker that left the cluster: other brokers now coordinate its groups and transactional ids."""
+        """An error for a broker that has left the cluster: other brokers now coordinate its groups and transactional ids."""
         return None if key in self._cluster.brokers else KafkaError(f"broker {key} has left the cluster; ask again")
 
     def node(self, key: int) -> int:
@@ -123,11 +123,11 @@ class CoordinatorChoice(BrokerChoice[str]):
         self._network, self._cluster, self._found = network, cluster, found
         self._nodes: dict[str, int] = {}
         self._errors: dict[str, KafkaError] = {}
-        self._unplaced: dict[str, float] = {}  # the time since which the metadata lacks the coordinator of a key
+        self._unplaced: dict[str, float] = {}  # the time since which the metadata has lacked the coordinator of a key
         self._lookup = QuestionRun(context, find, AnyBrokerChoice[str](network), self._settled)
 
     def begin(self, keys: Iterable[str]) -> None:
-        """Forget errors of earlier lookups: the missing right may have been granted since."""
+        """Forget errors of earlier lookups: a missing right may have been granted since."""
         for key in keys:
             self._errors.pop(key, None)
 

@@ -22,7 +22,7 @@ Settled = Callable[[K, "V | KafkaError"], None]
 
 
 class Call:
-    """One call under way. `done` is called with the outcomes of all expected keys, unless the call is stopped before."""
+    """One call under way. `done` is called with the outcomes of all expected keys, unless the call is stopped earlier."""
 
     def __init__(self, machine: AdminMachine, now: float, seconds: float, done: Done) -> None:
         self.machine = machine

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 Committed = dict[TopicPartition, OffsetAndMetadata]
-# Errors of coordinators for a commit without a member, or a deletion, while the group has members.
+# Errors of coordinators for a commit without a member id, or a deletion, while the group has members.
 OCCUPIED: Final = (
     *("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS", "STALE_MEMBER_EPOCH", "FENCED_MEMBER_EPOCH"),
     *("NON_EMPTY_GROUP", "GROUP_SUBSCRIBED_TO_TOPIC"),
@@ -37,7 +37,7 @@ OCCUPIED: Final = (
 
 
 def _about(keys: Iterable[Any], first: Callable[[Call], Ask[Any]]) -> Begin:
-    """The call about `keys`, whose first question is made by `first`."""
+    """The call about `keys`; `first` makes its first question."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         call = Call(machine, now, seconds, done)
@@ -149,8 +149,8 @@ class _LagCall:
     """One call for lags: descriptions and committed offsets at the same time, then the ends of the partitions of each group that has both.
 
     Groups share the ends of partitions. Say the end of a partition is requested for one group, then the offsets of another group arrive.
-    These offsets may have been committed after the broker read that end, and may be beyond it. So for all groups whose offsets arrived
-    after the request, the end is requested once more.
+    These offsets may have been committed after the broker read the end, and may be beyond it. So the end is requested once more, for all
+    groups whose offsets arrived after the request.
     """
 
     def __init__(self, call: Call) -> None:
@@ -240,7 +240,7 @@ def listed(wanted: Callable[[GroupListing], bool]) -> Begin:
 
 
 def deleted(groups: Iterable[str]) -> Begin:
-    """The call that deletes groups. The outcome is True or an error: GroupNotEmpty if the members can be found, otherwise the broker's."""
+    """The call that deletes groups. The outcome is True, GroupNotEmpty if the members can be found, or the broker's error."""
 
     def deleting(call: Call) -> Ask[str]:
         refused: dict[str, KafkaError] = {}
@@ -266,7 +266,7 @@ def deleted(groups: Iterable[str]) -> Begin:
 
 
 def in_doubt(error: KafkaError) -> bool:
-    """Whether a change that ended with `error` may have been carried out before."""
+    """Whether a change that ended with `error` may have been carried out nevertheless."""
     return DOUBT in getattr(error, "__notes__", ())
 
 

@@ -1,4 +1,5 @@
-"""Describes and changes brokers, the quorum of controllers and features. Invariant: a value that brokers do not report is None."""
+"""Describes brokers, the quorum of controllers and features; changes features, and unregisters brokers. Invariant: a value that brokers do
+not report is None."""
 
 from __future__ import annotations
 
@@ -52,7 +53,10 @@ UPGRADE: Final = 1  # an upgrade type of UpdateFeatures
 
 @attrs.frozen
 class Broker:
-    """A broker of the cluster. `is_fenced`: it is registered, but has sent no heartbeat for some time; None before Kafka 4.0."""
+    """A broker of the cluster. `is_fenced` is None before Kafka 4.0.
+
+    A fenced broker is registered, but has sent no heartbeat for some time.
+    """
 
     id: int
     host: str
@@ -109,7 +113,7 @@ class QuorumDescription:
 class Feature:
     """A feature of the cluster. `level` is the finalized level, None if there is none.
 
-    The broker supports levels from `lowest` to `highest`; both are None if it does not know the feature.
+    The responding broker supports levels from `lowest` to `highest`; both are None if this broker does not know the feature.
     """
 
     name: str
@@ -290,7 +294,7 @@ class UpdateFeatures(Question[str, int]):
         }
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """The error, with the missing right if one is missing; the error names no feature, so that it is the same for all."""
+        """The error, with the missing right, if any. It names no feature, so that it is the same for all."""
         return broker_error(refusal.code, "features cannot be updated", refusal.detail, self.api)
 
 

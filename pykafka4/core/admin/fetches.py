@@ -1,4 +1,4 @@
-"""Fetches records by offset, without a fetch session. Invariant: each partition gets records or an error; the next fetch begins anew.
+"""Fetches records by offset, without a fetch session. Invariant: each partition gets records or an error; fetches share no state.
 
 The loop reads only headers of batches; `decode_all` makes the records, on a helper thread.
 """
@@ -54,7 +54,7 @@ class FetchLimits:
 
 @attrs.frozen
 class UndecodedPartition:
-    """The outcome of a partition, with its records as a chunk; None with an error."""
+    """The outcome of a partition, with its records as a chunk. With an error, `chunk` is None."""
 
     fetched: FetchedPartition
     chunk: Chunk | None = None
@@ -75,7 +75,7 @@ class Fetch(PartitionQuestion):
     def __init__(self, wanted: Mapping[TopicPartition, FetchFrom], limits: FetchLimits) -> None:
         super().__init__()
         self._wanted, self._limits = dict(wanted), limits
-        self._grew = False  # after the last response, the next request for a partition allows more bytes
+        self._grew = False  # whether the last response has raised `max_bytes` of a partition
         self.lane = Lane.FETCH if limits.max_wait_ms else Lane.PROMPT
         self.wait_s = limits.max_wait_ms / 1000
 
@@ -115,7 +115,7 @@ class Fetch(PartitionQuestion):
                 if isinstance(one, UndecodedPartition) and one.lacks_room(self._limits.isolation):
                     found[tp] = NEXT_REQUEST
         if not self._grew and found and all(one is NEXT_REQUEST for one in found.values()):
-            # Brokers return a first batch whole (KIP-74). A broker that does not would get the same request at once, again and again.
+            # Brokers return a first batch whole (KIP-74). A broker that returned only a part would get the same request again and again.
             found.update((tp, self._broken(tp, "the broker returns only a part of the next batch, again and again")) for tp in found)
         return found
 
@@ -176,7 +176,7 @@ def _decompress(codec: int, data: Any, max_size: int) -> bytes:
 def decode_all(
     wanted: Mapping[TopicPartition, FetchFrom], most: int, found: Mapping[TopicPartition, UndecodedPartition | KafkaError]
 ) -> dict[TopicPartition, FetchedPartition]:
-    """The outcome of each partition, with records in place of chunks: about `most` bytes in memory. Further records are not decoded."""
+    """The outcome of each partition, with records in place of chunks. After about `most` bytes in memory, no more records are decoded."""
     outcomes: dict[TopicPartition, FetchedPartition] = {}
     for tp, one in found.items():
         if isinstance(one, KafkaError):

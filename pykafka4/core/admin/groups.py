@@ -64,7 +64,7 @@ class ListGroups(Question[int, tuple[GroupListing, ...]]):
 
 
 class GroupQuestion(Question[str, "GroupDescription | UnknownGroup"]):
-    """A question about descriptions of groups; the keys are groups. `address(node)` is host and port of a broker."""
+    """A question about descriptions of groups; the keys are groups. `address(node)` returns host and port of a broker."""
 
     about = "group {}"
     resource = "group"
@@ -81,7 +81,7 @@ class GroupQuestion(Question[str, "GroupDescription | UnknownGroup"]):
 
 
 class DescribeClassic(GroupQuestion):
-    """The question about state and members of classic groups; the outcome is UnknownGroup for a group of another protocol."""
+    """The question about state and members of classic groups; the outcome is UnknownGroup for any other group."""
 
     api = "DescribeGroups"
 
@@ -152,7 +152,7 @@ class NewerGroupQuestion(GroupQuestion):
 
 
 class DescribeConsumer(NewerGroupQuestion):
-    """The question about state and members of groups of the consumer protocol (KIP-848); UnknownGroup for a group of another protocol."""
+    """The question about state and members of groups of the consumer protocol (KIP-848); UnknownGroup for any other group."""
 
     api = "ConsumerGroupDescribe"
     kind, protocol_type = CONSUMER, CONSUMER_PROTOCOL_TYPE
@@ -180,7 +180,7 @@ def _partitions(
 
 
 class DescribeShare(NewerGroupQuestion):
-    """The question about state and members of share groups (KIP-932); UnknownGroup for another group."""
+    """The question about state and members of share groups (KIP-932); UnknownGroup for a group of another type."""
 
     api = "ShareGroupDescribe"
     kind = protocol_type = SHARE

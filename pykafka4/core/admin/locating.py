@@ -17,7 +17,7 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["located", "sizes_of"]
 
-SIZES_S: Final = 5.0  # time for brokers to return the sizes of their replicas
+SIZES_S: Final = 5.0  # seconds in which brokers must return the sizes of their replicas
 Selection = Mapping[str, "tuple[int, ...] | None"]  # the partitions of each topic; None: all
 Done = Callable[[dict[Any, Any]], None]
 Sizes = Callable[[Collection[TopicPartition]], "Question[int, dict[TopicPartition, int]]"]  # makes the question about sizes
@@ -83,7 +83,7 @@ class Locating:
 
 
 def located(selection: Selection, timestamps: Collection[int], isolation: int, sizes: Sizes | None = None) -> Begin:
-    """The call for offsets of the selected partitions at `timestamps`; with `sizes`, also for sizes that come in time. See `Locating`."""
+    """The call for offsets of the selected partitions at `timestamps`; with `sizes`, also for sizes that arrive in time. See `Locating`."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         return Locating(Call(machine, now, seconds, done), timestamps, isolation, sizes, min(SIZES_S, seconds)).begin(selection)

@@ -121,7 +121,7 @@ class AdminMachine:
         return self._outbox.effects(wake_at)
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """Nothing to do: callers wait on promises, which fail with the machine."""
+        """Do nothing: callers wait on promises, which fail if the machine fails."""
         return ()
 
     def dispose(self) -> None:

@@ -26,7 +26,7 @@ __all__ = [
 
 LATEST, EARLIEST = OffsetSpec.LATEST.value, OffsetSpec.EARLIEST.value
 ENDS: Final = (LATEST, EARLIEST)  # every log has these offsets
-# The first version of ListOffsets that knows a spec, and the release of Kafka that has this version.
+# The first version of ListOffsets that knows a spec, and the first release of Kafka that has this version.
 SPECS_FROM: Final = {
     OffsetSpec.MAX_TIMESTAMP.value: (7, "3.0"),
     OffsetSpec.EARLIEST_LOCAL.value: (8, "3.5"),

@@ -39,7 +39,7 @@ __all__ = ["DOUBT", "NEXT_REQUEST", "BrokerChoice", "Lane", "Question", "Questio
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 SENT: Final = "the request was sent and is not repeated; it may have been carried out"
-CHECK_S: Final = 0.25  # seconds between checks of keys whose broker is not known
+CHECK_S: Final = 0.25  # seconds between checks of a key whose broker is not known
 # Errors that brokers also return for a change that is in their log, but not replicated: the change may still be carried out.
 UNDECIDED: Final = ("REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
 DOUBT: Final = "an earlier request got no response, or an error that leaves its outcome open, so it may have been carried out"
@@ -70,7 +70,7 @@ class Question(ABC, Generic[K, V]):
     api: ClassVar[str]  # Kafka's name of the request
     about: ClassVar[str]  # the format of a key in error messages
     resource: ClassVar[str] = ""  # the kind of the resource that a key names, if brokers check rights on it: group, topic, transactional_id
-    most: ClassVar[int] = 100  # keys in one request: a broker serves the requests of a connection in order
+    most: ClassVar[int] = 100  # most keys in one request: a broker serves the requests of a connection in order
     many_from: ClassVar[int] = 0  # the first version that accepts more than one key
     max_version: int | None = None
     changes: ClassVar[bool] = False  # the request changes something: an error after an undecided request has the note DOUBT
@@ -134,7 +134,7 @@ class BrokerChoice(ABC, Generic[K]):
         """Prepare for requests about `keys`."""
 
     def end(self) -> None:
-        """Release the resources that `begin` took, because all keys are settled."""
+        """Release the resources that `begin` took, because all keys are settled or dropped."""
 
     def outcome(self, now: float, key: K) -> Any:
         """The outcome of a key, maybe an error, if it is known without a request; None if a request is needed."""
@@ -148,10 +148,10 @@ class BrokerChoice(ABC, Generic[K]):
         """Find the broker of `key`."""
 
     def look_up_again(self, now: float, key: K, node: int, reason: KafkaError) -> None:
-        """Look the broker of `key` up again: `node` did not respond, or is not that broker."""
+        """Look up the broker of `key` again, because `node` did not respond, or is not that broker."""
 
     def why(self, key: K) -> str:
-        """The reason why the broker of `key` is not known; empty if the broker is known, or no reason is."""
+        """The reason why the broker of `key` is not known; empty if the broker is known, or the reason is not."""
         return ""
 
     def is_of(self, group: str) -> bool:

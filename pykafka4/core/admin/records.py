@@ -1,4 +1,4 @@
-"""Deletes records before an offset. Invariant: only the leader of a partition moves the start of its log, and never back."""
+"""Deletes records before an offset. Invariant: only the leader of a partition moves the start of its log, and only forward."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["DeleteRecords"]
 
 
 class DeleteRecords(PartitionQuestion):
-    """Deletes the records before an offset; the keys are partitions, the outcomes their first remaining offsets."""
+    """Deletes the records before an offset. The keys are partitions, the outcomes are their first remaining offsets."""
 
     api = "DeleteRecords"
     changes = True

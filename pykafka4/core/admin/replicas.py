@@ -65,7 +65,8 @@ class Replica(NamedTuple):
 class ReplicaSize:
     """A replica in a log directory: `size` in bytes, and `lag`, the number of records from its end to the leader's high watermark.
 
-    `is_future`: the replica is being copied into this directory, and will replace the present replica, to whose end `lag` then counts.
+    With `is_future`, the replica is being copied into this directory, and will replace the present replica; `lag` then
+    counts to the end of the present replica.
     """
 
     size: int
@@ -330,7 +331,7 @@ def _elected(message: Any, tell: Any) -> dict[TopicPartition, Any]:
 
 
 class ElectLeaders(_PartitionChange):
-    """Elects leaders of partitions, which are the keys. The outcome is True for an elected leader, False if that replica led already."""
+    """Elects leaders of partitions, which are the keys. The outcome is False if the right replica led already, otherwise True."""
 
     api = "ElectLeaders"
     about = "election of a leader of {}"
@@ -356,7 +357,7 @@ class ElectLeaders(_PartitionChange):
 
 
 class ElectAllLeaders(OneAnswer[str, "dict[TopicPartition, bool | KafkaError]"]):
-    """Elects leaders of all partitions that need it. The only outcome is a dict with the outcomes of `ElectLeaders` by partition."""
+    """Elects leaders of all partitions that need an election. The outcome is a dict of the outcomes of `ElectLeaders` by partition."""
 
     api = "ElectLeaders"
     about = "election of leaders of {}"

@@ -1,6 +1,6 @@
 """Sends a message of the application to one broker. Invariant: a message that may change something is written once.
 
-A message that only reads (a reader) may be repeated. If the broker of a reader was looked up, and its response refuses everything because
+A message that only reads (a reader) may be repeated. If the broker of a reader was looked up, and the response refuses everything because
 another broker is the right one, the broker is looked up again. All other responses are passed on: the response of a broker that the
 application named by its number, because that broker remains the right one; and the response to a message that may change something, because
 a leader or coordinator may have carried out the message before it lost its role.
@@ -71,7 +71,10 @@ def _api(message: Any) -> str:
 
 
 class OneMessage(Question[Any, Any]):
-    """A message that may change something. The only key is the target: a broker, a group, or a partition."""
+    """A message of the application. The only key is the target: a broker, a group, or a partition.
+
+    The message is written once, because it might change something. Subclasses are for messages that change nothing.
+    """
 
     lane = Lane.FOREIGN
     repeatable = False
@@ -116,7 +119,10 @@ class FollowingReader(OneReader):
 
 
 def refused(response: Any, codes: set[int]) -> int | None:
-    """The code of `codes` with which `response` refuses the whole request: its own, or the lowest code of its items if `codes` has all."""
+    """The code of `codes` with which `response` refuses the whole request; None if it does not.
+
+    The code is the response's own, or the lowest code of its items if `codes` has the codes of all items.
+    """
     if response is None:
         return None
     found = {own} if (own := getattr(response, "error_code", 0)) else set(_codes(response))
@@ -135,7 +141,7 @@ def _codes(part: Any) -> Iterator[int]:
 
 
 class OneBrokerChoice(BrokerChoice[int]):
-    """The choice for keys that are numbers of brokers. A broker that the cluster does not have is an error."""
+    """The choice for keys that are numbers of brokers. A broker that the cluster does not have leads to an error."""
 
     cured_by = Refresh.METADATA
 
@@ -172,7 +178,7 @@ def controller_of(cluster: Cluster) -> int:
 
 
 class ControllerChoice(BrokerChoice[Any]):
-    """The choice for keys of any kind: the controller, or a broker that stands for it: from Kafka 3.3 on, brokers pass requests on."""
+    """The choice for keys of any kind: the controller, or from Kafka 3.3 on a broker that passes requests on to it."""
 
     cured_by = Refresh.METADATA
     role = ", which stands for the controller"

@@ -1,4 +1,4 @@
-"""Describes, sets and deletes start offsets of share groups (KIP-932). Invariant: coordinators refuse changes while a group has members."""
+"""Describes, sets and deletes start offsets of share groups (KIP-932). Coordinators refuse changes while a group has members."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = ["AlterShareOffsets", "DeleteShareOffsets", "DescribeShareOffsets", "S
 class ShareGroupOffset:
     """The progress of a share group in a partition.
 
-    All records before `offset` are done (acknowledged or archived); None if there is no offset yet. `lag` is the number of records after it
-    that are not done; None before Kafka 4.2. With an `error` both are None.
+    All records before `offset` are done (acknowledged or archived); `offset` is None if there is none yet. `lag` is the number of records
+    after it that are not done; None before Kafka 4.2. With an `error` both are None.
     """
 
     partition: TopicPartition

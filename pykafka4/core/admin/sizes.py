@@ -1,4 +1,4 @@
-"""Measures the sizes of logs. Invariant: a log directory that a broker cannot read has no sizes, and the question does not fail."""
+"""Measures the sizes of logs. Invariant: the sizes of a log directory that its broker cannot read are missing, without an error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DescribeSizes(Question[int, "dict[TopicPartition, int]"]):
         self._partitions = partitions
 
     def message(self, keys: Sequence[int]) -> DescribeLogDirsRequest:
-        """The request about all partitions, although the broker may not have replicas of all."""
+        """The request about all partitions, although the broker might not have replicas of all of them."""
         kind = DescribeLogDirsRequest.Topic
         rows = [kind(topic=name, partitions=[tp.partition for tp in tps]) for name, tps in by_topic(self._partitions).items()]
         return DescribeLogDirsRequest(topics=rows)

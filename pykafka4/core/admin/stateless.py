@@ -92,7 +92,7 @@ def committed_of(group: str, partitions: list[TopicPartition], *, stable: bool) 
 
 
 def committing(group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Begin:
-    """The call for a commit, with a `CommitResult` for each partition. If the group has members, the error is GroupNotEmpty with them."""
+    """The call for a commit, with a `CommitResult` for each partition. If the group has members, the error GroupNotEmpty names them."""
     from pykafka4.core.admin.calls import describing, is_occupied
     from pykafka4.core.admin.committed import CommitOffsets
 
@@ -123,7 +123,7 @@ def committing(group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) 
                 refuse(tp, found)
             else:
                 refused[tp] = found
-                describe([group])  # only once: the question ignores a group that it already has
+                describe([group])  # a second call does nothing: the question already has the group
 
         return call.begin(
             offsets, call.question(CommitOffsets(group, offsets), GroupCoordinatorChoice(machine.coordinators, group), settled)

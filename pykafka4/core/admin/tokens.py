@@ -1,4 +1,4 @@
-"""Creates, describes, renews and expires delegation tokens. Invariant: the secret of a token is in no `repr` and no message."""
+"""Creates, describes, renews and expires delegation tokens. Invariant: no `repr` and no error message contains the secret of a token."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class DelegationToken(Secret):
 
     @property
     def password(self) -> str:
-        """The secret in the form that SCRAM takes as a password."""
+        """The secret in the form of a SCRAM password."""
         return binascii.b2a_base64(self.hmac, newline=False).decode()
 
 
@@ -107,7 +107,7 @@ class CreateToken(TokenQuestion[DelegationToken]):
         return DelegationToken(message.token_id, owner, requester, tuple(self._renewers), *times, message.hmac)
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """The error; a denial with the missing right to the owner."""
+        """The error; for a denial, with the missing right on the owner."""
         row = error_code(refusal.code)
         if not row.denied or self._owner is None:
             return super().error(key, refusal)

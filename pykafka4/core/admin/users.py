@@ -1,6 +1,6 @@
-"""Describes and changes users with their SCRAM credentials. Invariant: a password is salted before the question is made, and not kept.
+"""Describes and changes the SCRAM credentials of users. Invariant: passwords are salted before a question is made, and are not kept.
 
-The salted password is secret as well, because guesses of the password can be checked with it: nothing here shows it.
+A salted password is secret as well, because it can confirm a guess of the password: no `repr` and no error message shows it.
 """
 
 from __future__ import annotations

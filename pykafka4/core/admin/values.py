@@ -70,7 +70,7 @@ class GroupDescription:
 
     @property
     def is_active(self) -> bool:
-        """Whether the group has members: then only they can commit offsets."""
+        """Whether the group has members. While it has members, only they can commit offsets."""
         return bool(self.members)
 
     def owner(self, partition: TopicPartition) -> MemberDescription | None:
@@ -80,7 +80,7 @@ class GroupDescription:
 
 @attrs.frozen
 class GroupPosition:
-    """The position of a group: committed offsets, owners, and the end of each of these partitions, in order: an offset or an error."""
+    """The committed offsets and owners of a group's partitions, and the end of each of these logs: an offset or an error."""
 
     description: GroupDescription
     committed: Mapping[TopicPartition, OffsetAndMetadata]
@@ -89,7 +89,7 @@ class GroupPosition:
 
 
 class OffsetSpec(Enum):
-    """A special offset, for `list_offsets`. A request has it in place of a timestamp. Sources: KIP-79, KIP-734, KIP-405, KIP-1005."""
+    """A special offset, for `list_offsets`. Requests have its value as a timestamp. Sources: KIP-79, KIP-734, KIP-405, KIP-1005."""
 
     LATEST = -1  # the offset of the next record; with read_committed the last stable offset
     EARLIEST = -2  # the first offset of the log, remote storage included
@@ -121,8 +121,9 @@ class ListedOffset:
 class FetchedPartition:
     """The records of one partition of a `fetch`, or the `error` of that partition.
 
-    `next_offset` is the offset for the next fetch. It can be beyond the last record, after compacted and aborted records. With an error it
-    is the requested offset. `high_watermark`, `last_stable_offset` and `log_start_offset` are None if the broker does not report them.
+    `next_offset` is the offset for the next fetch. It need not directly follow the last record, because compacted and aborted records are
+    skipped. With an error it is the requested offset. `high_watermark`, `last_stable_offset` and `log_start_offset` are None if the broker
+    does not report them.
     """
 
     partition: TopicPartition
