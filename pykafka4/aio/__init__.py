@@ -6,7 +6,7 @@ a thread are awaited. The client's own loop stays a thread, which wakes tasks th
 Nothing runs on asyncio's executor. Hooks of batches and requests run on the client's callback thread, other hooks in the calls, on the
 event loop. Three things run on threads of their own: the last step of `close`, which joins the client's thread and can call `on_close` of
 hooks; the reading of an Arrow batch; each call of an admin client. The constructors, `stats`, `status`, `purge` and `group_metadata` are
-plain calls, which wait at most for turns of the client's thread.
+plain calls, which wait at most for turns of the client's loop.
 
 Modules; each line imports only from lines below it:
     admin         the handle of an admin client
@@ -19,7 +19,7 @@ Modules; each line imports only from lines below it:
     session       polls, commits and close of a consumer in tasks
     processing    the handlers of `process` in tasks
     waits         waits of a consumer's steps in tasks
-    guard         the guard by which one task at a time uses a consumer
+    guard         the guard that lets one task at a time use a consumer
     tasks         latches and futures on which a task sleeps until another thread wakes it
 """
 

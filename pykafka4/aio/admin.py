@@ -1,6 +1,6 @@
 """Defines the admin client for asyncio. Invariant: a cancelled call sends no further request.
 
-A call is a sequence of requests, each of which depends on the responses before, and administration is rare. So each call runs on a thread
+A call is a sequence of requests, each of which depends on earlier responses, and administration is rare. So each call runs on a thread
 of its own, which sleeps while brokers work: no call needs a second implementation for tasks.
 """
 
@@ -45,7 +45,8 @@ class AdminClient(Handle):
 
     `aio.AdminClient(bootstrap_servers="host:9092", **options)` owns a client; `aio.AdminClient(client=client)` shares a `pykafka4.Client`.
     A client belongs to the event loop of its first use. The threaded calls have the same arguments, results and errors. Each running call
-    has a sleeping thread, so pass many topics or groups to one call. A cancelled call ends; brokers may carry out a change that was sent.
+    has a sleeping thread, so pass many topics or groups to one call. A cancelled call ends; brokers may still carry out a change that has
+    been sent.
     """
 
     _name = "aio.AdminClient"

@@ -134,8 +134,8 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """A list of up to `max_records` records (default max_poll_records); empty if none arrived within `timeout` seconds.
 
         See pykafka4.Consumer.poll for the errors. `poll` decodes for about a millisecond, and returns the records that it has decoded.
-        After a cancellation the next poll returns the same records, and records returned by earlier polls count as finished. Raises
-        KafkaError if another task is in `poll` or a loop.
+        After a cancellation the next poll returns the records that this one has not returned, and records returned by earlier polls count
+        as finished. Raises KafkaError if another task is in `poll` or a loop.
         """
         if unknown:
             refuse_keywords("aio.Consumer.poll", unknown)
@@ -144,7 +144,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     async def poll_arrow(
         self, timeout: float | None = 1.0, max_rows: int | None = None, columns: Iterable[str] | None = None, **unknown: Never
     ) -> RecordColumns:
-        """Records as columns, as many as about a millisecond decodes. See pykafka4.Consumer.poll_arrow, and `poll` for cancellation."""
+        """Records as columns; decodes for about a millisecond. See pykafka4.Consumer.poll_arrow, and `poll` for cancellation."""
         if unknown:
             refuse_keywords("aio.Consumer.poll_arrow", unknown)
         return await self._session.next_list(timeout, max_rows, self._session.reader.columns.form(columns))
@@ -154,7 +154,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return await self._session.next_list(timeout, max_batches, self._session.raw_form(max_bytes))
 
     async def extend_lease(self, seconds: float) -> None:
-        """Work on the records in hand beyond max_poll_interval_ms. See pykafka4.Consumer.extend_lease."""
+        """Let the application work on the records in hand beyond max_poll_interval_ms. See pykafka4.Consumer.extend_lease."""
         await self._session.await_extend_lease(check_lease(seconds))
 
     def __aiter__(self) -> AsyncIterator[Record[KeyT, ValueT]]:
@@ -202,7 +202,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """Commit offsets for the group; returns when the coordinator has stored them. See pykafka4.Consumer.commit.
 
         After a cancellation the outcome of the commit is not known. Where the CancelledError is caught in the same task, it has a note that
-        says this.
+        says so.
         """
         if unknown:
             refuse_keywords("aio.Consumer.commit", unknown)
@@ -212,7 +212,8 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """Commit without waiting. `on_done(offsets, error)` is called on the event loop, with error None on success.
 
         `on_done` is a plain function. Without `on_done` a failure is logged as a warning. Commits reach the coordinator in the order of the
-        calls. At most 1,000 commits can wait for the coordinator; further commits fail. Raises as pykafka4.Consumer.commit_async.
+        calls. At most 1,000 commits can wait for the coordinator; further commits fail. Raises the errors of
+        pykafka4.Consumer.commit_async.
         """
         self._session.commit_async(offsets, on_done, topic)
 
@@ -236,8 +237,8 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     async def rewind_group(self, offsets: RewindOffsets, timeout: float | None = None) -> dict[TopicPartition, int]:
         """Have all members of the running group continue at other offsets; returns the offsets when each is known to be committed.
 
-        Another task must poll meanwhile: the group rebalances, and this member takes part. Raises the errors that the future of
-        `pykafka4.Consumer.rewind_group` has.
+        Another task must poll meanwhile: the group rebalances, and this member takes part. Raises the errors of
+        `pykafka4.Consumer.rewind_group`, and of the future that it returns.
         """
         return await self._session.await_rewind(offsets, api_timeout(timeout))
 
@@ -259,11 +260,11 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     ) -> Processed:
         """Await `handler(record)` for each record, up to `workers` at a time, in order per key, and commit the offsets of finished records.
 
-        Works as pykafka4.Consumer.process, in tasks instead of threads: `handler` is a coroutine function (or a plain function, which must
-        not block; an awaitable result is awaited), `producer` an aio.Producer, `stop` an asyncio.Event. If a handler returns a `Delivery`,
-        or a list of them, its record is finished when these are acknowledged. At the end, handlers that still run after `drain_timeout` are
-        cancelled. A cancellation of `process` cancels the running handlers, whose records are not finished. The offsets of finished records
-        are committed, and reading goes back to the first unfinished record of each partition.
+        Works like pykafka4.Consumer.process, in tasks instead of threads: `handler` is a coroutine function (or a plain function, which
+        must not block; an awaitable result is awaited), `producer` an aio.Producer, `stop` an asyncio.Event. If a handler returns a
+        `Delivery`, or a list of them, its record is finished when these are acknowledged. At the end, handlers that still run after
+        `drain_timeout` are cancelled. A cancellation of `process` cancels the running handlers, whose records are not finished. The offsets
+        of finished records are committed, and reading goes back to the first unfinished record of each partition.
         """
         session = self._visit()
         session.check()
@@ -318,7 +319,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
 
 class Records:
-    """The iterator of `async for record in consumer`. A generator returns the records, because this is fast.
+    """The iterator of `async for record in consumer`. A generator returns the records, because generators are fast.
 
     An exception ends the generator. Without a new generator, the next step would look like the end of the records.
     """

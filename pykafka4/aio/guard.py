@@ -1,7 +1,7 @@
 """Guards an asyncio consumer. Invariant: one task at a time polls, unsubscribes, begins a run, or is in a step of a transaction. Any task
-may call other methods meanwhile; `close` waits for the end of that call.
+may call other methods meanwhile; `close` waits until that one task has ended its call.
 
-Tasks take turns only where they await. So between two awaits only a signal handler or a destructor can make a call, and `check_whole`
+Tasks switch only where they await. So between two awaits only a signal handler or a destructor can make a call, and `check_whole`
 refuses such a call in the middle of a step. A listener may use the consumer. A scope in the context marks the listener and the tasks that
 it starts, because a coroutine of the listener runs in a task of its own.
 """
@@ -48,7 +48,7 @@ class TaskUse:
 
 
 class TaskGuard(Guard):
-    """Keeps the task that has a consumer for itself, and the scope of the task that closes the consumer."""
+    """Remembers which task has a consumer for itself, and the scope of the task that closes the consumer."""
 
     def __init__(self, reader: Reader, signal: Signal, check: Callable[[], None]) -> None:
         super().__init__(reader, signal, check)

@@ -56,7 +56,7 @@ class TaskWork(HandlerWork):
         # The context of the call of `process`: a handler may start in a callback, or at the end of another handler, in another context.
         self._context = contextvars.copy_context()
         self._tasks: set[asyncio.Task[Any]] = set()  # the workers
-        self._none_runs = asyncio.Event()  # set when no record of some partition is in a handler: `_until` checks again
+        self._none_runs = asyncio.Event()  # set when the last running handler of a partition has ended: `_until` checks again
 
     # ---------------------------------------------------------------- workers
 

@@ -71,7 +71,7 @@ class TransactionTasks(TransactionCalls):
         self._binding.enter()
         busy = self._busy
         if busy is not None and not busy.tasks.over:
-            raise TransactionError(f"a task called {what} while another is in {busy.what}: one task begins and ends the transactions")
+            raise TransactionError(f"a task called {what} while another task is in {busy.what}: one task begins and ends the transactions")
         if busy is not None:  # the event loop of that call was closed, so the call never continues, and its own `finally` never runs
             self.forget(SEND_OFFSETS)
         self._busy = busy = RunningCall(what, self._binding.tasks)

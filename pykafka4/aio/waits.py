@@ -34,7 +34,7 @@ def run(steps: Steps[T]) -> Steps[T]:
 
 
 class TaskWaits(ThreadWaits):
-    """Waits that suspend the task; waits of a thread, after the consumer was `detached` from its event loop."""
+    """Waits that suspend the task, or block the thread after the consumer has been detached from its event loop."""
 
     def __init__(self, binding: EventLoopBinding, signal: Signal, guard: TaskGuard) -> None:
         # No executor: `fn` calls a function from `EventLoopBinding.call_back`, which runs the application's callback on the event loop.

@@ -1,12 +1,13 @@
-"""Defines `Consumer`. Invariant: auto-commits store only finished records. Usually a record is finished when the application requests the
-next one; `seek`, `commit` and `close` can finish records, too.
+"""Defines `Consumer`. Invariant: an auto-commit covers only finished records. Usually a record is finished when the application requests
+the next one; `seek`, `commit` and `close` can finish records, too.
 
-`Consumer` is a handle. Decoding, positions (`consumer.session`) and listeners (`consumer.assignment`) run on threads of the application;
-fetching, heartbeats and commits run on the loop (`core.consumer.machine`). Both sides meet in `consumer.reading.reader`.
+`Consumer` is a handle. Threads of the application decode records, keep positions (`consumer.session`) and call listeners
+(`consumer.assignment`); the loop fetches, commits and sends heartbeats (`core.consumer.machine`). Both sides meet in
+`consumer.reading.reader`.
 
 Modules; each line imports only from lines below it:
     processing/        the handlers of `process`, and streams
-    handle             the methods of `Consumer` and `aio.Consumer` without waits
+    handle             the methods that `Consumer` and `aio.Consumer` share
     watched            the figures of consumers and share consumers for their status pages
     session            the session: polls, seeks, pauses, runs and close, on application threads
     poison             the producer of dead letters for records that a deserializer refuses
@@ -14,13 +15,13 @@ Modules; each line imports only from lines below it:
     transactional      offsets of a consumer in transactions, and rewinds after transactions that were not committed
     polling_session    the common base of consumers and share consumers: errors, `status`, `close`
     assignment         assigned, revoked and lost partitions; calls of the rebalance listener
-    commits            commits of the application, and the last auto-commit before a release; other auto-commits: `core.consumer.machine`
+    commits            commits of the application, and the last auto-commit before a release; `core.consumer.machine` makes the others
     until_end          the ends of a loop of `until_end`, including the ends of partitions that are assigned later
     reading/           the way from fetched data to records, on the thread that polls
     hooks              calls of hooks with the records of a poll
     rewinding          rewinds of all members of a group at the request of one member
     lookups            lookups of offsets of the log, which move no position
-    guard              the guard by which one thread at a time uses a consumer, even after Ctrl-C
+    guard              the guard that lets one thread at a time use a consumer, even after Ctrl-C
     waits              the waits of a consumer's steps, and their form on threads
     selection          the subscription, and the partitions of `assign`
     arguments          checks of the arguments of a consumer's methods
@@ -193,10 +194,11 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
         Raises CorruptRecord and RecordTooLarge for a batch that cannot be read, and DeserializationError (with on_poison=raise), until
         `seek((error.topic, error.partition), error.next_offset)` skips the batch or record (`next_offset` is None if the end of the batch
-        is unknown); InvalidOffset (with auto_offset_reset=none) until `seek` chooses an offset; errors that need the application or an
-        administrator (GroupError, …); AuthorizationError, about once a second for each topic or group, while a right is missing;
-        BrokerError (CORRUPT_MESSAGE), once, if a leader cannot read its log, while the client keeps trying; exceptions of the rebalance
-        listener; ConfigError without partitions or a subscription, and for a compressed batch while the library of its codec is missing.
+        is unknown); InvalidOffset (with auto_offset_reset=none) until `seek` chooses an offset; errors that the application or
+        an administrator must resolve (GroupError, …); AuthorizationError, about once a second for each topic or group, while a right is
+        missing; BrokerError (CORRUPT_MESSAGE), once, if a leader cannot read its log, while the client keeps trying; exceptions of the
+        rebalance listener; ConfigError without partitions or a subscription, and for a compressed batch while the library of its codec is
+        missing.
         """
         if unknown:
             refuse_keywords("Consumer.poll", unknown)
@@ -207,13 +209,13 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     ) -> RecordColumns:
         """Records as columns, for everything that reads Arrow data: `polars.DataFrame(columns)`, `pyarrow.table(columns)`, DuckDB, pandas.
 
-        Errors, positions and commits are as with `poll`. The call returns the records that have arrived: about 8 MiB of columns, or with
-        `max_rows` up to that number of rows and about `max_decompressed_bytes`. If none arrived within `timeout` seconds, the columns have
-        length 0, and are false. `columns` are names in the order wanted, by default all of: topic, partition, offset, timestamp,
-        timestamp_type, key, value, headers. A column that is left out costs nothing.
+        Errors, positions and commits are as with `poll`. The call returns the records that have arrived: up to about 8 MiB of columns, or
+        with `max_rows` up to that number of rows and about `max_decompressed_bytes`. If none arrived within `timeout` seconds, the columns
+        have length 0, and are false. `columns` has the names of the columns in the order wanted; the default is topic, partition,
+        offset, timestamp, timestamp_type, key, value, headers. A column that is left out costs nothing.
 
-        Columns that are kept, or that a data frame uses, count as waiting data, for up to half of `prefetch_bytes`. They may be freed on
-        any thread. Raises ConfigError for a column that does not exist.
+        Columns that the application keeps, or that a data frame uses, count as waiting data, for up to half of `prefetch_bytes`. They may
+        be freed on any thread. Raises ConfigError for a column that does not exist.
         """
         if unknown:
             refuse_keywords("Consumer.poll_arrow", unknown)
@@ -232,14 +234,14 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return self._session.poll(timeout, max_batches, self._session.raw_form(max_bytes))
 
     def extend_lease(self, seconds: float) -> None:
-        """Work on the records in hand for up to `seconds` from now, beyond max_poll_interval_ms, without losing the partitions.
+        """Let the application work on the records in hand for up to `seconds` from now, beyond max_poll_interval_ms.
 
         The extension ends with the next poll, or the next record of a `for` loop. A later call replaces an earlier one; no call makes the
         lease shorter than max_poll_interval_ms. `seconds` is at most a day. May be called from any thread, even while another thread is in
         a call. If the group rebalances meanwhile, the other members wait for only max_poll_interval_ms; then the partitions are lost.
 
-        Raises ConfigError without a subscription or a group_id, and for other `seconds`; GroupError before the first poll, if the lease has
-        ended, so that another member may have the partitions, or if the group is rebalancing and does not wait that long.
+        Raises ConfigError without a subscription or a group_id, and for `seconds` out of range; GroupError before the first poll, if the
+        lease has ended, so that another member may have the partitions, or if the group is rebalancing and does not wait that long.
         """
         self._session.assignment.extend_lease(check_lease(seconds))
 
@@ -256,8 +258,8 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
         The loop commits like the endless one; when it ends, all its records are finished. In a group, partitions that a rebalance takes
         away drop out, and partitions that it brings are read up to their ends at that time; the loop does not end before this member has
-        its partitions. Paused partitions are left out. A poll or another loop after this loop reads on without ends; during this loop it
-        makes this loop raise a KafkaError.
+        its partitions. Paused partitions are left out. A poll or another loop after this loop reads on without ends; a poll or another
+        loop during this loop makes this loop raise a KafkaError.
 
         With isolation_level="read_committed" the end is the last stable offset. Waits up to 60 s for the positions, and up to 60 s for the
         ends. Raises ConfigError without partitions or a subscription, the errors of `position` and `end_offsets`, and in the loop also the
@@ -271,7 +273,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """An endless loop over the lists that `poll` returns, including empty lists, so that the loop body runs regularly."""
         # Not a generator: Ctrl-C between the return of `poll` and the `yield` would lose the list.
         poll = partial(self._session.poll, timeout, max_records, self._session.records)
-        poll.__dict__["consumer"] = self  # the loop may have the only reference to it
+        poll.__dict__["consumer"] = self  # the loop may have the only reference to the consumer
         return iter(poll, None)
 
     def _lists(self, iteration: Iteration) -> Iterator[Iterator[Record[KeyT, ValueT]]]:
@@ -281,11 +283,12 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         yield from self._session.lists_until_end(ends)
 
     def seek_to_end(self, partitions: Partitions | None = None, timeout: float | None = None) -> None:
-        """Continue at the present end of the log, so that polls return records written after the call. None: in all assigned partitions.
+        """Continue at the present end of the log, so that polls return only records written after the call.
 
-        `commit` commits that end without a poll: a group skips its backlog. Waits up to `timeout` seconds (default 60) for the lookup.
-        Raises ConfigError for a partition that is not assigned, errors of a partition as `poll` does, and KafkaTimeoutError: then the
-        lookup continues in the background, and `position` waits for it.
+        `partitions=None` means all assigned partitions. `commit` can then commit that end without a poll, so that a group skips its
+        backlog. Waits up to `timeout` seconds (default 60) for the lookup.
+        Raises ConfigError for a partition that is not assigned, the errors that `poll` raises for a partition, and KafkaTimeoutError: then
+        the lookup continues in the background, and `position` waits for it.
         """
         self._session.seek_to_end(partitions, api_timeout(timeout))
 
@@ -293,15 +296,15 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """The offset of the next record to return. Waits up to `timeout` seconds (default 60) until this offset is known.
 
         Raises KafkaTimeoutError after that time, ConfigError for a partition that is not assigned, or that is taken away before its
-        position is known, and errors of this partition as `poll` does.
+        position is known, and the errors that `poll` raises for this partition.
         """
         return self._session.position(topic_partition(partition), api_timeout(timeout))
 
     def beginning_offsets(self, partitions: Partitions, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """The first offset in the log of each partition, assigned or not. No position moves. Any thread may call it.
+        """The first offset in the log of each partition, assigned or not. No position moves. Any thread may call this method.
 
-        Waits up to `timeout` seconds (default 60). A call for one partition raises its error (BrokerError, AuthorizationError,
-        KafkaTimeoutError); a call for several raises PartialFailure, which has the error of each partition that failed.
+        Waits up to `timeout` seconds (default 60). A call for one partition raises the error of that partition (BrokerError,
+        AuthorizationError, KafkaTimeoutError); a call for several raises PartialFailure, which has the error of each partition that failed.
         `Client.list_offsets` returns all outcomes instead.
         """
         return at_once(self._session.lookups.beginnings(partitions, api_timeout(timeout)))
@@ -315,7 +318,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return at_once(self._session.lookups.ends(partitions, api_timeout(timeout)))
 
     def offsets_for_times(self, times: Times, timeout: float | None = None) -> dict[TopicPartition, ListedOffset | None]:
-        """The first record of each partition that is at least as late as a time: `.offset` and `.timestamp_ms`, None if there is none.
+        """The `offset` and `timestamp_ms` of the first record of each partition at a time or later; None if there is no such record.
 
         `times` maps partitions, assigned or not, to milliseconds since 1970 or aware datetimes. No position moves (`seek_to_time` moves
         positions). Raises the same errors as `beginning_offsets`.
@@ -333,17 +336,17 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         in partitions that are being revoked.
         `offsets` maps partitions to the offset of the next record to read (an int or OffsetAndMetadata).
         Raises ConfigError without a group_id, for `offsets` together with `topic`, and for a topic that the consumer does not read;
-        GroupError if partitions are not assigned to this member (a consumer that has not subscribed may commit any); AuthorizationError;
-        KafkaTimeoutError after `timeout` seconds (default 60): then the outcome is unknown.
+        GroupError if partitions are not assigned to this member (a consumer that has not subscribed may commit offsets of any);
+        AuthorizationError; KafkaTimeoutError after `timeout` seconds (default 60): then the outcome is unknown.
         """
         if unknown:
             refuse_keywords("Consumer.commit", unknown)
         self._session.commits.commit(offsets, api_timeout(timeout), topic)
 
     def commit_async(self, offsets: Offsets | None = None, on_done: OnDone | None = None, *, topic: str | None = None) -> None:
-        """As `commit`, without waiting; `on_done(offsets, error)` is called on the callback executor, with error None on success.
+        """Commit as `commit` does, but without waiting; `on_done(offsets, error)` is then called on the callback executor.
 
-        Without `on_done` a failure is logged as a warning.
+        `error` is None on success. Without `on_done` a failure is logged as a warning.
 
         Commits reach the coordinator in the order of the calls. At most 1,000 commits can wait for the coordinator; further commits fail.
         Raises BufferFull while 10,000 callbacks wait to run.
@@ -369,7 +372,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return self._session.commits.committed(partitions, limit)
 
     def rewind_group(self, offsets: RewindOffsets, timeout: float | None = None) -> Future[dict[TopicPartition, int]]:
-        """Have all members of the running group continue at other offsets; the owner of each partition, whichever member it is, moves it.
+        """Have all members of the running group continue at other offsets; the owner of each partition, whichever it is, moves there.
 
         `offsets` maps partitions to an offset, `EARLIEST`, `LATEST` or an aware datetime (the first record of that time or later; without
         such a record, the end). The call returns after the lookup of these offsets.
@@ -377,15 +380,16 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         group rebalances, and this member takes part. Each owner commits the new offsets and reads on from there. The listener gets
         `on_partitions_assigned` for these partitions, and before it `on_partitions_revoked`, or with cooperative assignors
         `on_partitions_lost`.
-        No commit of records that were read before passes the new offset. A partition whose owner leaves meanwhile may move back twice.
+        No commit of records that were read before the rewind passes the new offset. A partition whose owner leaves meanwhile may move back
+        twice.
         The future fails with KafkaError, and nothing has changed, if this consumer waits for another rewind, if a member uses another
         client, a version of this client that cannot rewind, or the assignor `sticky` (the message names the member), if no member is
         subscribed to a partition, or if the group has members of the consumer protocol. It fails with KafkaTimeoutError after `timeout`
         seconds (default 60), and with KafkaError if this consumer leaves the group; then the rewind may still be carried out. Once the
         rewind has begun, the error of a timeout or refusal names the partitions that are perhaps not rewound. `cancel` withdraws a rewind
-        that no join has carried yet.
-        Raises ConfigError without a subscription, with group_protocol="consumer", and for an offset that is not in the log; the lookup
-        raises the same errors as `beginning_offsets`.
+        that no JoinGroup request has carried yet.
+        Raises ConfigError without a subscription or a group_id, with group_protocol="consumer", and for an offset that is not in the log;
+        the lookup raises the same errors as `beginning_offsets`.
         """
         return self._session.rewinding.future(offsets, api_timeout(timeout))
 
@@ -434,7 +438,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         interpreter.
 
         Meanwhile other threads, including the threads of handlers, may close the consumer and call methods that any thread may call
-        (`wakeup`, `stats`, `status`, …), but no others.
+        (`wakeup`, `stats`, `status`, …), but no other methods.
         Without a group_id, nothing is committed. Raises ConfigError with a group_id and enable_auto_commit, and inside
         `transaction(consumer)`; TypeError or ConfigError with the name of a wrong argument; KafkaError for a dead letter that could not be
         written; the errors of `poll`.
@@ -484,8 +488,8 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     ) -> Streams[KeyT, ValueT]:
         """Subscribe to `topics`, and divide their partitions among streams: iterators over records, each for a thread of the application.
 
-        `streams({"orders": 4, "refunds": 1})` makes four streams of one topic and one of another; `streams(pattern, 4)` makes four for all
-        topics that match, or that a list names (`exclude` as in `subscribe`). A partition is on one stream at a time: a partition that
+        `streams({"orders": 4, "refunds": 1})` makes four streams of one topic and one of another; `streams(pattern, 4)` makes four of
+        all topics that match, or that a list names (`exclude` as in `subscribe`). A partition is on one stream at a time: a partition that
         moves to another stream starts there when its current record on the old stream is finished or left. While there are more streams
         than partitions, some streams have no partition.
 
@@ -521,14 +525,14 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def close(self, timeout: float | None = None) -> None:
         """Commit finished records (with enable_auto_commit), call the listener, leave the group, release everything.
 
-        Takes at most `timeout` seconds (default: `close_timeout_ms`) plus the time of the listener, which may commit; 0 sends without
-        waiting.
+        Takes at most `timeout` seconds (default: `close_timeout_ms`) plus the time of the listener, which may commit. `timeout=0` sends
+        the requests without waiting for responses.
 
         | last records | `close()`, or the end of a `with` block | while an exception is handled, or from another thread |
         |---|---|---|
         | the list that `poll` or `batches` returned last | finished | not finished |
         | the current record of a `for` loop, even after `break` | not finished | not finished |
-        | the records before it | finished | finished |
+        | the records before the current one | finished | finished |
 
         An exception that was already being handled during that `poll` does not count.
         Records that are not finished are redelivered to the partition's next owner; `commit({(topic, partition): offset + 1})` commits one

@@ -1,4 +1,4 @@
-"""Checks the arguments of a consumer's methods. An error names the wrong value and the correct use; no state has changed before it."""
+"""Checks the arguments of a consumer's methods. An error names the wrong value and the correct use; no check changes state."""
 
 from __future__ import annotations
 
@@ -84,9 +84,10 @@ def check_on_done(on_done: object) -> None:
 def as_subscription(
     topics: object, exclude: object, *, with_internal: bool, group_protocol: str
 ) -> tuple[tuple[str, ...], TopicFilter | None]:
-    """The names of the topics to subscribe to, and the filter of the pattern, if there is one. Raises ConfigError, for duplicates too.
+    """The names of the topics to subscribe to, and the filter of the pattern, if there is one.
 
-    A text is a pattern, but in a list it is a name; a compiled pattern and a SubscriptionPattern are patterns in both cases.
+    Raises TypeError or ConfigError, also for duplicates. A text is a pattern, but in a list it is a name; a compiled pattern and a
+    SubscriptionPattern are patterns in both cases.
     """
     names, patterns, of_group = _names_and_patterns(topics, "subscribe")
     if not names and not patterns and not of_group:
@@ -163,7 +164,7 @@ def as_partitions(partitions: object) -> dict[TopicPartition, None]:
     if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
         return {topic_partition(partitions): None}
     if isinstance(partitions, str) or not isinstance(partitions, Iterable):
-        raise ConfigError(f"partitions={partitions!r}: takes TopicPartitions or (topic, partition) pairs: one, or a list")
+        raise ConfigError(f"partitions={partitions!r}: must be a TopicPartition or (topic, partition) pair, or a list of these")
     tps = [topic_partition(tp) for tp in partitions]
     _refuse_duplicates(tps, "partition")
     return dict.fromkeys(tps)

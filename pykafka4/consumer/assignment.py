@@ -1,10 +1,10 @@
 """Adopts and releases partitions. Invariant: the listener gets at most one call for each assignment, and at most one for each end of
-partitions, after the attempt of their last commit.
+partitions, after the attempt at their last commit.
 
 Events are handled on the thread, or in the task, that polls. A revocation waits here only for the listener: `begin_release` starts the
-last commit of finished records, the poll waits until `last_commit_done`, and `finish_release` does the rest. `release_all` (for `close` and
-`unsubscribe`) also waits for the last commits and for the end of the membership. After Ctrl-C, or an exception of the listener, each step
-can run again without repeating its effects. Functions that wait return `Steps`.
+last commit of finished records, the poll waits until `last_commit_done`, and `finish_release` calls the listener and releases the
+partitions. `release_all` (for `close` and `unsubscribe`) also waits for the last commits and for the end of the membership. After Ctrl-C,
+or an exception of the listener, each step can run again without repeating its effects. Functions that wait return `Steps`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ __all__ = ["LEAVE_S", "LAST_COMMIT_TIMEOUT_S", "Assignment"]
 
 LAST_COMMIT_TIMEOUT_S: Final = 10.0  # for the last auto-commit before partitions are released
 # For this long a poll waits for the last commit and returns no records. A commit takes milliseconds, and the rebalance waits until the
-# application is back in `poll`, so records of partitions that stay wait, too. A slow coordinator must not hold them up for longer.
+# application is back in `poll`, so records of partitions that this member keeps wait, too. A slow coordinator must not hold them up for
+# longer.
 LAST_COMMIT_WAIT_S: Final = 0.5
 LEAST_LAST_COMMIT_S: Final = 1.0  # for the last commit of a consumer that closes without time to wait for the response
 # For the last commit of a consumer that closes while its group rebalances. Coordinators accept no commit between JoinGroup and SyncGroup,
-# and a dead leader delays SyncGroup until its session times out: without this limit the close would use up its timeout.
+# and a dead group leader delays SyncGroup until its session times out: without this limit the close would use up its timeout.
 LAST_COMMIT_IN_REBALANCE_S: Final = 3.0
 LEAVE_S: Final = 5.0  # for the response to LeaveGroup
 
@@ -45,7 +46,7 @@ class AssignmentChange(NamedTuple):
     gone: list[Claim]
     fresh: list[Claim]
     by_hand: dict[TopicPartition, None]  # the partitions of `assign` after the change
-    leaves: str = ""  # the reason for which this consumer leaves the group; empty while the consumer stays
+    leaves: str = ""  # the reason why this consumer leaves the group; empty if the consumer stays
 
 
 class Assignment:
@@ -62,14 +63,14 @@ class Assignment:
         commits: Commits,
         waits: Waits,
     ) -> None:
-        """`signal` is notified when the last commit before a revocation has its outcome."""
+        """`signal` wakes polls and tasks that wait for the last commit, or for a position."""
         self._attachment, self._config, self._reader, self._signal = attachment, config, reader, signal
         self.guard, self._selection, self._commits, self._waits = guard, selection, commits, waits
         self.listener_method = ""  # the method of the listener that is running
         self._adopted: Assigned | None = None  # the last assignment that was adopted; the call of the listener may still be due
         self.last_commit: Promise[KafkaError | None] | None = None  # the auto-commit that a revocation waits for
         self._last_commit_wait_until = 0.0  # see `last_commit_wait_left`
-        self._paused_before: set[TopicPartition] = set()  # paused when released: paused again if the next assignment has them
+        self._paused_before: set[TopicPartition] = set()  # partitions paused at their release: paused again if the next assignment has them
         self.change: AssignmentChange | None = None  # an unfinished `assign` or `release_all`: the next poll or call completes it
 
     # ---------------------------------------------------------------- calls of the application
@@ -147,7 +148,7 @@ class Assignment:
     def complete_change(self, leave_seconds: float = 0.0) -> Promise[None] | None:
         """Do the remaining steps of an interrupted `assign` or `release_all`; each step may be done twice.
 
-        Returns the promise that is kept when this consumer has left the group, if the change has it leave.
+        Returns a promise of the end of the membership; None if the change does not end it.
         """
         if self.change is None:
             return None
@@ -176,13 +177,13 @@ class Assignment:
             at_once(self.unsubscribing())
 
     def unsubscribing(self) -> Steps[None]:
-        """`unsubscribe`, in a call that has the consumer for itself."""
+        """The steps of `unsubscribe`, for a caller that has the consumer for itself."""
         try:
             yield from self.release_all(self._attachment.runtime.loop.now() + LAST_COMMIT_TIMEOUT_S, UNSUBSCRIBING, in_hand=False)
         finally:
             self._reader.drain()
             for event in self._reader.events:
-                event.reported = True  # the listener of the next subscription has nothing to do with it
+                event.reported = True  # the listener of the next subscription must not be called for this event
             self._paused_before.clear()
             selection, self._reader.fatal = self._selection, None
             selection.topics, selection.filter, selection.listener, selection.lost = (), None, None, ""
@@ -207,14 +208,14 @@ class Assignment:
             yield from self._call_listener("on_partitions_assigned", assigned, current)
 
     def _pause_again(self, claims: Mapping[TopicPartition, Claim]) -> None:
-        """Pause partitions again that a rebalance gives back, as every eager rebalance does: the application's `pause` holds."""
+        """Renew the application's pauses of partitions that a rebalance has taken away and given back, as every eager rebalance does."""
         if paused := self._paused_before & claims.keys():
             self._reader.paused |= paused  # before `adopt`, after which `poll` returns the records of partitions that are not paused
             again = [claims[tp] for tp in paused]
             self._attachment.post(lambda _: self._attachment.machine.fetcher.pause(*again))
 
     def begin_release(self, ended: Ended) -> bool:
-        """Drop buffered records of partitions that end, and start the last commit. False: there was nothing to do but to release them."""
+        """Drop buffered records of partitions that end, and start the last commit. Returns False if they only had to be released."""
         current = self._reader.current(ended.claims)
         if not current and (ended.claims or ended.reported):
             self.last_commit = None
@@ -243,14 +244,14 @@ class Assignment:
         return self.last_commit is None or self.last_commit.done()
 
     def finish_release(self, ended: Ended) -> Steps[bool]:
-        """Call the listener and release the partitions. False: the last commit has no outcome yet, or `release_all` has taken it over."""
+        """Call the listener and release the partitions. Returns False if the last commit has no outcome yet or belongs to `release_all`."""
         if self.last_commit is None or not self.last_commit.done():
             return False
         self._selection.lost = ended.reason if ended.ending is Ending.LOST else ""
         try:
             yield from self._report_end(ended)
         finally:
-            if not self._waits.listening:  # otherwise this poll was cancelled during the listener, and the next one releases the partitions
+            if not self._waits.listening:  # otherwise this poll was cancelled during the listener, and the next releases the partitions
                 self._paused_before |= self._reader.paused.intersection(claim.tp for claim in self._reader.current(ended.claims))
                 self._reader.release(ended.claims)
                 self._attachment.post(lambda _: self._attachment.machine.membership.released(ended))
@@ -285,7 +286,7 @@ class Assignment:
     # ---------------------------------------------------------------- close and unsubscribe
 
     def release_all(self, deadline: float, reason: str, *, in_hand: bool) -> Steps[None]:
-        """Commit, call the listener, release all partitions, leave the group for `reason`, within `deadline`.
+        """Commit, call the listener, release all partitions, leave the group for `reason`, by `deadline`.
 
         With `in_hand` the list that the last poll returned counts as finished.
         Buffered records are dropped first. Therefore all later steps are always done: a consumer that read on would skip these records.
@@ -319,7 +320,7 @@ class Assignment:
             yield from settled(self._waits, left, leave_seconds + 1)
 
     def _ends(self) -> list[Ended]:
-        """The waiting ends of partitions, and a new end for all other partitions of the group.
+        """The events that end partitions and have not been handled, and a new event that ends all other partitions of the group.
 
         The new event is queued with the others: if a listener closes the consumer, that close finds the event reported, and calls no
         listener twice.

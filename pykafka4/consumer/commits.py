@@ -136,7 +136,7 @@ class Commits:
             trouble = self._attachment.machine.trouble
             why += "" if trouble is None else f", and tries again after an error: {trouble}"
             raise GroupError(ILLEGAL_GENERATION, "commit", f"this consumer has no partitions assigned by the group: {why}")
-        if strange:  # the coordinator would accept the commit, and the owner of the partition would later begin at its offset
+        if strange:  # the coordinator would accept the commit, and the next owner of the partition would begin at that offset
             raise GroupError(
                 ILLEGAL_GENERATION, "commit", f"{names_of(strange)}: not assigned to this consumer; assignment() lists its partitions"
             )
@@ -148,7 +148,7 @@ class Commits:
         return promise
 
     def commit_finished(self, timeout: float, only: Collection[TopicPartition] | None = None) -> Promise[KafkaError | None]:
-        """Send the last auto-commit before partitions are released. If it fails, the loop logs this, and the records are redelivered."""
+        """Send the last auto-commit before a release. If the commit fails, the loop logs the error, and the records are redelivered."""
         finished = self._reader.settle()
         chosen = finished if only is None else {tp: finished[tp] for tp in only if tp in finished}
         if not chosen or not self._config.enable_auto_commit or self._config.group_id is None:

@@ -1,4 +1,4 @@
-"""Sends dead letters. A dead letter has the bytes of the fetched record, and headers with its origin and the cause of the failure."""
+"""Sends dead letters: each has the bytes of the fetched record, and headers with the record's origin and the cause of the failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Recognizes an exception that an application handles while it polls. No reference to it is kept: its frames may refer to the consumer."""
+"""Recognizes an exception that the application is handling when it polls. Invariant: no reference to the exception is kept, because its
+frames may refer to the consumer.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ POLLS: Final = "_pykafka4_polls"  # attribute of exceptions
 
 
 class HandledError:
-    """The mark that one consumer has put on the exception. The `id` of the exception would not do: Python reuses ids of freed objects."""
+    """The mark that one consumer puts on such an exception. The `id` of the exception would not do: Python reuses ids of freed objects."""
 
     __slots__ = ("_mark",)
 

@@ -38,7 +38,7 @@ def call(method: Call) -> Call:
 class Recoverable(Protocol):
     """An object with steps during which it must not be called, such as a `Reader`."""
 
-    changing: bool  # during such a step, and after one that an exception has left in the middle
+    changing: bool  # True during such a step, and after a step that an exception has left in the middle
 
     def recover(self) -> None:
         """Go back to the records that polls have returned, and clear `changing`."""
@@ -84,18 +84,18 @@ class Iteration:
 
 
 class Guard:
-    """Keeps the thread that uses a consumer, and the thread that closes it. Only `use_last` waits."""
+    """Remembers which thread uses a consumer, and which thread closes the consumer. Only `use_last` waits."""
 
     def __init__(self, reader: Recoverable, signal: Signal, check: Callable[[], None]) -> None:
-        """`signal` is notified when the last call before a close ends; `check` raises the error that every call would raise."""
+        """`signal` is notified when the last call before a close ends; `check` raises the error that every call would raise, if any."""
         self._reader, self._signal, self._check = reader, signal, check
         # The thread that uses the consumer, and its call; a release stores a new dict.
         self.busy: dict[str, tuple[Thread, str]] = {}
         self._closer: dict[str, tuple[Thread, object]] = {}  # the thread that closes: its listener may still commit
         self.closing = False
-        self.listening = False  # the thread that uses the consumer is in a method of the listener
+        self.listening = False  # whether the thread that uses the consumer is in a method of the listener
         self.iterations: list[Iteration] = []  # loops that have polled, and may have a record in hand
-        self.lent: tuple[Thread, str] | None = None  # a thread that has the consumer even between its calls, and a text on its use
+        self.lent: tuple[Thread, str] | None = None  # the thread that has the consumer even between its calls, and the reason, for messages
 
     def using(self, what: str) -> GuardedUse:
         """A block in which this thread uses the consumer."""
@@ -141,7 +141,7 @@ class Guard:
             self.iterations.append(iteration)
 
     def looping(self, user: Any, iteration: Iteration | None = None) -> Iteration | None:
-        """A loop other than `iteration`, of another user than `user`; None if there is none."""
+        """A loop other than `iteration`, of a user other than `user`; None if there is no such loop."""
         self.iterations = [one for one in self.iterations if one is not iteration and not one.ended and not self._ended(one.user)]
         return next((one for one in self.iterations if one.user is not user), None)
 
@@ -156,7 +156,7 @@ class Guard:
 
     def _check_lent(self, thread: Thread, what: str) -> None:
         lent = self.lent
-        if lent is not None and lent[0] is not thread and not self.closing:  # `check` refuses all but the thread that closes
+        if lent is not None and lent[0] is not thread and not self.closing:  # during a close, `check` refuses all other threads
             raise KafkaError(f"thread {thread.name!r} called {what} while {lent[1]}")
 
     def recover(self) -> None:
@@ -192,18 +192,18 @@ class Guard:
     # ---------------------------------------------------------------- closing
 
     def begin_closing(self) -> bool:
-        """Refuse all other threads from now on; False if a close is already running, in this thread or another."""
+        """Refuse all other threads from now on. Returns False if a close is already running, in this thread or another."""
         mine = (system.current_thread(), object())
         closer = self._closer.setdefault("closer", mine)
         if closer is not mine:
             if self._inside(closer[0]):
                 return False
-            self._closer["closer"] = mine  # Ctrl-C ended the close before
+            self._closer["closer"] = mine  # Ctrl-C has ended that close
         self.closing = True
         return True
 
     def shut(self) -> bool:
-        """Whether another thread closes the consumer, or has closed it. False in a listener on this thread: the close waits for it."""
+        """Whether another thread closes or has closed the consumer. False in a listener on this thread, for which the close waits."""
         me = system.current_thread()
         return self.closing and me is not self.closer() and not (self.listening and self.busy.get("user", (None, ""))[0] is me)
 
@@ -223,7 +223,7 @@ class Guard:
         if not inside:
             unused = self._signal.wait(self._unused, timeout)
             self.busy["user"] = (me, "close")
-            if unused:  # otherwise the other thread may still be in a step, which two threads must not touch
+            if unused:  # otherwise the other thread may still be in a step, whose state two threads must not touch
                 self.recover()
         try:
             yield

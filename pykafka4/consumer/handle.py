@@ -1,4 +1,4 @@
-"""Defines the methods of `Consumer` and `aio.Consumer` that do not wait, or only for a turn of the loop."""
+"""Defines the methods of `Consumer` and `aio.Consumer` that do not wait, or wait only for a turn of the loop."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ConsumerHandle(ServesStatus):
         A pattern selects all topics whose complete name matches, including topics that are created later, except topics that `exclude` (a
         pattern, or a list as for `topics`) selects. Internal topics are left out (exclude_internal_topics). The consumer notices new topics
         within metadata_max_age_ms.
-        With group_protocol="consumer", the coordinator matches a `SubscriptionPattern`, on its own or in the list.
+        With group_protocol="consumer", `topics` can also be or contain one `SubscriptionPattern`, which the coordinator matches.
 
         `listener` has at least one of the methods on_partitions_assigned, on_partitions_revoked, on_partitions_lost; each is called with a
         list of TopicPartitions. Without on_partitions_lost, on_partitions_revoked is called instead.
@@ -102,13 +102,13 @@ class ConsumerHandle(ServesStatus):
         self._visit().seek(as_seek_offsets(partition, offset))
 
     def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
-        """Continue at the first available record. None: in all assigned partitions. Raises ConfigError for unassigned partitions."""
+        """Continue at the first available record. None means all assigned partitions. Raises ConfigError for unassigned partitions."""
         self._visit().seek_to(partitions, Start.EARLIEST, "seek_to_beginning")
 
     def seek_to_time(self, time: int | datetime, partitions: Partitions | None = None) -> None:
         """Continue at the first record whose timestamp is `time` or later; without such a record, at the end of the log.
 
-        `time` is in milliseconds since 1970, or a datetime with a time zone. None: in all assigned partitions. The offset is looked up in
+        `time` is in milliseconds since 1970, or a datetime with a time zone. None means all assigned partitions. The offset is looked up in
         the background; `position` waits for it.
         Raises ConfigError for a partition that is not assigned, or a datetime without a time zone.
         """
@@ -140,14 +140,14 @@ class ConsumerHandle(ServesStatus):
     # -- the rest
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """This consumer's membership in its group, for `Producer.send_offsets_to_transaction`; get it anew for each transaction.
+        """This consumer's membership in its group, for `Producer.send_offsets_to_transaction`; call this again for each transaction.
 
-        Raises ConfigError without a group_id, GroupError while a consumer that has subscribed is not a member. Source: KIP-447.
+        Raises ConfigError without a group_id, GroupError while this consumer has subscribed but is not a member. Source: KIP-447.
         """
         return self._visit().transactional.group_metadata()
 
     def status(self) -> dict[str, Any]:
-        """The reasons why no records arrive: the client's status, the member's state, and the state of each partition."""
+        """The state of the client, of the member and of each partition, which shows why no records arrive."""
         return {**self._session.runtime.status(), "consumer": self._session.status()}
 
     def _shown(self) -> tuple[Runtime, object, Watched]:
@@ -158,7 +158,7 @@ class ConsumerHandle(ServesStatus):
         return session.runtime, session, WatchedConsumer(session.config.client_id, session)
 
     def stats(self) -> dict[str, int]:
-        """`records` that polls have returned and `fetched_bytes`, so far; `buffered_bytes` that wait for `poll`; assigned `partitions`.
+        """Counts: `records` that polls have returned, `fetched_bytes`, `buffered_bytes` that wait for `poll`, and assigned `partitions`.
 
         A `for` loop polls lists, so `records` is ahead of the loop.
 

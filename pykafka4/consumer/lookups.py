@@ -14,7 +14,7 @@ from pykafka4.misuse import topic_partition
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 
-if TYPE_CHECKING:  # imported when used: most consumers need no messages of lookups
+if TYPE_CHECKING:  # imported when used: most consumers look up no offsets
     from pykafka4.core.admin.values import ListedOffset
 
 __all__ = ["Lookups"]
@@ -47,9 +47,10 @@ class Lookups:
     def located(
         self, selection: Selection, timestamps: Collection[int], timeout: float
     ) -> Steps[dict[TopicPartition, dict[int, int | None]]]:
-        """The offsets of these partitions for each of `timestamps` (EARLIEST, LATEST or milliseconds); None: all records are older.
+        """The offsets of these partitions for each of `timestamps` (EARLIEST, LATEST or milliseconds); None if all records are older.
 
-        Raises BrokerError for a topic or partition that does not exist, AuthorizationError, KafkaTimeoutError; PartialFailure for several.
+        Raises BrokerError for a topic or partition that does not exist, AuthorizationError, KafkaTimeoutError; PartialFailure if several
+        partitions fail.
         """
         self._attachment.check()
         answers = self._attachment.runtime.calls.locate(selection, timestamps, timeout, self._config.isolation_level)
@@ -74,7 +75,10 @@ class Lookups:
         return {tp: None if one.offset is None else one for tp, one in found.items()}
 
     def specs(self, what: str, specs: Mapping[TopicPartition, Any], timeout: float) -> Steps[dict[TopicPartition, int | None]]:
-        """The offsets for ends of the log and times in milliseconds; None: all records are older. `what` names the call in messages."""
+        """The offset of each partition for an end of its log or a time in milliseconds; None if all records are older.
+
+        `what` names the call in messages.
+        """
         if not specs:
             return {}
         found = yield from self._listed(what, dict(specs), timeout)
@@ -83,7 +87,7 @@ class Lookups:
     def _listed(
         self, what: str, times: dict[TopicPartition, Any], timeout: float, isolation_level: str | None = None
     ) -> Steps[dict[TopicPartition, ListedOffset]]:
-        """The answers for `times`. `isolation_level` None is the consumer's. Raises the error of a single partition, or PartialFailure."""
+        """The answers for `times`; default: the consumer's isolation level. Raises the error of a single partition, or PartialFailure."""
         self._attachment.check()
         answers = self._attachment.runtime.calls.list_offsets(times, timeout, isolation_level or self._config.isolation_level)
         try:

@@ -24,12 +24,12 @@ Position = tuple[str, int, int]  # topic, partition, offset
 
 MIB: Final = 1 << 20
 MOST_SENT: Final = 10_000  # dead letters that are kept: letters of partitions that are no longer read would stay forever
-# Far above the limits of brokers: its headers make a dead letter larger than the record, and the broker decides whether to accept it.
+# Far above the limits of brokers: headers make a dead letter larger than its record, and the broker decides whether to accept the letter.
 LIMITS: Final = {"buffer_memory": 256 * MIB, "max_partition_bytes": 256 * MIB, "max_request_size": 128 * MIB}
 
 
 class PoisonTopic(OnPoison):
-    """`on_poison="dead-letter:<topic>"`: a producer on the consumer's client. Used by the thread that polls or closes."""
+    """Implements `on_poison="dead-letter:<topic>"` with a producer on the consumer's client. Used by the thread that polls or closes."""
 
     def __init__(self, topic: str, config: ConsumerConfig, runtime: Runtime) -> None:
         """Raises ConfigError for a topic that cannot exist. `open` starts the producer."""
@@ -60,7 +60,7 @@ class PoisonTopic(OnPoison):
         return None
 
     def _send(self, position: Position, error: DeserializationError) -> KafkaError | Delivery:
-        if error.topic == self._topic:  # a dead letter would be read again, without end
+        if error.topic == self._topic:  # its dead letter would be read and refused again, without end
             return error
         try:
             sent = self._letters.send(error.record, 1, error.__cause__ or error)

@@ -17,7 +17,7 @@ from pykafka4.net.handoff.waiting import Signal
 
 __all__ = ["PollingSession"]
 
-FORGOTTEN_S: Final = 5.0  # for the close of a consumer whose handle was garbage-collected: it occupies the client's callback thread
+FORGOTTEN_S: Final = 5.0  # for the close of a consumer whose handle was garbage-collected: the close occupies the client's callback thread
 
 
 class PolledMachine(RemovableMachine, Protocol):
@@ -48,7 +48,7 @@ class PollingSession(Attachment[M]):
 
     @abstractmethod
     def _end_work(self, *, in_hand: bool) -> None:
-        """End the work of the consumer within `left()` seconds. `in_hand`: the list of the last poll was processed."""
+        """End the work of the consumer within `close_time_left()` seconds. With `in_hand`, the list of the last poll counts as finished."""
 
     def check(self) -> None:
         """Raise the error that every call would raise, if any."""
@@ -82,7 +82,7 @@ class PollingSession(Attachment[M]):
 
     @call
     def close(self, timeout: float | None = None, *, failed: bool | None = None) -> None:
-        """See Consumer.close. `failed`: an exception interrupted the processing of the records of the last poll."""
+        """See Consumer.close. `failed` says whether an exception interrupted the processing of the last list; by default, find that out."""
         if failed is None:
             failed = self.handled.interrupted()
         in_hand = not failed and self._reads is system.current_thread()

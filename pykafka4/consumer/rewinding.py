@@ -31,7 +31,7 @@ Times = Mapping[TopicPartition, "datetime | OffsetSpec"]
 
 
 class GroupRewinding:
-    """The rewinds of the group of one consumer."""
+    """The rewinds that one consumer requests of its group."""
 
     def __init__(
         self, attachment: Attachment[ConsumerMachine], config: ConsumerConfig, selection: Selection, lookups: Lookups, waits: Waits
@@ -95,7 +95,7 @@ class GroupRewinding:
                 raise error.again()
             return dict(offsets)
 
-        of_session: Any = asker  # it has another machine than the calls of an admin client
+        of_session: Any = asker  # `Answers` is typed for the session of an admin client, which has another machine
         return Answers(of_session, begin, timeout, finish)
 
 

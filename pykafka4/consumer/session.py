@@ -67,7 +67,7 @@ class BoundedEnds(Protocol):
 
 
 class FailedPoll(Iterator[Record[Any, Any]]):
-    """A list that a poll could not return: raises the error once, and is then empty."""
+    """An iterator in place of the list of a failed poll: raises the error once, and is then empty."""
 
     __slots__ = ("_error",)
 
@@ -76,7 +76,7 @@ class FailedPoll(Iterator[Record[Any, Any]]):
 
     def __next__(self) -> Record:
         if self._error:
-            raise self._error.pop()  # without a reference to it here: its traceback has this frame
+            raise self._error.pop()  # `pop` keeps no reference to the error, whose traceback has this frame
         raise StopIteration
 
 
@@ -117,7 +117,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         config = self.config
         if config.poison_topic is None:
             return Raising() if config.on_poison == "raise" else Skipping(config.client_id, self.runtime.loop.now)
-        from pykafka4.consumer.poison import PoisonTopic  # imported here: other consumers need no messages of producers
+        from pykafka4.consumer.poison import PoisonTopic  # imported here: other consumers need no producer
 
         return PoisonTopic(config.poison_topic, config, self.runtime)
 
@@ -184,7 +184,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             yield self._next_list(iteration)
 
     def lists_until_end(self, ends: UntilEnd) -> Iterator[Iterator[Record[Any, Any]]]:
-        """Lists for a `for` loop up to the ends of the logs. The poll after the last list makes its records finished."""
+        """Lists for a `for` loop up to the ends of the logs. The poll after the last list finishes its records."""
         records: Iterator[Record[Any, Any]] = iter(())
         while True:
             try:
@@ -241,7 +241,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
 
     @call
     def poll(self, timeout: float | None, most: int | None, form: Form[T], iteration: Iteration | None = None) -> T:
-        """See Consumer.poll. One function: Ctrl-C between the return of an inner function and its own return would lose the list."""
+        """See Consumer.poll. One function: Ctrl-C between the returns of an inner and an outer function would lose the list."""
         limit, timeout = form.limit(most), check_timeout(timeout)
         if not self.guard.enter(form.call):
             if method := self.assignment.listener_method:
@@ -315,7 +315,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             raise
         if records is None:
             self.reader.relieve()
-        if self.guard.closing:  # a `drain` may have cleared the interrupt of the close: the loop would process this complete list first
+        if self.guard.closing:  # a `drain` may have cleared the interrupt of the close: a `for` loop would process all of this list first
             self.reader.interrupt()
         self._fetch_more()
         return records
@@ -425,7 +425,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         offset = self.reader.next_offset(tp)
         if offset is not None:
             return offset
-        what = "it was taken away from this consumer" if self._is_ending(tp) else "this consumer is being closed"
+        what = "it was taken away from this consumer" if self._is_ending(tp) else "this consumer was closed"
         raise ConfigError(f"position of {tp}: {what} before its position was known")
 
     def finding_positions(self, tps: Sequence[TopicPartition], timeout: float) -> Steps[None]:
@@ -487,7 +487,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             self.post(lambda _: self.machine.fetcher.resume(*claims))
             self.reader.resume(*tps)
             self.post(lambda _: self.machine.fetcher.resume(*claims))
-            self.signal.notify()  # wakes a poll of another task, or of the call that a signal handler interrupts
+            self.signal.notify()  # wakes the poll of another task, or the poll that a signal handler has interrupted
 
     # ---------------------------------------------------------------- for `process` and streams
 

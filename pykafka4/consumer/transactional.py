@@ -2,7 +2,7 @@
 
 Positions go into a transaction only with the membership under which the records were read (KIP-447). From the beginning of a transaction
 on, the consumer owes a rewind; only a known commit clears this debt. The next transaction first carries out the rewind. A transaction that
-could not begin leaves a rewind, too: the application has the records that were read for that transaction, and has not processed them.
+could not begin leaves such a debt, too: the application has the records that were read for that transaction, and has not processed them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FAILED_REWIND_S: Final = 10.0  # for a rewind when a transaction fails; shorter,
 
 @attrs.define(eq=False)
 class RecordsInTransaction:
-    """The part of a consumer's records in one transaction."""
+    """A consumer's part in one transaction."""
 
     committed: bool = False  # written by the loop thread, as soon as the commit is known
     offsets: dict[TopicPartition, tuple[object, int]] = attrs.Factory(dict)  # the offsets in the transaction, each with its stretch
@@ -77,7 +77,7 @@ class TransactionalReads:
 
     @call
     def check_none(self, what: str) -> None:
-        """Refuse the call `what`, which commits by itself, during a transaction, and while its records may have to be read again."""
+        """Refuse the call `what`, which commits by itself, while a transaction is open or its records may have to be read again."""
         with self.guard.using(what):
             reading = self._reading
             if reading is not None and not self._settled(reading):
@@ -188,10 +188,10 @@ class TransactionalReads:
 
     @call
     def take(self, reading: RecordsInTransaction) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets after the records that the application has received, except stored ones; the current record of a `for` loop counts.
+        """The offsets after the records that the application has received (in a `for` loop, also the current one), except stored offsets.
 
-        Raises TransactionAborted if a partition of returned records is no longer held by this consumer, or its topic may be deleted, and if
-        the consumer has been used in another transaction.
+        Raises TransactionAborted if a partition of returned records is no longer held by this consumer, or its topic may have been deleted,
+        and if the consumer has been used in another transaction.
         """
         self._attachment.check()
         with self.guard.exclusive("transaction"):

@@ -80,7 +80,7 @@ class UntilEnd:
         reader.bound_each({tp: end for tp, end in found.items() if tp in reader.claims})
 
     def lift(self) -> None:
-        """Read on without end."""
+        """Read on without ends."""
         reader = self._session.reader
         ends: Mapping[TopicPartition, int] = {tp: UNBOUNDED for tp, claim in reader.claims.items() if claim.until != UNBOUNDED}
         reader.bound_each(ends)

@@ -29,7 +29,7 @@ class Waits(Protocol):
         """Wait up to `timeout` seconds for the result of `promise`. Raises its error, or KafkaTimeoutError."""
 
     def until(self, predicate: Callable[[], bool], timeout: float | None) -> Steps[bool]:
-        """Wait up to `timeout` seconds until `predicate()`, called at each change of the signal, is true. Returns its last value."""
+        """Wait up to `timeout` seconds until `predicate()`, called at each notification of the signal, is true. Returns its last value."""
 
     def listen(self, method: Listen, tps: list[TopicPartition], event: Assigned | Ended) -> Steps[None]:
         """Note in `event` that the listener is called, call `method`, and wait for its end."""

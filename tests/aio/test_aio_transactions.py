@@ -171,7 +171,7 @@ def test_two_tasks_at_once_are_refused(server: ModelServer) -> None:
         committing = asyncio.ensure_future(producer.commit_transaction())
         await asyncio.sleep(0)
         for other in (producer.begin_transaction(), producer.send_offsets_to_transaction({("t", 0): 7}, GROUP)):
-            with pytest.raises(TransactionError, match="while another is in commit_transaction"):
+            with pytest.raises(TransactionError, match="while another task is in commit_transaction"):
                 await other
         await committing
         await producer.close()
@@ -227,7 +227,7 @@ def test_the_end_of_an_abandoned_task_does_not_end_the_call_of_another_task(serv
         await asyncio.sleep(0)
         abandoned.pop()._log_destroy_pending = False
         gc.collect()
-        with pytest.raises(TransactionError, match="while another is in send_offsets_to_transaction"):
+        with pytest.raises(TransactionError, match="while another task is in send_offsets_to_transaction"):
             await producer.commit_transaction()
         blocker.go.set()
         await sending

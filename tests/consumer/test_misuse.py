@@ -119,7 +119,7 @@ def test_wrong_arguments_of_commits_assignments_and_sharing_are_named(server: Mo
         consumer.commit_async({}, on_done=5)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="at most 4,096 bytes"):
         consumer.commit({("t", 0): OffsetAndMetadata(1, metadata="x" * 4_097)})
-    with pytest.raises(ConfigError, match="takes TopicPartitions or"):
+    with pytest.raises(ConfigError, match="must be a TopicPartition or"):
         consumer.assign("t")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"must be a pykafka4\.Client"):
         Consumer({"group_id": "g"})  # type: ignore[arg-type]

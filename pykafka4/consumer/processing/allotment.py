@@ -1,7 +1,8 @@
 """Allots partitions to streams. Invariant: a partition is on one stream at a time; an unfinished record is in its queue or in hand.
 
-Records wait in one queue per partition, so that a partition moves between streams together with its waiting records. It starts on the new
-stream when the old stream has finished the record in hand. A record is finished when the application takes the next one from its stream.
+Records wait in one queue per partition, so that a partition moves between streams together with its waiting records. The partition
+starts on the new stream when the old stream has finished the record in hand. A record is finished when the application takes the next one
+from its stream.
 
 Any thread may iterate a stream, also the main thread, where Ctrl-C can end every call. So waiting threads hold no lock, `with` takes the
 lock, and a step takes effect with its last store.
@@ -36,9 +37,9 @@ class StreamState:
         """`topic` is None for a stream of a pattern or list of topics; `name` is for messages."""
         self.topic, self.name = topic, name
         self.queues: dict[TopicPartition, PartitionQueue] = {}
-        self.ready: deque[PartitionQueue] = deque()  # queues with records; also some that have moved or become empty since then
+        self.ready: deque[PartitionQueue] = deque()  # queues with records, and some that have since moved or become empty
         self.hand: tuple[PartitionQueue, Record] | None = None
-        self.owner: Thread | None = None  # the thread that iterates it
+        self.owner: Thread | None = None  # the thread that iterates the stream
         self.signal = Signal()  # notified when a queue is ready, or the streams end
         self.asked_at = system.monotonic()  # when a thread last requested a record
         self.warned = False  # whether a log line has said that no thread reads the stream
@@ -73,7 +74,7 @@ class Allotment:
             self._of_topic[stream.topic] = (*self._of_topic.get(stream.topic, ()), stream)
         self._busy: dict[TopicPartition, StreamState] = {}  # partitions with a record in hand, also ended ones
         self._changed = Signal()  # notified when a record is finished, or given back
-        self._watched: dict[TopicPartition, int] = {}  # wake the dispatcher when no more records than this wait
+        self._watched: dict[TopicPartition, int] = {}  # for each partition: wake the dispatcher when at most this many records wait
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         self.held = 0  # waiting records; after Ctrl-C perhaps off by one, which only changes how many records a poll returns
         self._ending: dict[TopicPartition, PartitionQueue] = {}  # queues that end: another member gets them after the records in hand
@@ -90,7 +91,7 @@ class Allotment:
             with self._lock:
                 self._enter(stream, me)
                 self._finish(stream)
-                begun = True  # a record that comes into hand from here on was not returned yet
+                begun = True  # a record that comes into hand from here on has not been returned yet
             while True:
                 with self._lock:
                     stream.asked_at = system.monotonic()
@@ -253,7 +254,7 @@ class Allotment:
         return now
 
     def assign(self, tps: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Give each partition to the stream of its topic that has the fewest. Returns the partitions that belong to no stream."""
+        """Give each partition to the stream of its topic with the fewest partitions. Returns the partitions that belong to no stream."""
         strange = []
         heaps: dict[str | None, list[tuple[int, int, StreamState]]] = {}  # for each topic: its streams by their number of partitions
         with self._lock:
@@ -296,7 +297,7 @@ class Allotment:
         self._wait_for(self._take_away(tps), timeout)
 
     def _take_away(self, tps: Collection[TopicPartition]) -> list[PartitionQueue]:
-        """Hand out no more of these partitions."""
+        """Hand out no more records of these partitions."""
         with self._lock:
             ending = [self.queues.pop(tp) for tp in tps if tp in self.queues]
             for queue in ending:

@@ -99,5 +99,5 @@ class CommittableOffsets:
         self._ended.intersection_update(tps)
 
     def end(self, tps: Iterable[TopicPartition]) -> None:
-        """Exclude these partitions, which another member has, or no stream reads, from commits."""
+        """Exclude these partitions from commits: another member has them, or no stream reads them."""
         self._ended.update(tps)

@@ -1,4 +1,5 @@
-"""Divides polled records among streams. Invariant: its thread waits for readers of streams only before a revocation and at the end.
+"""Divides polled records among streams. Invariant: the dispatcher's thread waits for readers of streams only before a
+revocation and at the end.
 
 During such a wait the dispatcher makes the commits for which these readers may wait. An error of `poll` ends all streams.
 """

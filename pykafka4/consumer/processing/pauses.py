@@ -1,6 +1,7 @@
 """Pauses partitions with too many records in hand. Invariant: partitions that the application has paused stay paused.
 
-Without these pauses, one slow record, or a stream that no thread reads, would hold up all partitions, or its records would fill memory.
+Without these pauses, one slow record, or a stream that no thread reads, would hold up all partitions, or the waiting records would fill
+memory.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Pauses:
         limit = self._share()
         full = {tp for tp in tps if size(tp) >= limit} - self._consumer.paused()
         if full:
-            # `pause` comes first: it treats this call as a pause by the application, too, and its `forget` would undo the next line.
+            # `pause` comes first: it counts as a pause by the application, too, so it calls `forget`, which would undo the next line.
             self._consumer.pause(full)
             self._paused |= full
 

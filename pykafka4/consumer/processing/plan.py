@@ -38,7 +38,7 @@ class Stop(Protocol):
 
 @attrs.frozen
 class Retries:
-    """How often a record is handled again after its handler raised, and after how many seconds; this wait doubles each time."""
+    """How many times at most a record is handled again after its handler has raised, and after how many seconds; this wait doubles."""
 
     most: int
     backoff: float
@@ -125,7 +125,7 @@ def _check_executor(executor: object) -> None:
     if any(kind.__name__ in ELSEWHERE for kind in type(executor).__mro__):
         raise TypeError(
             f"executor must use threads of this interpreter, as a ThreadPoolExecutor does, not {type(executor).__name__}: "
-            "use one of these inside the handler"
+            "use such an executor inside the handler"
         )
 
 

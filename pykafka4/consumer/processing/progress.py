@@ -19,7 +19,7 @@ __all__ = ["PartitionProgress", "TaskInHand"]
 
 @attrs.define(eq=False)
 class TaskInHand:
-    """A record in hand."""
+    """A record in hand, and the state of its handling."""
 
     record: Record
     progress: PartitionProgress

@@ -81,7 +81,7 @@ class RecordsInHand(Protocol):
         """The number of records of this partition that count against its share."""
 
     def watch(self, sizes: Mapping[TopicPartition, int]) -> None:
-        """Wake the thread or task that polls, once, when a partition has at most its size in `sizes`."""
+        """Wake the thread or task that polls, once, when a partition has no more records in hand than its size in `sizes`."""
 
     def unfinished(self) -> Mapping[TopicPartition, OffsetAndEpoch]:
         """The offset of the first unfinished record of each partition."""
@@ -108,7 +108,7 @@ class RunLoop:
         self._committable = CommittableOffsets(reads, in_hand.unfinished)
         self._pauses = Pauses(consumer, self._limits.most_in_hand)
         self._commit_at = system.monotonic() + COMMIT_INTERVAL_S
-        self.closed = False  # the consumer is closed elsewhere, where the listener commits the finished records
+        self.closed = False  # whether the consumer is closed elsewhere, where the listener commits the finished records
 
     # ---------------------------------------------------------------- rounds
 
@@ -139,10 +139,10 @@ class RunLoop:
             self.commit_soon(self._uncommitted(), self.committed)
 
     def _drop_gone(self) -> None:
-        """Drop partitions that `assign` has taken away: the listener gets no call for them, and they would make the commit of all fail."""
+        """Drop partitions that `assign` has taken away: the listener gets no call for them, and no commit with them would succeed."""
         mine = self._consumer.assignment()
         self._committable.keep(mine)
-        if gone := [tp for tp in tuple(self._in_hand.partitions) if tp not in mine]:  # a closing thread takes partitions out
+        if gone := [tp for tp in tuple(self._in_hand.partitions) if tp not in mine]:  # a thread that closes removes partitions
             self._in_hand.drop(gone)
 
     # ---------------------------------------------------------------- commits

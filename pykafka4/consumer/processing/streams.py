@@ -100,8 +100,8 @@ class Stream(Generic[KeyT, ValueT]):
 class Streams(Sequence[Stream[KeyT, ValueT]]):
     """The streams of a consumer, each for one thread: a sequence of `Stream`. Leaving a `with` block closes them.
 
-    While they are open they use the consumer: other threads may call its `close`, `wakeup`, `assignment`, `committed`, `stats` and
-    `status`.
+    While the streams are open, they use the consumer: other threads may still call its `close`, `wakeup`, `assignment`, `committed`,
+    `stats` and `status`.
     """
 
     def __init__(self, dispatcher: Dispatcher, loop: Any) -> None:

@@ -39,7 +39,7 @@ log = get_log("pykafka4.processing")
 
 
 class Processed(NamedTuple):
-    """The counts of `Consumer.process`: finished records, dead letters among these, and attempts at these beyond the first."""
+    """The counts of `Consumer.process`: finished records, dead letters among them, and retries of these records."""
 
     finished: int = 0
     dead_letters: int = 0
@@ -66,13 +66,13 @@ class HandlerWork:
         self.limits = plan.limits
         self._threads = Workers("pykafka4-process", plan.workers, plan.limits.where)  # daemons: a stuck handler does not keep Python alive
         self._lock = system.RLock()  # guards the attributes below
-        self._ends = Signal()  # notified when no handler of some partition runs any more
+        self._ends = Signal()  # notified when the last running handler of a partition has ended
         self._ordered: dict[Hashable, OrderedRecords] = {}
         self._turns = PartitionTurns()  # calls that no worker has begun
         self._waiting: list[tuple[float, int, OrderedRecords]] = []  # a heap by the time of the next attempt at the first record
         self._numbers = itertools.count()  # break ties in the heap, because OrderedRecords cannot be compared
         self._running = 0  # running handlers, and records that wait for acknowledgements
-        self._runs: dict[int, PartitionProgress] = {}  # by thread: the partition whose record this thread handles
+        self._runs: dict[int, PartitionProgress] = {}  # by thread: the partition whose record the thread handles
         self._stopping = False
         self._watched: dict[TopicPartition, int] = {}  # wake the thread that polls when the window is no larger than this
         self.partitions: dict[TopicPartition, PartitionProgress] = {}
@@ -188,7 +188,7 @@ class HandlerWork:
         return RELEASE_COMMIT_S
 
     def stop(self, timeout: float) -> bool:
-        """Start no more handlers; returns whether the running handlers, and the acknowledgements of their records, ended in time."""
+        """Start no more handlers; returns whether running handlers and awaited acknowledgements ended within `timeout` seconds."""
         self.refuse()
         return self._ends.wait(lambda: not self._running, timeout)
 
@@ -203,7 +203,7 @@ class HandlerWork:
         self._threads.end()
 
     def result(self) -> Processed:
-        """The counts of the run. Raises the error that ended it; not inside a context manager, which cannot pass every exception on."""
+        """The counts of the run. Raises the error that ended it; not for use in a context manager, which cannot pass on every exception."""
         if self.error is not None:
             raise self.error
         return self.processed
@@ -282,7 +282,7 @@ class HandlerWork:
             self._runs.pop(thread, None)
 
     def _abandon(self, task: TaskInHand, error: BaseException) -> None:
-        """End the work by the `error` of an attempt at `task`."""
+        """End the work with the `error` of an attempt at `task`."""
         with self._lock:
             self._count(task, -1)
         self._fail(error, task)
@@ -392,7 +392,7 @@ class HandlerWork:
             self._ends.notify()
 
     def _fail(self, error: BaseException, task: TaskInHand | None = None) -> None:
-        """End the work by an error that nothing handles; the first such error counts."""
+        """End the work with an error that nothing handles; the first such error counts."""
         if task is not None:
             with contextlib.suppress(Exception):  # an exception of the application may refuse notes
                 error.add_note(f"raised by the handler of {_place(task)}, attempt {task.attempts}; that record is not finished")

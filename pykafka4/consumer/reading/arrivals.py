@@ -36,9 +36,9 @@ class Arrivals(Cursors):
         self.notices = Notices(clock)
 
     def put(self, item: object) -> None:
-        """Pass a chunk or event on, in order; `news` wakes the poll, and an event ends the list of a `for` loop early."""
+        """Pass an item on; `news` wakes the poll. Any item but records and start offsets ends the list of a `for` loop early."""
         self.arrivals.append(item)
-        # For records and start offsets a loop need not leave its list; for revocations, assignments and errors it must.
+        # For records and start offsets a `for` loop need not leave its list; for revocations, assignments and errors the loop must.
         if item.__class__ is not Chunk and item.__class__ is not Located:
             self.interrupt()
 

@@ -16,11 +16,11 @@ from pykafka4.wire.records.layout import INT64_MAX
 __all__ = ["ColumnForms", "ColumnsForm"]
 
 MOST_FORMS: Final = 64  # forms that are kept, one for each choice of columns; at this number, forms without columns in use are dropped
-USUAL_BYTES: Final = 8 << 20  # bytes of columns without max_rows: larger ones do not fit into caches, and take twice the CPU per record
+USUAL_BYTES: Final = 8 << 20  # bytes of columns without max_rows: larger columns do not fit into caches, and take twice the CPU per record
 
 
 class ColumnsForm(Form[RecordColumns]):
-    """The columns of `poll_arrow`, for one choice of columns."""
+    """Collects the chosen columns for `poll_arrow`."""
 
     call = "poll_arrow"
 
@@ -31,7 +31,7 @@ class ColumnsForm(Form[RecordColumns]):
 
     @property
     def held_bytes(self) -> int:
-        """The bytes of all columns of this form that the application has not freed. Any thread may read it."""
+        """The size of all columns of this form that the application has not freed. Any thread may read it."""
         return self._builder.held_bytes
 
     def limit(self, most: int | None) -> int:
@@ -84,5 +84,5 @@ class ColumnForms:
 
     @property
     def held_bytes(self) -> int:
-        """The bytes of all columns that the application has not freed. Any thread may read it."""
+        """The size of all columns that the application has not freed. Any thread may read it."""
         return sum(form.held_bytes for form in self._forms.copy().values())

@@ -20,7 +20,7 @@ from pykafka4.wire.records.hot import Record, RecordIterator
 __all__ = ["IN_LIST", "IN_LOOP", "Cursors", "HandedOut"]
 
 IN_LIST: Final = 0  # `HandedOut.held` of a list: the next poll finishes all its records at once
-IN_LOOP: Final = 1  # `HandedOut.held` in a `for` loop: each step finishes the record before, so only the current one is unfinished
+IN_LOOP: Final = 1  # `HandedOut.held` in a `for` loop: each step finishes the previous record, so only the current one is unfinished
 
 
 @attrs.define(eq=False)
@@ -29,7 +29,7 @@ class HandedOut:
 
     positions: Mapping[Claim, OffsetAndEpoch] = attrs.Factory(dict)  # after the list, for each claim whose position the list moves
     iterator: RecordIterator | None = None  # over the list, for a `for` loop or the rest of its list
-    held: int = IN_LIST  # how many returned records the application has in hand: IN_LIST or IN_LOOP
+    held: int = IN_LIST  # how many of the last returned records `commit()` leaves out: IN_LIST or IN_LOOP
 
     @property
     def has_rest(self) -> bool:
@@ -70,12 +70,12 @@ class HandedOut:
         return _first_of(iterator.records[max(0, given - held) :], positions, positions)
 
     def claims_with_rest(self, claims: Collection[Claim]) -> list[Claim]:
-        """The claims among these with records in the list that were not returned."""
+        """The claims among these with unreturned records in the list."""
         listed = [claim for claim in claims if claim in self.positions] if self.has_rest else []
         return list(_first_of(self.rest, listed, {})) if listed else []
 
     def without(self, claims: Collection[Claim]) -> HandedOut:
-        """A copy for the list without the records of these claims that were not returned."""
+        """A copy for the list without the unreturned records of these claims."""
         return HandedOut(_first_of(self.rest, claims, dict(self.positions)), self.iterator, self.held)
 
     def renamed(self, successors: Mapping[Claim, Claim]) -> HandedOut:
@@ -98,7 +98,7 @@ class Cursors:
         self.handed = HandedOut()  # the list of the last poll
         self.taken = self.handed  # the list of the running poll, which its last step stores in `handed`
         self.idle: float | None = -INFINITY
-        self._polls = 0  # begun so far
+        self._polls = 0  # how many polls have begun
         # written by `idle_since`
         self._seen: tuple[RecordIterator | None, int] = (None, 0)  # the progress of a `for` loop at the last call of `idle_since`
         self._seen_at = -INFINITY  # when that progress last changed

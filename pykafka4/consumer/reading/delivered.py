@@ -1,8 +1,8 @@
-"""Notes returned records that no transaction has committed. Invariant: a note of readable records stays until their commit, or a rewind.
+"""Keeps notes of returned records that no transaction has committed. Invariant: notes of readable records stay until a commit or rewind.
 
 Transactions need these notes: the application may process records of a partition that has ended, in a transaction that can no longer
 contain their offsets. Such a transaction must abort, because the next owner of the partition reads the records again.
-A *stretch* is the reading of a partition from its assignment, or from a seek of the application, up to the next of these.
+A *stretch* is the reading of a partition from its assignment, or from a seek of the application, up to the next assignment or seek.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class DeliveredOffsets:
         return self._seeks.get(claim.tp, claim.origin)
 
     def start(self, claim: Claim, position: int | None) -> int | None:
-        """The offset at which the stretch began, or the lowest to which reading has since gone back in a truncated or recreated log."""
+        """The offset at which the stretch began, or the lowest offset to which reading has gone back in a truncated or recreated log."""
         first = self._open.get(claim.tp, (BEFORE_A_SEEK, -1))[0]
         known = [at for at in (claim.start, position, None if first == BEFORE_A_SEEK else first) if at is not None]
         return None if claim.start is None else min(known)
@@ -91,7 +91,7 @@ class DeliveredOffsets:
         return tp in self._seeks
 
     def committed(self, stretches: Mapping[TopicPartition, tuple[object, int]], claims: Mapping[TopicPartition, Claim]) -> None:
-        """Drop the notes of records before these offsets, each of a stretch, which a transaction has committed."""
+        """Drop the notes of records before the offsets that a transaction has committed; each offset belongs to a stretch."""
         for tp, (stretch, offset) in stretches.items():
             ended = self.cut_off.get(tp)
             if ended is not None and ended[0] is stretch and ended[1] <= offset:

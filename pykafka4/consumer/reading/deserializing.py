@@ -49,7 +49,7 @@ class OnPoison(ABC):
 
 
 class Raising(OnPoison):
-    """`on_poison="raise"`."""
+    """Implements `on_poison="raise"`."""
 
     passed = 0
 
@@ -59,7 +59,7 @@ class Raising(OnPoison):
 
 
 class Skipping(OnPoison):
-    """`on_poison="skip"`: counts the records, and logs some of them."""
+    """Implements `on_poison="skip"`: counts the records, and logs some of them."""
 
     def __init__(self, client_id: str, clock: Callable[[], float]) -> None:
         """`clock` is monotonic."""
@@ -102,7 +102,7 @@ class AwaitedLetters:
     left: list[Delivery]  # only its length counts: the number of dead letters without an outcome
 
     def watch(self, done: Callable[[AwaitedLetters], object]) -> None:
-        """Call `done` when all have their outcomes, on any thread; perhaps twice."""
+        """Call `done` when all letters have their outcomes, on any thread; perhaps twice."""
 
         def settled(_: Delivery) -> None:
             # Twice: two threads settle the last two, each removes one, then both find the list empty. The reader drops the second marker,
@@ -119,7 +119,7 @@ class Deserializing:
     """The deserializers of each topic, and the reaction to records that they refuse."""
 
     def __init__(self, keys: Any, values: Any, on_poison: OnPoison) -> None:
-        """`keys` and `values` are the values of the options."""
+        """`keys` and `values` are the options `key_deserializer` and `value_deserializer`."""
         self._keys, self._values = deserializer_finder(keys), deserializer_finder(values)
         self._topics: dict[str, tuple[Deserialize | None, Deserialize | None]] = {}
         self.on_poison = on_poison
@@ -188,5 +188,5 @@ def _deserialize(record: Record, of_key: Deserialize | None, of_value: Deseriali
 def _text(error: Exception) -> str:
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # of the application's own class
+    except Exception:  # `__str__` of the application's own class can raise
         return type(error).__name__

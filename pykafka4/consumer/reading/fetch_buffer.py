@@ -123,6 +123,6 @@ class FetchBuffer:
 
 
 def _own(item: Any) -> None:
-    """Give a chunk that is set aside a copy of its bytes: it may stay for long, and a view would keep the complete response, uncounted."""
+    """Give a chunk that is set aside its own bytes: a view would keep the complete response in memory, perhaps for long, uncounted."""
     if item.__class__ is Chunk:
         item.copy_bytes()

@@ -117,7 +117,7 @@ class _Records(Form[T_co]):
 
 
 class ListForm(_Records[list[Record[Any, Any]]]):
-    """The list of `poll`."""
+    """Collects the list of `poll`."""
 
     def finish(self, positions: Mapping[Claim, OffsetAndEpoch]) -> tuple[list[Record[Any, Any]], HandedOut]:
         return self._taken(), HandedOut(positions)
@@ -132,7 +132,7 @@ class ListForm(_Records[list[Record[Any, Any]]]):
 
 
 class LoopForm(_Records[Iterator[Record[Any, Any]]]):
-    """The iterator over a list, for a `for` loop, which has one current record. The next poll returns records that a loop has left."""
+    """Collects a list for a `for` loop, which has one current record. If the loop is left, the next poll returns the remaining records."""
 
     def finish(self, positions: Mapping[Claim, OffsetAndEpoch]) -> tuple[RecordIterator, HandedOut]:
         iterator = RecordIterator(self._taken())
@@ -147,7 +147,7 @@ class LoopForm(_Records[Iterator[Record[Any, Any]]]):
 
 
 class RawForm(Form[list[RawBatch]]):
-    """The list of `poll_raw`: whole batches, which are not decompressed."""
+    """Collects the list of `poll_raw`: whole batches, which are not decompressed."""
 
     call = "poll_raw"
 

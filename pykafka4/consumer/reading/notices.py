@@ -1,4 +1,5 @@
-"""Keeps errors without a partition for `poll`. Invariant: `poll` raises each at most once, and a missing right at most once a second.
+"""Keeps errors without a partition for `poll`. Invariant: `poll` raises each error at most once, and errors of one missing right
+at most once a second.
 
 The thread that polls uses this module; the loop thread calls `subjects` and `__len__`, too.
 """

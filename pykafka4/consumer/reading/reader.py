@@ -155,7 +155,7 @@ class Reader(Arrivals):
             self._arrived += size
 
     def take(self, form: Form[T], limit: int) -> T | None:
-        """Up to `limit` records in this form; None if there are none. Raises an error after the records before it were returned.
+        """Up to `limit` records in this form; None if there are none. Raises an error only after the records before it have been returned.
 
         The records are handed out only when the poll stores `taken` in `handed` and sets `changing` to False, immediately before it
         returns. The list of a `for` loop ends early when an event arrives.
@@ -188,7 +188,8 @@ class Reader(Arrivals):
         return None
 
     def _taken(self, out: T, taken: HandedOut) -> T:
-        # `taken` is stored before `_urgent` is read; `interrupt` sets `_urgent` before it reads `taken`: one thread sees the other's store.
+        # `taken` is stored before `_urgent` is read, and `interrupt` sets `_urgent` before it reads `taken`: one thread sees the other's
+        # store.
         self.taken = taken
         if taken.held == IN_LOOP:
             assert taken.iterator is not None
@@ -306,7 +307,7 @@ class Reader(Arrivals):
 
     @step
     def refuse(self, claims: Collection[Claim]) -> None:
-        """Drop the data of these claims, which ended before they were adopted, now and when more arrives."""
+        """Drop the buffered and all later data of these claims, which ended before they were adopted."""
         self.purge(claims)
         for claim in claims:
             claim.live = False
@@ -340,7 +341,7 @@ class Reader(Arrivals):
 
     @step
     def purge(self, claims: Iterable[Claim]) -> None:
-        """Drop buffered data of `claims`, even from the rest of a loop's list; the iterator continues over the others."""
+        """Drop buffered data of `claims`, even from the rest of a loop's list; the iterator continues over the other records."""
         gone = tuple(claims)
         self._buffer.drop(gone)
         self._shorten(gone)
@@ -356,7 +357,7 @@ class Reader(Arrivals):
             iterator.records[given:] = left
 
     def seek(self, tp: TopicPartition, start: Start | Since | int) -> None:
-        """Continue at `start`: buffered records are dropped, and records before an offset count as finished."""
+        """Continue at `start`: buffered records are dropped, and if `start` is an offset, records before it count as finished."""
         self.seek_each({tp: start})
 
     @step
@@ -536,7 +537,7 @@ class Reader(Arrivals):
         claim = located.claim
         anew = claim.followed != located.recreated
         if anew:
-            self.delivered.sought(claim, claim.position)  # no transaction can contain the records before, or their offsets
+            self.delivered.sought(claim, claim.position)  # no transaction can contain the earlier records, or their offsets
         if anew or claim.start is None:
             claim.start = located.offset
         self.finished[claim.tp] = (located.offset, located.epoch)
