@@ -2,7 +2,8 @@
 
 * Standard output has the result, as a table or as JSON; errors and notes go to standard error. With `--json`, errors of the cluster
   are objects on standard output, too.
-* A command that deletes something in a cluster, or sets the offsets of a group, needs `--execute`.
+* A command that deletes something in a cluster, or sets the offsets of a group, needs `--execute`; exceptions: `bench` deletes its own
+  topic, and `cluster down --delete` the data of the local cluster.
 * No name from a cluster is shown with its control characters, which could change a terminal.
 
 Modules; each line imports only from lines below it:

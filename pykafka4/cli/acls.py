@@ -35,7 +35,7 @@ CONSUMER: Final = {"topic": ("READ", "DESCRIBE"), "group": ("READ",)}
 
 @click.group(short_help="Rights: list, add, remove access control lists.")
 def acls() -> None:
-    """Rights: who may do which operation on which resource.
+    """Rights: who may perform which operation on which resource.
 
     The options are the options of kafka-acls. Operations are Read, Write, Create, Delete, Alter, Describe, ClusterAction, DescribeConfigs,
     AlterConfigs, IdempotentWrite, CreateTokens, DescribeTokens, All. A principal is User:NAME; User:* is everybody.
@@ -49,9 +49,15 @@ def resource_options(command: F) -> F:
             click.option("--topic", "topics", multiple=True, metavar="NAME", help="A topic; '*' stands for all. Can be repeated."),
             click.option("--group", "groups", multiple=True, metavar="ID", help="A group. Can be repeated."),
             click.option("--cluster", is_flag=True, help="The cluster."),
-            click.option("--transactional-id", "transactional_ids", multiple=True, metavar="ID", help="A transactional id."),
-            click.option("--delegation-token", "delegation_tokens", multiple=True, metavar="ID", help="A delegation token."),
-            click.option("--user-principal", "user_principals", multiple=True, metavar="PRINCIPAL", help="A user, for CreateTokens."),
+            click.option(
+                "--transactional-id", "transactional_ids", multiple=True, metavar="ID", help="A transactional id. Can be repeated."
+            ),
+            click.option(
+                "--delegation-token", "delegation_tokens", multiple=True, metavar="ID", help="A delegation token. Can be repeated."
+            ),
+            click.option(
+                "--user-principal", "user_principals", multiple=True, metavar="PRINCIPAL", help="A user, for CreateTokens. Can be repeated."
+            ),
         )
     ):
         command = option(command)
@@ -95,12 +101,12 @@ def operations(options: dict[str, Any], resources: Iterable[Named]) -> Iterator[
     chosen = [*resources, *([("cluster", CLUSTER[1])] if options["idempotent"] else [])]
     kinds = {kind for kind, _ in chosen}
     if "topic" not in kinds or (options["consumer"] and "group" not in kinds):
-        raise click.UsageError("--producer needs --topic, --consumer --topic and --group")
+        raise click.UsageError("--producer needs --topic; --consumer needs --topic and --group")
     used = {**dict.fromkeys(kinds, ()), **({"cluster": ("IDEMPOTENT_WRITE",)} if options["idempotent"] else {})}
     for row in shortcuts:
         used = {kind: (*used.get(kind, ()), *row.get(kind, ())) for kind in kinds}
     if idle := [kind for kind in kinds if not used[kind]]:
-        raise click.UsageError(f"--{idle[0]} has no effect with this --producer or --consumer: leave it out")
+        raise click.UsageError(f"--{idle[0]} has no effect with the given --producer or --consumer: leave it out")
     yield from ((word, resource) for resource in chosen for word in dict.fromkeys(used[resource[0]]))
 
 
@@ -131,12 +137,12 @@ def kind_pattern(kind: str, pattern: str) -> str:
 @acls.command("list", epilog="\b\nExample:\n  pykafka4 acls list --topic orders --match")
 @click.option("--principal", metavar="PRINCIPAL", help="Only ACLs of this principal.")
 @click.option("--operation", metavar="WORD", help="Only ACLs about this operation.")
-@click.option("--match", is_flag=True, help="All ACLs that apply to the resource, also ACLs of prefixes and of '*'.")
+@click.option("--match", is_flag=True, help="All ACLs that apply to the resource, including ACLs for prefixes and for '*'.")
 @resource_options
 @as_json_option
 @click.pass_obj
 def list_(invocation: Invocation, /, principal: str | None, operation: str | None, match: bool, json_: bool, **options: Any) -> int:
-    """List ACLs: all, or only the ACLs of a principal, an operation or a resource."""
+    """List all ACLs, or only the ACLs that match the options."""
     pattern = "MATCH" if match else None
     filters = [
         AclFilter(principal=principal, operation=operation, resource_type=kind, resource_name=name, pattern=pattern)

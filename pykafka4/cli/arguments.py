@@ -1,4 +1,6 @@
-"""Converts texts of the command line to values. Invariant: a text in another form ends the command as wrong usage, with the right form."""
+"""Converts texts of the command line to values. Invariant: a text in a wrong form ends the command as wrong usage, and the error shows the
+right form.
+"""
 
 from __future__ import annotations
 
@@ -78,13 +80,13 @@ def _duration(text: str) -> timedelta:
         return timedelta(seconds=int(short[1]) * UNITS[short[2]])
     iso = ISO.fullmatch(text)
     if iso is None or not any(iso.groups()):
-        raise click.BadParameter(f"{text!r}: must be such as 90s, 15m, 2h, 1d, or PT1H30M", param_hint="--ago")
+        raise click.BadParameter(f"{text!r}: must be a duration such as 90s, 15m, 2h, 1d, or PT1H30M", param_hint="--ago")
     days, hours, minutes, seconds = (int(part or 0) for part in iso.groups())
     return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
 
 
 def instant(text: str) -> datetime:
-    """Parse an ISO 8601 time, UTC without a zone as for Kafka's tools, or milliseconds since 1970.
+    """Parse an ISO 8601 time (in UTC if it has no zone, as for Kafka's tools), or milliseconds since 1970.
 
     A small number is refused: as milliseconds, a time in seconds or `20260131` is before 1973, and would mean the first offsets.
     """
@@ -100,7 +102,7 @@ def instant(text: str) -> datetime:
         found = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         raise click.BadParameter(
-            f"{text!r}: must be such as 2026-01-31T12:00:00, with a zone (Z, +01:00) or in UTC", param_hint="--to-time"
+            f"{text!r}: must be a time such as 2026-01-31T12:00:00, with a zone (Z, +01:00) or in UTC", param_hint="--to-time"
         ) from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
@@ -150,12 +152,12 @@ class GoalOptions:
 GOALS: Final = [
     click.Option(["--to-earliest"], is_flag=True, help="The first offset of each partition."),
     click.Option(["--to-latest"], is_flag=True, help="The end of each partition."),
-    click.Option(["--to-current"], is_flag=True, help="The committed offset; the end of a partition without one."),
+    click.Option(["--to-current"], is_flag=True, help="The committed offset; the end of a partition that has none."),
     click.Option(["--to-offset"], type=click.IntRange(0), help="This offset."),
     click.Option(["--to-time"], metavar="TIME", help="The first record at that time or later: 2026-01-31T12:00:00 (UTC, or with a zone)."),
     click.Option(["--ago"], metavar="DURATION", help="As --to-time, this long before now: 90s, 15m, 2h, 1d, PT1H30M."),
     click.Option(["--shift"], type=int, metavar="N", help="N offsets forward, or back if N is negative."),
-    click.Option(["--from-file"], metavar="FILE", help="Offsets from a CSV of kafka-consumer-groups, or JSON, as `export` writes both."),
+    click.Option(["--from-file"], metavar="FILE", help="Offsets from a file of `groups export`, or a CSV file of kafka-consumer-groups."),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Measures the user's own cluster with this client: `pykafka4 bench`. Invariant: the bench makes a topic of its own, and deletes it, also
+"""Measures the user's own cluster with this client: `pykafka4 bench`. Invariant: the bench makes a topic of its own, and deletes it, even
 after Ctrl-C; a record counts as produced when the cluster has acknowledged it (with `--acks 0`: when it was sent).
 """
 
@@ -32,7 +32,7 @@ RECORDS: Final = 1_000_000
 VALUES: Final = 1_000  # different values, which give a codec as much work as real ones
 SAMPLE: Final = 100  # at full speed, one in this many records has its latency measured
 MARK: Final = b"pykafka4"
-STAMPED: Final = len(MARK) + 8  # bytes of a value with the time of its `send`
+STAMPED: Final = len(MARK) + 8  # bytes that the time of its `send` takes in a value
 # At the start of the latency phase records wait for connections, and the reader, which begins at the end of the log, may miss records. The
 # latencies of this time do not count.
 WARM_UP_S: Final = 1.0
@@ -48,7 +48,7 @@ class Workload:
     records: int | None
     seconds: float | None
     size: int
-    options: dict[str, Any]  # of the producer
+    options: dict[str, Any]
 
     def values(self) -> list[bytes]:
         """Values of random letters, as in kafka-producer-perf-test; the same in each bench."""
@@ -58,7 +58,7 @@ class Workload:
 
 @attrs.frozen
 class Figures:
-    """The figures of a phase. Latencies are in seconds, sorted, and of a sample of the records."""
+    """The figures of a phase. Latencies are in seconds, sorted; in the phase `produce` only a sample of the records has them."""
 
     phase: str
     records: int
@@ -104,7 +104,7 @@ class Clock:
 
 
 class Bar:
-    """The bar with the progress of a phase, on a terminal only."""
+    """The progress bar of a phase, which only a terminal shows."""
 
     def __init__(self, phase: str, total: float | None) -> None:
         screen = Console(stderr=True)
@@ -224,7 +224,7 @@ def _with(unit: str, value: float | None, digits: int) -> str | None:
 
 
 class AckLatencies:
-    """The seconds from `send` to the acknowledgement, for a sample of records."""
+    """The seconds from `send` to the acknowledgement, of the records with a callback from `sent`."""
 
     def __init__(self) -> None:
         self.latencies: list[float] = []
@@ -239,7 +239,7 @@ def _produce(invocation: Invocation, load: Workload) -> Figures:
     """Measure producing at full speed. Raises KafkaError if a record failed."""
     values, acks = load.values(), AckLatencies()
     with invocation.producer(**load.options) as producer, Bar("produce", load.records or load.seconds) as bar:
-        producer.send(load.topic, values[0]).result(RECORD_TIMEOUT_S)  # the phase is without the time to connect
+        producer.send(load.topic, values[0]).result(RECORD_TIMEOUT_S)  # the phase does not include the time to connect
         clock, begin, sent = Clock(), time.perf_counter(), 0
         while True:
             passed = time.perf_counter() - begin
@@ -262,7 +262,7 @@ def _produce(invocation: Invocation, load: Workload) -> Figures:
 
 
 def _consume(invocation: Invocation, load: Workload, records: int) -> Figures:
-    """Measure consuming of all produced records, from the beginning."""
+    """Measure consuming all produced records."""
     with invocation.consumer(auto_offset_reset="earliest", group_id=None) as consumer, Bar("consume", records) as bar:
         consumer.subscribe([load.topic])
         clock = Clock()
@@ -280,7 +280,7 @@ def _consume(invocation: Invocation, load: Workload, records: int) -> Figures:
 
 
 class Reader(threading.Thread):
-    """The thread that reads the paced records, and notes the time of each `send` and the seconds until its arrival."""
+    """The thread that reads the paced records, and notes the time of each record's `send` and the seconds until it arrived."""
 
     def __init__(self, invocation: Invocation, topic: str) -> None:
         super().__init__(name="pykafka4-bench-reader", daemon=True)

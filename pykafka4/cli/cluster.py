@@ -157,7 +157,9 @@ Examples:
 """,
 )
 @click.option("--broker", "brokers", multiple=True, type=click.IntRange(0), help="Only this broker. Can be repeated.")
-@click.option("--topic", "topics", multiple=True, metavar="TOPIC[:0,1,…]", help="The replicas of a topic, or of some partitions.")
+@click.option(
+    "--topic", "topics", multiple=True, metavar="TOPIC[:0,1,…]", help="Only replicas of this topic, or of some partitions. Can be repeated."
+)
 @as_json_option
 @click.pass_obj
 def log_dirs(invocation: Invocation, brokers: tuple[int, ...], topics: tuple[str, ...], json_: bool) -> int:

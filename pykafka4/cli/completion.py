@@ -23,7 +23,7 @@ COMPLETE: Final = "_PYKAFKA4_COMPLETE"  # shells set this variable to get comple
 ANSWER_S: Final = 1.0
 
 # Bash divides words at colons, even in `localhost:9092`, so its words are of no use: the script passes the line up to the cursor, and
-# `Bash` divides it.
+# the class `Bash` divides it.
 BASH_SCRIPT: Final = """\
 %(complete_func)s() {
     local kind value

@@ -73,14 +73,14 @@ def consume(
 
 @attrs.frozen
 class Writing:
-    """The writing of records: the wanted ones, in a form, up to a limit."""
+    """Writes the wanted records, in a form, up to a limit."""
 
     chosen: Chosen
     form: Form
     limit: int | None
 
     def run(self, lists: ListForm, reading: Reading, meter: Meter) -> None:
-        """Write each list before the request for the next one, which makes its records finished, so that the group commits them."""
+        """Write each list before requesting the next one: the request finishes the written records, so that the group commits them."""
         write, left = standard_output(), float("inf") if self.limit is None else self.limit
         if left == 0:
             return

@@ -47,8 +47,8 @@ def copy(
 ) -> int:
     """Copy the records of topics, each to the partition with its number. Keys, values, headers, times and compression are kept.
 
-    The topic to write to needs at least as many partitions. With --group, a run does not copy records again that an earlier run has
-    copied, except the last records of a run that was killed.
+    The topic to write to needs at least as many partitions as the topic to read. With --group, a run skips the records that an earlier run
+    has copied, except the last records of a run that was killed.
     """
     target = destination.cluster(invocation, extent.topics)
     with (
@@ -66,7 +66,7 @@ def copy(
 
 @attrs.frozen
 class Copying:
-    """The copying from the session of a consumer to a producer."""
+    """Copies batches from the session of a consumer to a producer."""
 
     session: ConsumerSession
     destination: Producer
@@ -74,7 +74,7 @@ class Copying:
     commits: bool
 
     def check(self, topics: tuple[str, ...], timeout: float) -> None:
-        """Raise KafkaError if a topic to write to has fewer partitions: some batches would have no partition."""
+        """Raise KafkaError if a topic to write to has fewer partitions than the topic to read: some batches would have no partition."""
         for topic in topics:
             target = self.topic or topic
             count, room = len(self.session.runtime.partitions_of(topic, timeout)), len(self.destination.partitions_for(target, timeout))

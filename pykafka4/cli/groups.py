@@ -68,7 +68,7 @@ Examples:
 @as_json_option
 @click.pass_obj
 def list_(invocation: Invocation, states: tuple[str, ...], types: tuple[str, ...], protocols: tuple[str, ...], json_: bool) -> int:
-    """List groups with state, type and coordinator."""
+    """List groups with state, type, protocol type and coordinator."""
     with invocation.admin() as admin:
         found = admin.list_groups(states=states, types=types, protocol_types=protocols, timeout=invocation.timeout)
     if json_:
@@ -165,7 +165,7 @@ def watch(
             while True:
                 try:
                     found, _ = look()
-                except ConfigError:  # each look would fail
+                except ConfigError:  # each call would fail
                     raise
                 except KafkaError as error:
                     found = {"": error}

@@ -48,7 +48,7 @@ VARIABLES: Final = {"bootstrap": "PYKAFKA4_BOOTSTRAP", "config": "PYKAFKA4_CONFI
 SERVERS: Final = "bootstrap.servers"
 # Properties that -X refuses: other users of the machine can read a command line, and the shell keeps it.
 SECRET_NAME: Final = re.compile(r"password|passphrase|secret|jaas|pem$|(private|keystore)[._]key$", re.IGNORECASE)
-WAYS_OUT: Final = {"UNKNOWN_TOPIC_OR_PARTITION": "; `pykafka4 topics list` shows the topics that there are and that you may describe"}
+WAYS_OUT: Final = {"UNKNOWN_TOPIC_OR_PARTITION": "; `pykafka4 topics list` shows the topics that exist and that you may describe"}
 SECRET_VALUE: Final = re.compile(r"://[^/@]*:[^/@]*@")  # a URL with a password, such as a proxy's
 
 K = TypeVar("K")
@@ -57,7 +57,8 @@ T = TypeVar("T")
 
 @attrs.define
 class Invocation:
-    """The cluster of a command, and the timeout of its calls. The frame fills it from the options before and after the command's name.
+    """The cluster of a command, and the timeout of its calls. `Frame` fills the fields from the options before and after the command's
+    name.
 
     `admin`, `client`, `producer` and `consumer` take `options` of their class, which replace all others. They raise click.UsageError,
     ConfigError and OSError.

@@ -25,7 +25,7 @@ __all__ = ["VERSION", "cache", "fetch", "fetched", "java", "jars_of"]
 VERSION: Final = "4.4.0"
 JAVA: Final = 17  # the least version for brokers of Kafka 4
 FETCH_S: Final = 900.0  # enough for an empty Maven repository and a slow network
-LINES: Final = 10  # an error shows the last lines of Maven's output, which have its reason
+LINES: Final = 10  # an error shows this many last lines of Maven's output, which have the reason
 DOWNLOADED: Final = re.compile(r"Downloaded from \S+ \S*/(\S+\.jar) ")
 POM: Final = """\
 <project>
@@ -64,7 +64,7 @@ def cache() -> Path:
 
 
 def java() -> str:
-    """Find the program of Java in `$JAVA_HOME` or the path. Raises click.ClickException if there is none, or it is too old."""
+    """Find the program `java` in `$JAVA_HOME` or `$PATH`. Raises click.ClickException if there is none, or it is too old."""
     home = os.environ.get("JAVA_HOME")
     program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     install = f"Kafka needs Java {JAVA} or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk)"
@@ -141,4 +141,6 @@ def _maven(version: str, command: Sequence[str], tell: Callable[[str], object]) 
         )
     if process.returncode != 0:
         lines = "\n".join(said)
-        raise click.ClickException(f"Maven could not fetch Kafka {version}: is there such a version, and a network?\n{lines}\n{WAYS_OUT}")
+        raise click.ClickException(
+            f"Maven could not fetch Kafka {version}: does this version exist, and is there a network?\n{lines}\n{WAYS_OUT}"
+        )

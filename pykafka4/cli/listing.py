@@ -16,7 +16,7 @@ execute_option = click.option("--execute", is_flag=True, help="Execute the plan.
 
 
 def print_rows(columns: Iterable[str], rows: Iterable[Mapping[str, Any]], json_: bool, names: Sequence[str] = ()) -> None:
-    """Print rows on standard output. A table has only `columns`, under `names` if given; JSON has the complete rows."""
+    """Print rows on standard output. A table has only `columns`, with `names` as headings if given; JSON has the complete rows."""
     chosen = tuple(columns)
     if json_:
         print_json(*map(dict, rows))

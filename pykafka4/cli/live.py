@@ -32,7 +32,7 @@ class AbsentAssignor:
     cooperative: bool = False
 
     def assign(self, members: Collection[Any], topics: Mapping[str, Any]) -> Never:
-        """Raise KafkaError. The group calls it only if all other members have left, so that this member leads."""
+        """Raise KafkaError. The client calls this method only if all other members have left, so that this member leads."""
         raise KafkaError(f"the member that rewinds the group cannot assign partitions by {self.name!r}; repeat the command")
 
 

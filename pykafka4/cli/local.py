@@ -79,7 +79,7 @@ class LocalBroker:
         return self.folder / "server.log"
 
     def pid(self) -> int | None:
-        """The id of its process; None if the process has ended. Its command line decides: another process may have the id by now."""
+        """The id of its process; None if the process has ended. The command line decides: another process may have the id by now."""
         try:
             pid = int((self.folder / "pid").read_text())
         except (OSError, ValueError):
@@ -187,7 +187,7 @@ class LocalCluster:
         found = self.running()
         for number, seconds in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, STOP_S)):
             for each in found:
-                if (pid := each.pid()) is not None:  # read again for each signal: the id of an ended process may be another's
+                if (pid := each.pid()) is not None:  # read again for each signal: the id of an ended process may belong to another process
                     os.kill(pid, number)
             limit = time.monotonic() + seconds
             while any(each.pid() is not None for each in found) and time.monotonic() < limit:
@@ -212,7 +212,7 @@ def _launch(command: Sequence[str], broker: LocalBroker) -> None:
     # Until the program is loaded, the process has no command line, and `pid` would take it for ended.
     while not _command_line(process.pid) and process.poll() is None:
         time.sleep(0.01)
-    process.returncode = 0  # the process outlives this one: otherwise Python warns that it still runs
+    process.returncode = 0  # the process outlives this one: without a code, Python would warn that it still runs
 
 
 def _ended(broker: LocalBroker) -> KafkaError:
@@ -296,12 +296,12 @@ def up(brokers: int, port: int, kafka: Path | None, kafka_version: str, json_: b
     """Start a Kafka on this machine, for development.
 
     It needs Java 17 or newer and, the first time, Maven or a folder with Kafka. It listens on 127.0.0.1 only, and runs until `cluster
-    down`. Topics are created at their first use, and stay from one `up` to the next, in ~/.cache/pykafka4/local. If it runs already, `up`
-    shows it.
+    down`. Topics are created at their first use, and stay from one `up` to the next, in ~/.cache/pykafka4/local. If it is already running,
+    `up` shows it.
     """
     cluster = _local_cluster()
     if cluster.running():
-        show_note("a local cluster runs already")
+        show_note("a local cluster is already running")
         return _show(cluster, json_)
     # Before Maven, which takes minutes.
     for number in range(brokers):
@@ -325,7 +325,7 @@ Examples:
   pykafka4 cluster down --delete     with all topics
 """
 )
-@click.option("--delete", is_flag=True, help="Delete all its data, too.")
+@click.option("--delete", is_flag=True, help="Delete all data of the cluster, too.")
 @json_option
 def down(delete: bool, json_: bool) -> int:
     """End the Kafka that `cluster up` started. Its topics stay, unless --delete is given."""
@@ -356,7 +356,7 @@ def status(json_: bool) -> int:
     """Show the Kafka that `cluster up` started; exit code 1 if none runs."""
     cluster = _local_cluster()
     if not cluster.running():
-        show_note("no local cluster runs: pykafka4 cluster up")
+        show_note("no local cluster runs; start one with: pykafka4 cluster up")
         return FAILED
     return _show(cluster, json_)
 

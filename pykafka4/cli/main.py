@@ -1,5 +1,6 @@
 """Runs the command of a command line. The exit code is 0 if everything is done, 1 if a part was refused or failed, 2 for wrong usage, and
-130 after Ctrl-C (0 after Ctrl-C in `groups lag --watch`). A reader that closes the pipe has read enough: 0, unless the command failed.
+130 after Ctrl-C (0 after Ctrl-C in `groups lag --watch`). A reader that closes the pipe has read enough: then the code is 0, unless the
+command failed.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ Examples:
   pykafka4 COMMAND --help
 \b
 Options of the connection can be before or after the command's name.
-Instead of them: the variables PYKAFKA4_BOOTSTRAP, PYKAFKA4_CONFIG,
+In their place: the variables PYKAFKA4_BOOTSTRAP, PYKAFKA4_CONFIG,
 PYKAFKA4_PROFILE and PYKAFKA4_TIMEOUT, or a profile [default].
 \b
 Exit codes:
-  0    all is done
+  0    everything is done
   1    something was refused or failed; the message says what
   2    wrong usage
   130  Ctrl-C

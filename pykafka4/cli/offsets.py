@@ -39,8 +39,8 @@ Examples:
 )
 @click.argument("group")
 @topic_option
-@click.option("--all-topics", is_flag=True, help="All partitions of which the group has committed an offset.")
-@click.option("--live", is_flag=True, help="Have the members do it while they run.")
+@click.option("--all-topics", is_flag=True, help="All partitions for which the group has committed an offset.")
+@click.option("--live", is_flag=True, help="Have the members move the offsets while they run.")
 @execute_option
 @as_json_option
 @click.pass_obj
@@ -49,9 +49,9 @@ def rewind(
 ) -> int:
     """Move the committed offsets of a group without members, or with --live of a running one.
 
-    An offset that is not in the log becomes the first or the last one. Without --live a group that has members is refused, and they are
-    listed. With --live a member joins for a moment, and the others continue from the new offsets: all must be consumers of pykafka4 in
-    the classic protocol. If a member is not, the error names it, and nothing changes.
+    An offset that is not in the log becomes the log's first or last offset. Without --live a group that has members is refused, and the
+    members are listed. With --live a member joins for a moment, and the others continue from the new offsets: all must be consumers of
+    pykafka4 in the classic protocol. If a member is not, the error names it, and nothing changes.
     """
     goal = GoalOptions(goals)
     if bool(topics) + all_topics + (goal.is_file and not topics and not all_topics) != 1:
@@ -75,7 +75,7 @@ def _obstacle(plan: OffsetPlan) -> KafkaError | None:
 
 
 def _carry_out(commit: Callable[[], None], plan: OffsetPlan, obstacle: KafkaError | None, execute: bool, json_: bool) -> int:
-    """Commit a plan unless there is an obstacle; show the plan and the outcomes; return the exit code."""
+    """With `execute`, commit the plan unless there is an obstacle; show the plan and the outcomes; return the exit code."""
     executed, error, errors = execute and obstacle is None, obstacle, dict[TopicPartition, KafkaError]()
     if executed:
         try:
@@ -136,7 +136,7 @@ Example:
 @as_json_option
 @click.pass_obj
 def delete(invocation: Invocation, group: tuple[str, ...], execute: bool, json_: bool) -> int:
-    """Delete groups without members, with their offsets."""
+    """Delete groups that have no members, and their offsets."""
     with invocation.admin() as admin:
         described = admin.describe_groups(group, invocation.timeout)
         found = {name: _deletion(one) for name, one in described.items()}
@@ -174,14 +174,16 @@ Example:
 """,
 )
 @click.argument("group")
-@click.option("--topic", "topics", multiple=True, required=True, metavar="TOPIC[:0,1,…]", help="A topic, or some of its partitions.")
+@click.option(
+    "--topic", "topics", multiple=True, required=True, metavar="TOPIC[:0,1,…]", help="A topic, or some of its partitions. Can be repeated."
+)
 @execute_option
 @as_json_option
 @click.pass_obj
 def delete_offsets(invocation: Invocation, group: str, topics: tuple[str, ...], execute: bool, json_: bool) -> int:
     """Delete committed offsets of topics or partitions; the offsets of other topics stay.
 
-    Offsets of a topic are refused while members of the group have partitions of it.
+    The offsets of a topic cannot be deleted while members of the group have partitions of the topic.
     """
     wanted = dict.fromkeys(targets(topics))
     with invocation.admin() as admin:

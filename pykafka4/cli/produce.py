@@ -30,11 +30,11 @@ CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 DEFAULTS: Final = {
     "linger_ms": 20,
     "max_block_ms": 180_000,  # longer than delivery_timeout_ms: a full buffer is not an error of a line
-    "batch_size": 500_000,  # a request holds two; brokers take a quarter less CPU than for batches of 256 KiB
+    "batch_size": 500_000,  # a request holds two; brokers use a quarter less CPU than for batches of 256 KiB
 }
 TRANSACTION_MS: Final = 900_000  # the longest timeout that brokers allow by default
 LOOKUP_S: Final = 60.0
-SLICE_S: Final = 0.1  # a limited rate sends a slice of records at a time
+SLICE_S: Final = 0.1  # with --rate, the records of this many seconds are sent together
 
 
 @click.command(
@@ -54,7 +54,7 @@ Examples:
     "format_",
     type=click.Choice([*FORMATS]),
     default="lines",
-    help="length: four bytes, then the value. whole: each file is a record.",
+    help="length: the length in four bytes, then the value. whole: each file is a record.",
 )
 @click.option("-D", "--delimiter", default="\\n", metavar="TEXT", help="Text between records; default: the end of a line.")
 @click.option("-K", "--key-separator", metavar="TEXT", help="Text between key and value.")
@@ -122,7 +122,7 @@ def _header(name: str, equals: str, value: str) -> tuple[str, bytes | None]:
 
 
 def paced(blocks: Iterator[Block], rate: float | None) -> Iterator[Block]:
-    """Yield the same blocks, at most `rate` items a second. A pause of the input is not made up for with a burst."""
+    """Yield the same items, at most `rate` a second. No burst follows a pause of the input."""
     if rate is None:
         yield from blocks
         return
@@ -153,7 +153,7 @@ class Run:
                     self.meter.show_error(f"stopped after {block.name_of(len(block.items) - 1)}: the rest of the input was not sent")
                     break
         finally:
-            if not isinstance(sys.exception(), KeyboardInterrupt):  # after Ctrl-C only the close of the producer waits, a short time
+            if not isinstance(sys.exception(), KeyboardInterrupt):  # after Ctrl-C only the producer's `close` waits, for a short time
                 producer.flush()
             self.outcomes.settle()
 

@@ -17,7 +17,7 @@ __all__ = ["quotas"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 COLUMNS: Final = ("user", "client_id", "ip", "quota", "rate")
-KINDS: Final = {"user": "user", "client_id": "client", "ip": "ip"}  # from fields to the beginnings of options for defaults
+KINDS: Final = {"user": "user", "client_id": "client", "ip": "ip"}  # field -> the beginning of its option for defaults
 
 
 @click.group(short_help="Limits of users, client ids and addresses: list, set, remove.")
@@ -55,7 +55,7 @@ def given(options: dict[str, Any]) -> dict[str, str | QuotaScope]:
         if options[f"{begin}_defaults"]:
             if field in found:
                 raise click.UsageError(
-                    f"--{begin}-defaults is for all others than --{field.replace('_', '-')} {found[field]}; give one of them"
+                    f"--{begin}-defaults is for all except --{field.replace('_', '-')} {found[field]}; give one of the two"
                 )
             found[field] = QuotaScope.DEFAULT
     return found
@@ -71,11 +71,13 @@ def entity(options: dict[str, Any]) -> QuotaEntity:
 
 @quotas.command("list", epilog="\b\nExample:\n  pykafka4 quotas list --user alice")
 @entity_options
-@click.option("--strict", is_flag=True, help="Only quotas of exactly these fields; with --user alone: not of the user's client ids.")
+@click.option(
+    "--strict", is_flag=True, help="Only quotas of exactly these fields: with --user alone, not the quotas of the user's client ids."
+)
 @as_json_option
 @click.pass_obj
 def list_(invocation: Invocation, /, strict: bool, json_: bool, **options: Any) -> int:
-    """List the quotas that are set: all, or the quotas of a user, client id or address."""
+    """List the quotas that are set: all, or only the quotas that match the options."""
     with invocation.admin() as admin:
         found = admin.describe_quotas(QuotaFilter(**given(options), strict=strict), timeout=invocation.timeout)
     _print(found, json_)

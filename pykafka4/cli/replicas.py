@@ -63,7 +63,7 @@ def reassign(
 ) -> int:
     """Move partitions to other brokers, or cancel such moves; without moves: show the moves under way.
 
-    The first broker of a list is the preferred leader. --wait without moves waits for all that are under way.
+    The first broker of a list is the preferred leader. --wait without moves waits for all moves that are under way.
     """
     wanted: Targets = {**(_of_file(from_file) if from_file else {}), **dict(map(_move, moves))}
     with invocation.admin() as admin:
@@ -104,7 +104,7 @@ def _to_cancel(admin: AdminClient, items: Iterable[str | TopicPartition], timeou
 
 @attrs.frozen
 class Planned:
-    """A move, or its cancellation (`new` is None): replicas before and after, and the bytes to copy, None if unknown."""
+    """A move, or its cancellation (`new` is None): replicas before and after, and the bytes to copy (None if unknown)."""
 
     partition: TopicPartition
     current: tuple[int, ...]

@@ -62,7 +62,7 @@ def settings() -> None:
 
 
 @settings.command("list")
-@click.option("--kind", "kinds", multiple=True, type=click.Choice(list(KINDS)), help="Only these. Can be repeated.")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(list(KINDS)), help="Only resources of this kind. Can be repeated.")
 @as_json_option
 @click.pass_obj
 def list_(invocation: Invocation, kinds: tuple[str, ...], json_: bool) -> int:
@@ -84,13 +84,13 @@ def list_(invocation: Invocation, kinds: tuple[str, ...], json_: bool) -> int:
 @click.argument("resource", nargs=-1, required=True, type=ResourceType(), metavar="KIND:NAME…")
 @click.option("--name", "names", multiple=True, metavar="NAME", help="Only this setting. Can be repeated.")
 @click.option("--all", "all_", is_flag=True, help="Also settings that have their default.")
-@click.option("--docs", is_flag=True, help="With Kafka's own text about each.")
+@click.option("--docs", is_flag=True, help="With Kafka's own text about each setting.")
 @as_json_option
 @click.pass_obj
 def get(invocation: Invocation, resource: tuple[Resource, ...], names: tuple[str, ...], all_: bool, docs: bool, json_: bool) -> int:
     """Show settings with their source.
 
-    By default: the settings whose values are not their defaults; or some by name, or all.
+    By default, only the settings whose values are not their defaults. --name chooses settings, --all shows all.
 
     \b
     Examples:

@@ -64,8 +64,8 @@ def at_time(milliseconds: int | None) -> str | None:
 
 
 def as_json(value: object) -> str:
-    """One document. Escapes stand for control characters, and for characters that standard output cannot write: JSON readers see no
-    difference.
+    """A value as one JSON document. Escapes stand for control characters, and for characters that standard output cannot write: JSON
+    readers see no difference.
     """
     text = json.dumps(value, ensure_ascii=False)
     encoding = sys.stdout.encoding or "ascii"
@@ -119,7 +119,7 @@ def _tp_json(tp: TopicPartition) -> dict[str, Any]:
 def member_table(group: GroupDescription) -> Table:
     """The members of a group as a table."""
     rows = [
-        (m.member_id, m.client_id, m.host, m.instance_id, len(m.partitions), _shares(m) if m.is_readable else "in a format of its own")
+        (m.member_id, m.client_id, m.host, m.instance_id, len(m.partitions), _shares(m) if m.is_readable else "in an unknown format")
         for m in group.members
     ]
     return table(("member", "client", "host", "instance", "partitions", "assigned"), rows)

@@ -47,7 +47,7 @@ Examples:
 def status(invocation: Invocation, topics: tuple[str, ...], groups: tuple[str, ...], json_: bool) -> int:
     """Find out why nothing flows: names, ports, TLS, logins, listeners, the controller and its clock, leaders, replicas, groups.
 
-    Causes come first. Nothing is changed. It ends within --timeout, 30 seconds by default. Exit code 1: something is wrong.
+    Causes come first. Nothing is changed. The command ends within --timeout, 30 seconds by default. Exit code 1: something is wrong.
     """
     logging.getLogger("pykafka4").addHandler(logging.NullHandler())  # the findings have the errors that the client would log
     limit = DEFAULT_S if invocation.timeout is None else invocation.timeout

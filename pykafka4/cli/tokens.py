@@ -31,7 +31,7 @@ def tokens() -> None:
 
 
 @tokens.command("list", epilog="\b\nExample:\n  pykafka4 tokens list --owner User:alice")
-@click.option("--owner", "owners", multiple=True, metavar="PRINCIPAL", help="Of this owner. Can be repeated.")
+@click.option("--owner", "owners", multiple=True, metavar="PRINCIPAL", help="Only tokens of this owner. Can be repeated.")
 @as_json_option
 @click.pass_obj
 def list_(invocation: Invocation, owners: tuple[str, ...], json_: bool) -> int:
@@ -43,8 +43,8 @@ def list_(invocation: Invocation, owners: tuple[str, ...], json_: bool) -> int:
 
 
 @tokens.command(epilog="\b\nExample:\n  pykafka4 tokens create --renewer User:scheduler --max-lifetime 86400 --json > token.json")
-@click.option("--owner", metavar="PRINCIPAL", help="Of another user; default: yours.")
-@click.option("--renewer", "renewers", multiple=True, metavar="PRINCIPAL", help="Who may renew and expire it, too. Can be repeated.")
+@click.option("--owner", metavar="PRINCIPAL", help="The owner, if it is another user; default: you.")
+@click.option("--renewer", "renewers", multiple=True, metavar="PRINCIPAL", help="Who else may renew and expire the token. Can be repeated.")
 @click.option("--max-lifetime", type=Seconds(0, 1e12, min_open=True), metavar="SECONDS", help="Default: the brokers' default.")
 @as_json_option
 @click.pass_obj

@@ -82,7 +82,7 @@ def _text(topic_id: UUID | None) -> str | None:
 def describe(invocation: Invocation, topic: tuple[str, ...], under_replicated: bool, json_: bool) -> int:
     """Show leader and replicas of each partition.
 
-    Of some topics, by name or id, or of all.
+    TOPIC is a name or an id; without topics, all are shown.
 
     Example: pykafka4 topics describe --under-replicated
     """
@@ -201,7 +201,8 @@ def _error(found: object) -> dict[str, Any]:
 def alter(invocation: Invocation, topic: tuple[str, ...], partitions: int, placed: tuple[str, ...], dry_run: bool, json_: bool) -> int:
     """Give topics more partitions.
 
-    Returns when every broker knows them. Records with a key go to other partitions than before. `settings set topic:NAME` changes settings.
+    Returns when every broker knows them. Records with a key can go to other partitions than before. `settings set topic:NAME` changes
+    settings.
 
     Example: pykafka4 topics alter orders --partitions 12
     """

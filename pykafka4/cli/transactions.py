@@ -30,7 +30,7 @@ age_option = click.option(
     default=MAX_TRANSACTION_S,
     show_default=True,
     metavar="SECONDS",
-    help="Without a record for this long; give at least the brokers' transaction.max.timeout.ms: a younger one may still end by itself.",
+    help="Only transactions without a record for this long; below the brokers' transaction.max.timeout.ms, some can still end normally.",
 )
 
 
@@ -52,7 +52,9 @@ Examples:
 """,
 )
 @click.option("--state", "states", multiple=True, help="Only ids in this state: Ongoing, Empty, CompleteCommit, … Can be repeated.")
-@click.option("--producer-id", "producer_ids", multiple=True, type=click.IntRange(0), help="Only of this producer. Can be repeated.")
+@click.option(
+    "--producer-id", "producer_ids", multiple=True, type=click.IntRange(0), help="Only ids with this producer id. Can be repeated."
+)
 @click.option(
     "--longer-than", type=click.FloatRange(0), metavar="SECONDS", help="Only transactions that have been open for longer (Kafka 3.8)."
 )

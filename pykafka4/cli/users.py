@@ -43,14 +43,14 @@ def list_(invocation: Invocation, user: tuple[str, ...], json_: bool) -> int:
 @click.argument("user")
 @mechanism_option
 @click.option(
-    "--iterations", type=int, default=4096, show_default=True, help="How often the password is hashed; brokers accept 4096 to 16384."
+    "--iterations", type=int, default=4096, show_default=True, help="How many times the password is hashed; brokers accept 4096 to 16384."
 )
 @click.option(
     "--password-file", type=click.File(encoding="utf-8"), metavar="FILE", help="Its first line is the password; - is standard input."
 )
 @click.pass_obj
 def set_(invocation: Invocation, user: str, mechanisms: tuple[str, ...], iterations: int, password_file: IO[str] | None) -> int:
-    """Set the password of a user, new or known. On a terminal the command asks for it."""
+    """Set the password of a new or existing user. Without --password-file, the command asks for the password on the terminal."""
     if password_file is not None:
         with named(STDIN if password_file.name in (0, "<stdin>") else password_file.name):  # an error of the read has no file name
             password = password_file.readline().rstrip("\r\n")

@@ -51,12 +51,13 @@ Examples:
 @click.option("--url", help="The page's address: serve_status().url in the program.")
 @click.option("--pid", type=int, help="A process of yours that serves a page.")
 @click.option("--filter", "words", default="", help="Only partitions with this in their names.")
-@click.option("--once", is_flag=True, help="Show it once.")
-@click.option("--json", "is_json", is_flag=True, help="One JSON document a line, one a second (with --once: one).")
+@click.option("--once", is_flag=True, help="Show the page once.")
+@click.option("--json", "is_json", is_flag=True, help="One JSON document a line, one a second (with --once: only one).")
 def watch(url: str | None, pid: int | None, words: str, once: bool, is_json: bool) -> int:
-    """Watch a running producer or consumer: does it flow, and if not, why.
+    """Watch a running producer or consumer: do records flow, and if not, why?
 
-    The program itself opens the page, with client.serve_status(). Without options: lists the processes that have one. Ctrl-C ends it.
+    The program itself opens the page, with client.serve_status(). Without --url and --pid, the command lists the processes that serve
+    pages. Ctrl-C ends the command.
     """
     if url is not None and pid is not None:
         raise click.UsageError("give --url or --pid, not both")

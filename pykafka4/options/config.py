@@ -259,8 +259,8 @@ class ProducerConfig(ClientConfig):
     batch_size: int = number(256 * KIB, "bytes", "A batch is sent when it reaches this size; buffers start small.", low=1024, high=64 * MIB)
     linger_ms: float | None = millis_or_off(
         5,
-        "How long a batch waits for more records; up to an eighth less if other batches are sent then. None: until it reaches "
-        "`batch_size`, `batch_bytes` or `batch_records`, at most half of `delivery_timeout_ms`.",
+        "How long a batch waits for more records; up to an eighth less if other batches are sent then. None: until it is full or "
+        "reaches `batch_bytes` or `batch_records`, at most half of `delivery_timeout_ms`.",
         high=600_000,
     )
     batching: str = choice(

@@ -343,7 +343,7 @@ def test_a_command_that_fails_writes_an_object(server: ModelServer, admin: Admin
     server.fail("OffsetCommit", "GROUP_AUTHORIZATION_FAILED")
     code, out, err = groups(*command.split(), "--json")
     shown = json.loads(out)["error"]
-    way_out = "; `pykafka4 topics list` shows the topics that there are and that you may describe"
+    way_out = "; `pykafka4 topics list` shows the topics that exist and that you may describe"
     assert (code, shown["code"]) == (1, error)
     assert err == f"error: {shown['message']}{way_out if error == 'UNKNOWN_TOPIC_OR_PARTITION' else ''}\n"
 
@@ -360,7 +360,7 @@ def test_a_command_that_fails_writes_an_object(server: ModelServer, admin: Admin
         (["-b", "localhost:1", "groups", "rewind", "g", "--to-latest"], "name the partitions with either --topic or --all-topics"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t:x", "--to-latest"], "t:0,1"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "a b", "--to-latest"], "a name has 1 to 249"),
-        (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--ago", "soon"], "must be such as 90s"),
+        (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--ago", "soon"], "must be a duration such as 90s"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--ago", "9999999d"], "'9999999d': is before 1970"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--ago", "999999999w"], "is before 1970"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--ago", "P999999999DT9H"], "is before 1970"),
@@ -368,7 +368,7 @@ def test_a_command_that_fails_writes_an_object(server: ModelServer, admin: Admin
         (["-b", "localhost:1", "groups", "lag", "g", "--watch", "inf"], "--watch"),
         (["-b", "localhost:1", "--timeout", "nan", "groups", "list"], "is not a number of seconds"),
         (["-b", "localhost:1", "groups", "lag", "x\udcff"], "cannot be encoded as UTF-8"),
-        (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--to-time", "noon"], "must be such as 2026"),
+        (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--to-time", "noon"], "must be a time such as 2026"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--to-time", "20260131"], "is it a date, or seconds?"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--to-time", "1769860800"], "is it a date, or seconds?"),
         (["-b", "localhost:1", "groups", "lag", "x" * 32_768, "--watch", "1"], "the longest that a request can carry"),

@@ -78,8 +78,8 @@ def test_options_are_those_of_kafka_acls(line: str, expected: list[Acl], admin: 
         ("add --topic t", "give a principal and a resource"),
         ("add --allow-principal User:alice", "give a principal and a resource"),
         ("add --allow-principal User:alice --producer --group g", "--producer needs --topic"),
-        ("add --allow-principal User:alice --consumer --topic t", "--consumer --topic and --group"),
-        ("add --allow-principal User:alice --producer --topic t --group g", "--group has no effect with this --producer"),
+        ("add --allow-principal User:alice --consumer --topic t", "--consumer needs --topic and --group"),
+        ("add --allow-principal User:alice --producer --topic t --group g", "--group has no effect with the given --producer"),
         (
             "add --allow-principal User:alice --producer --operation Read --topic t",
             "give --operation, or --producer and --consumer, not both",

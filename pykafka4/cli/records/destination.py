@@ -19,7 +19,7 @@ PREFIX: Final = "--to-"
 
 @attrs.frozen
 class Destination:
-    """The options of the client that writes, and the topic; None if it has the same name."""
+    """The options of the client that writes, and the topic to write to (None: the name of the topic that is read)."""
 
     bootstrap: str | None
     config: str | None
@@ -53,7 +53,7 @@ def _properties(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -
 def destination_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options of a destination to a command, which gets a `Destination`."""
     options = (
-        click.option("--to-bootstrap", metavar="SERVERS", help="Brokers of the cluster to write to. Without a cluster: the same one."),
+        click.option("--to-bootstrap", metavar="SERVERS", help="Brokers of the cluster to write to; default: the cluster that is read."),
         click.option("--to-config", metavar="FILE", help="A .properties file for the cluster to write to."),
         click.option("--to-profile", metavar="NAME", help="A profile for the cluster to write to."),
         click.option(

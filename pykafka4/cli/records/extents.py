@@ -44,17 +44,26 @@ class ExtentOptions:
 
 def extent_options(*, done: str, group: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Add the options of an extent to a command, which gets `ExtentOptions`. `done` (such as "read") and `group` are texts for the help."""
-    places = "earliest (default), latest, -100 (the last of each partition), an offset, -1h, a time."
+    places = "earliest (default), latest, -100 (the last 100 of each partition), an offset, -1h, a time."
     options = (
         click.argument("topics", nargs=-1, required=True, metavar="TOPIC…"),
         click.option("--from", "start", type=PlaceType(), metavar="PLACE", help=places),
         click.option(
-            "--until", type=PlaceType(), metavar="PLACE", help=f"now (default), an offset, -5m, a time: the first that is not {done}."
+            "--until",
+            type=PlaceType(),
+            metavar="PLACE",
+            help=f"now (default), an offset, -5m, a time: the first record that is not {done}.",
         ),
         click.option("-F", "--follow", is_flag=True, help="Do not end: wait for new records."),
         click.option("-G", "--group", metavar="ID", help=group),
         click.option(
-            "-p", "--partition", "partitions", multiple=True, type=click.IntRange(0), metavar="N", help="Only this one. Can be repeated."
+            "-p",
+            "--partition",
+            "partitions",
+            multiple=True,
+            type=click.IntRange(0),
+            metavar="N",
+            help="Only this partition. Can be repeated.",
         ),
     )
 

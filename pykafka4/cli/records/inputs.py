@@ -96,8 +96,8 @@ def by_separator(separator: bytes) -> Split:
         rest: list[bytes] = []
         for chunk in chunks:
             rest.append(chunk)
-            # Only a chunk with the separator's last byte can end an item. Others are kept apart: a join for each chunk would copy a long
-            # item again and again.
+            # Only a chunk with the separator's last byte can end an item. Other chunks are kept apart: a join for each chunk would copy a
+            # long item again and again.
             if separator[-1:] in chunk:
                 joined = b"".join(rest)
                 *items, last = joined.split(separator)

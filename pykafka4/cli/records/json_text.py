@@ -120,4 +120,4 @@ def _number(found: Mapping[str, Any], name: str) -> int | None:
     value = found.get(name)
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
         return value
-    raise NotSendable(f"{name} must be a number from 0 on, not {value!r}")
+    raise NotSendable(f"{name} must be a non-negative integer, not {value!r}")

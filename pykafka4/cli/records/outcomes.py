@@ -36,7 +36,7 @@ class Outcomes:
         if self.failed <= self._most_told:
             self._tell(f"{block.name_of(index)}: {error}")
         elif self.failed == self._most_told + 1:
-            self._tell("more lines failed, which are counted at the end")
+            self._tell("more lines failed; their number is shown at the end")
 
     def settle(self) -> None:
         """Drop the deliveries that have their outcome, and report failures."""

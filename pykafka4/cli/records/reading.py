@@ -43,7 +43,7 @@ class Reading:
     total: int | None = None  # offsets to read, if that is known
 
     def lists(self, form: Form[T], most: int | None) -> Iterator[T]:
-        """Yield lists of up to `most` records; an empty list if none came for a while."""
+        """Yield lists of up to `most` records; an empty list if no record came for a while."""
         while not self.has_ended():
             yield self.poll(form, most)
 
@@ -132,7 +132,7 @@ class TailReading(Reading):
 
 
 class MemberReading(TailReading):
-    """A reading without end: of all partitions of topics, later ones too, or of the partitions of a group's member."""
+    """A reading without end: of all partitions of topics, new partitions included, or of the partitions of a group's member."""
 
     def __init__(self, session: ConsumerSession, topics: Collection[str]) -> None:
         self._session = session

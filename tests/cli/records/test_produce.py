@@ -101,7 +101,7 @@ def test_lines_that_the_broker_refuses_are_told(server: ModelServer, command: Ru
     told = ran.err.splitlines()
     assert (ran.code, len(told)) == (1, 22)
     assert told[0].startswith(f"error: {lines} line 1: t-0: TOPIC_AUTHORIZATION_FAILED, not written")
-    assert told[20:] == ["error: more lines failed, which are counted at the end", "0 records were acknowledged, 30 were not"]
+    assert told[20:] == ["error: more lines failed; their number is shown at the end", "0 records were acknowledged, 30 were not"]
 
 
 def test_reading_stops_after_many_failures(server: ModelServer, command: Run, lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
