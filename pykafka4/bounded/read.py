@@ -62,8 +62,8 @@ def read(
     result name the lost offsets, and the read continues. Compacted records do not count as lost.
 
     After `timeout` seconds without progress, for example because a partition has no leader, iteration raises KafkaTimeoutError; None: no
-    limit. The lookup of the ends has the same limit; with None, its limit is 60 s. `progress` shows a bar on stderr (of rich, if rich is
-    installed). The other options are options of `Consumer`, except options for groups; `client` shares a client.
+    limit. The lookup of the ends has the same limit; with None, its limit is 60 s. `progress` shows a progress bar on stderr (rich's, if it
+    is installed). The other options are options of `Consumer`, except options for groups; `client` shares a client.
 
     Raises TypeError or ConfigError for a wrong argument, ConfigError for an offset beyond the end of the log, BrokerError for a topic or
     partition that does not exist, AuthorizationError, KafkaTimeoutError; PartialFailure if the lookup failed for several partitions.

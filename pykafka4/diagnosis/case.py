@@ -57,7 +57,7 @@ class Case:
         return Client(**{**self.options, "bootstrap_servers": servers, **dict.fromkeys(names, limit)})
 
     def connect(self, seconds: float) -> None:
-        """Make the client for the later steps, with the bootstrap servers that let it in."""
+        """Make the client for the later steps, with the bootstrap servers that accepted its login."""
         self._client = self.client_of(self.login_servers, seconds)
         self._admin = AdminClient(client=self._client)
 

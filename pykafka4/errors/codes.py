@@ -2,7 +2,7 @@
 
 Modules compare codes by name. Outside of this table, a number other than 0 occurs only in `OffsetOutOfRange` (1).
 
-Outside of `core` the agent reads this table, too: `agent.account.reasons` gives each failed batch the reason of its discards.
+The agent reads this table, too: `agent.account.reasons` derives the reason for which the records of a failed batch are discarded.
 
 These modules of `core` decide by the name of a code, so a new row or column does not reach them. Each line names the decision:
 

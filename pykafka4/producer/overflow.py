@@ -96,7 +96,7 @@ class DroppedCalls:
 
     def _append(self, entry: tuple[Callable[[Delivery], object], Delivery] | FlushMark) -> None:
         self._waiting.append(entry)
-        if not self._scheduled:  # read after the append; `_run` clears it before it reads the queue: one thread sees the other's change
+        if not self._scheduled:  # read after the append; `_run` clears the flag, then reads the queue: one thread sees the other's change
             try:
                 self._scheduled = True
                 self._submit(self._run)

@@ -169,7 +169,7 @@ class TopicRateLimit:
 
     def __init__(self, limits: RateLimits, window: Window, over: str, drop: bool) -> None:
         self._limits, self._window, self._over, self._drop = limits, window, over, drop
-        # (the time when its window begins, the admission) for all records of that window that have not waited: one object instead of many.
+        # The time when a window begins, and the admission of all its records that have not waited: one object instead of many.
         self._admission = -INFINITY, Admission(INFINITY, lambda: None)
 
     def __call__(self, deadline: float = INFINITY) -> Admission | BufferFull:
