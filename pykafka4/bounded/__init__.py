@@ -2,7 +2,7 @@
 
 `read`, `read_arrow` and `aio.read` use the same `BoundedRead`, which fixes the offset ranges, finds the end of the read, handles lost
 records, and reports progress. It polls an ordinary consumer session without a group. `core.subscription.Claim.until` is the end of a
-partition.
+partition's range.
 
 Modules; each line imports only from lines below it:
     read_arrow  `read_arrow`: a stream of Arrow columns
