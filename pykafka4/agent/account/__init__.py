@@ -2,14 +2,14 @@
 
 Modules; each line imports only from lines below it:
     books        Books: all figures of a running agent, for the pages and for its end
-    hooks        the producer's hook, which counts failed batches, and batches that may be in Kafka twice
-    balance      the account at a moment: the sums of the producer's, the ledger's and the spool's counts
+    hooks        the producer's hook, which counts failed batches and batches that may be in Kafka twice
+    balance      the account at one moment, from the counts of the producer, the ledger and the spool
     ledger       running counts of refused bytes and discarded messages
     reports      reports of intervals
     tallies      the counts of an interval
     discard_log  a file with a line for each discarded message
     log_entries  the lines of the discard log, in Dory's format
-    log_file     a file of lines: its rotation, the removal of its archives
+    log_file     a file of lines, its rotation, and the removal of old archives
     notices      log lines about discards
     reasons      the reasons for discards, by the error codes of failed batches
     values       accounts and reports as values

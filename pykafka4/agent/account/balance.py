@@ -67,7 +67,7 @@ class SpooledCounts(Protocol):
 class _Parts:
     """The counts of a topic, or sums over topics."""
 
-    # `others` is a total minus the rows, so intermediate values are differences: counts can be negative here, but not in an Account.
+    # `others` is the total minus the rows, so a count can be negative here, but not in an Account.
 
     acknowledged: int = 0
     queued: int = 0
@@ -88,7 +88,7 @@ class _Parts:
     def value(self, times: Iterable[Discards]) -> TopicAccount:
         """The counts as a row of the account, with the earliest and the latest timestamp of `times`."""
         discarded = self.reasons.total()
-        span = merged(times) if discarded else Discards()  # all discards of the row may be messages that are on disk after all
+        span = merged(times) if discarded else Discards()  # without discards, the times can only be of messages that are on disk after all
         discards = Discards({reason: count for reason, count in self.reasons.items() if count}, span.first_ms, span.last_ms)
         accepted = self.acknowledged + self.queued + self.spooled + discarded
         return TopicAccount(accepted, self.acknowledged, self.queued, self.spooled, discards)
@@ -97,8 +97,8 @@ class _Parts:
 def balance(stats: Stats, before: BeforeProducer, spooled: Mapping[str, SpooledCounts], reasons: Reasons) -> Account:
     """Return the account.
 
-    `before` and `spooled` must be of one moment. Between this moment and `stats`, no message may pass from the spool to the producer: the
-    message would be in both counts.
+    `before` and `spooled` must be of one moment. Between this moment and `stats`, no message may pass from the spool to the producer: it
+    would be in both counts.
     """
     rows: dict[str, _Parts] = {}
     times: dict[str, list[Discards]] = {}
@@ -125,8 +125,8 @@ def balance(stats: Stats, before: BeforeProducer, spooled: Mapping[str, SpooledC
     total = total.plus(_Parts(spooled=sum(on_disk.messages for on_disk in spooled.values())))
     for (_, reason), count in before.kept.items():
         total = total.plus(_Parts(reasons=Counter({reason: -count})))
-    # The total has every message, whether or not its topic has a row. The difference keeps sum(rows) + others = total without a count of
-    # its own for topics whose rows were forgotten.
+    # The total has every message, whether or not its topic has a row. The difference keeps sum(rows) + others = total without a separate
+    # count for the topics whose rows were forgotten.
     others = total
     for parts in rows.values():
         others = others.plus(parts, -1)

@@ -1,6 +1,6 @@
 """Collects all figures of a running agent, for the pages and for the last log lines.
 
-Invariant: each method returns values, and an account has each message in one place.
+Invariant: an account has each message in one place.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class SpoolCounts(Protocol):
         """Return the spool's counts at this moment."""
 
     def hold(self) -> None:
-        """Pass no message to the producer until `release` was called as often as `hold`."""
+        """Pass no message to the producer until `release` has been called as often as `hold`."""
 
     def release(self) -> None:
         """Undo one call of `hold`."""
@@ -80,7 +80,7 @@ class Books:
         spool: SpoolCounts | None = None,
         on_loop: OnLoop | None = None,
     ) -> None:
-        """`parts` have counters of their own. `on_loop` runs calls of the spool on the agent's loop; None: on the caller's thread."""
+        """`parts` have counters of their own. `on_loop` runs the spool's calls on the agent's loop; by default the caller's thread does."""
         self._producer, self._ledger, self._reasons = producer, ledger, reasons
         self._parts, self._spool, self._on_loop = parts, spool, on_loop
 
@@ -95,8 +95,8 @@ class Books:
         try:
             before, spooled = self._call(lambda: self._look(spool))
             stats = self._producer.stats()
-        # `release` must follow even after a timeout of the first call. That call stays in the loop's queue: the loop runs `hold` later,
-        # when no caller waits for it. Without a `release` after it, the replay would be held for good.
+        # `release` must follow even if the first call timed out: that call stays in the loop's queue, so the loop runs `hold` later, and
+        # without a `release` after it, the replay would be held for good.
         finally:
             self._call(spool.release)
         return balance(stats, before, spooled, self._reasons)
@@ -105,8 +105,8 @@ class Books:
         """Return the ledger's and the spool's counts of one moment, and hold the replay.
 
         A message that the replay passed to the producer after this look and before `stats` would be in the spool's count and in the
-        producer's, so the replay is held until the producer's counts are read. Only the loop moves messages that turn out to be damaged
-        from the spool's count to the ledger's, so on the loop each of them is in exactly one of the two.
+        producer's, so the replay is held until the producer's counts are read. Only the loop moves damaged messages from the spool's
+        count to the ledger's, so on the loop each of these messages is in exactly one of the two counts.
         """
         spool.hold()
         return self._ledger.before_producer(), spool.state().topics
@@ -119,7 +119,7 @@ class Books:
         return self._ledger.unfinished_report()
 
     def finished_report(self) -> Report | None:
-        """Return the report of the last finished interval, None during the first. The report counts as read: see NoDiscardQuery."""
+        """Return the report of the last finished interval, None during the first interval. The report counts as read (NoDiscardQuery)."""
         return self._ledger.finished_report()
 
     def total_report(self) -> Report:
@@ -127,9 +127,9 @@ class Books:
         return self._ledger.total_report()
 
     def counters(self, account: Account) -> Mapping[str, int]:
-        """Return counters since the start: Dory's counters under its names, and some of the agent's own.
+        """Return counters since the start: Dory's counters under Dory's names, and counters of the agent's own.
 
-        The counters of messages come from `account`, so that both agree on one page.
+        The counters of messages come from `account`, so that the account and the counters agree.
         """
         found = self._ledger.counters()
         for part in self._parts:

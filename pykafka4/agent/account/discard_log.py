@@ -25,7 +25,7 @@ log = get_log("pykafka4.agent")
 
 # Bytes of entries that wait for the thread. A burst of discards comes when memory is short, so the queue must not grow with the burst.
 MOST_WAITING: Final = 4 * 1024 * 1024
-# Entries that are formatted and written together: after each portion, other threads can use the room that the portion has freed.
+# Entries that are formatted and written together: after each portion, other threads can use the room that it has freed in the queue.
 PORTION: Final = 1_000
 CLOSE_S: Final = 5.0  # seconds for the last entries at the end: a disk that hangs must not keep the agent from ending
 INFOS_WITH_DETAIL: Final = (Reason.API_KEY, Reason.VERSION)
@@ -70,14 +70,14 @@ class DiscardLog:
     def _put(self, entry: DiscardLine) -> None:
         size = entry.size
         with self._changed:
-            # `_waiting` is empty while the thread writes the previous list, whose bytes still count: then one entry may wait, however large
-            # it is, so that an entry larger than the bound is not always left out.
+            # While the thread writes the previous list, whose bytes still count, `_waiting` may be empty: then one entry may wait, however
+            # large, so that an entry larger than the bound is not always left out.
             if self._closing or (self._waiting and self._waiting_bytes + size > MOST_WAITING):
                 self._left_out += 1
                 return
             self._waiting.append(entry)
             self._waiting_bytes += size
-            if len(self._waiting) == 1:  # the thread sleeps only before an empty list: other entries need no wake-up
+            if len(self._waiting) == 1:  # the thread sleeps only while the list is empty: later entries need not wake it
                 self._changed.notify()
 
     # ---- figures

@@ -17,14 +17,14 @@ from pykafka4.records import ProducerRecord
 
 __all__ = ["BatchOutcomes", "count_undelivered", "message_of"]
 
-UNDELIVERED: Final = "CLOSED"  # the code of records that were not delivered when `Producer.close` returned them
+UNDELIVERED: Final = "CLOSED"  # the code of the undelivered records that `Producer.close` returns
 
 
 class BatchOutcomes(ProducerHooks):
     """The hook of the agent's producer."""
 
     def __init__(self, ledger: Ledger, reasons: Reasons, keeps_undelivered: bool) -> None:
-        """With `keeps_undelivered` the hook does not count records that the producer returns at its end.
+        """With `keeps_undelivered` the hook does not count the records that `Producer.close` returns.
 
         A spool takes these records; the caller of the spool's `close` counts the records that the spool returns.
         """

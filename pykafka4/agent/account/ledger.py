@@ -1,7 +1,7 @@
 """Counts refused bytes and discarded messages at the moment of the refusal or discard. Invariant: sums are exact, and memory is bounded.
 
 The agent's loop (inputs, router, spool) and the producer's callback executor (failed batches) change the counts, each under the lock. Only
-the loop counts received messages, so these counts need no lock: it would be acquired for every list of messages.
+the loop counts received messages, so these counts need no lock, which would have to be acquired for every list of messages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["BeforeProducer", "Entries", "Ledger"]
 
 
 class Entries(Protocol):
-    """The discard log, as the ledger needs it. No method waits, and none raises."""
+    """The methods of the discard log that the ledger calls. No method waits, and none raises."""
 
     def refused(self, data: bytes, refused: Refused) -> None:
         """Write an entry for bytes that are not a message."""
@@ -38,7 +38,7 @@ class Entries(Protocol):
 class BeforeProducer:
     """The ledger's part of the account: messages that were discarded before the producer had them, and refused bytes.
 
-    `kept` counts, by topic and reason, messages that failed in the producer and are on disk nevertheless.
+    `kept` counts, by topic and reason, messages that failed in the producer but are on disk.
     """
 
     topics: Mapping[str, Discards]
@@ -57,7 +57,7 @@ class Ledger:
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """`entries` is the discard log, None without one. `clock` is monotonic, `wall_clock` counts from the epoch; both are in seconds."""
+        """`entries` is the discard log, if there is one. `clock` is monotonic, `wall_clock` counts from the epoch; both are in seconds."""
         self._lock = Lock()
         self._reports = Reports(settings or ReportSettings(), clock, wall_clock())
         self._notices = Notices(clock)
@@ -106,7 +106,7 @@ class Ledger:
     # ---- on the callback executor, or at the end
 
     def failed(self, messages: Iterable[Message], reason: Reason, error: str = "") -> None:
-        """Count lost messages that the producer had accepted, for the reports. The account has them from the producer's counts.
+        """Count lost messages that the producer had accepted, for the reports. The account takes these messages from the producer's counts.
 
         `error` is the brokers' error, for the log line.
         """
@@ -129,9 +129,9 @@ class Ledger:
     # ---- on any thread
 
     def tick(self) -> None:
-        """Begin a new interval at its time, and write the log lines that are due. The agent calls this about once a second.
+        """Begin a new interval if it is time, and write the log lines that are due. The agent calls this about once a second.
 
-        Without the calls, the end of a burst would be in no log line before the next discard for the same reason.
+        Otherwise the end of a burst would be in no log line before the next discard for the same reason.
         """
         with self._lock:
             self._reports.current()
@@ -140,7 +140,7 @@ class Ledger:
             self._notices.write(line)
 
     def close(self) -> None:
-        """Write log lines of the discards that are in no line yet, at the end of the agent."""
+        """Write log lines for the discards that are in no line yet, at the end of the agent."""
         with self._lock:
             lines = self._notices.rest()
         for line in lines:
@@ -164,7 +164,7 @@ class Ledger:
             return self._reports.unfinished()
 
     def finished_report(self) -> Report | None:
-        """Return the report of the last finished interval, None during the first. The report counts as read."""
+        """Return the report of the last finished interval, None during the first interval. The report counts as read."""
         with self._lock:
             return self._reports.finished()
 

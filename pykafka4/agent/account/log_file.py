@@ -1,7 +1,7 @@
 """Appends lines to a file, rotates the file, and removes old archives. Invariant: the file is cut to complete lines after a failed write.
 
 One thread uses a LogFile. When the next line does not fit into the maximum size, FILE becomes the archive FILE.MS. MS is the time in
-milliseconds since the epoch, or the number after the newest archive's if that is higher.
+milliseconds since the epoch, or one more than the newest archive's number if that is higher.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LogFile:
             return False
 
     def append(self, lines: list[bytes]) -> tuple[int, OSError | None]:
-        """Write lines. Returns the number of written lines, and the error that kept the others from the file."""
+        """Write lines. Returns the number of written lines, and the error that stopped the writing."""
         done = 0
         try:
             while done < len(lines):
@@ -73,14 +73,14 @@ class LogFile:
             while left:
                 left = left[os.write(self._fd, left) :]
         except OSError:
-            with contextlib.suppress(OSError):  # a full disk takes the first part of a line, to which the next line would be joined
+            with contextlib.suppress(OSError):  # a full disk may take only a part of a line, to which the next line would be joined
                 os.ftruncate(self._fd, self._size)
             raise
 
     def _rotate(self) -> None:
         """Rename the file, and open a new one. The new archive has the highest number of all archives."""
         self.close()
-        # The oldest archives have the lowest numbers and are removed first. After the wall clock was set back, the time alone would give
+        # The oldest archives have the lowest numbers and are removed first. If the wall clock has been set back, the time alone would give
         # the newest archive a low number, and its lines would be removed before older ones.
         number = max(int(self._wall_clock() * 1000), self._newest + 1)
         self._path.rename(self._path.with_name(f"{self._path.name}.{number}"))
@@ -96,7 +96,7 @@ class LogFile:
         found = []
         for path in self._path.parent.iterdir():
             number = path.name.removeprefix(prefix)
-            # Only names that this class gives: FILE.old or FILE.gz belong to another program.
+            # Only the names of this class: FILE.old or FILE.gz belongs to another program.
             if path.name.startswith(prefix) and number.isdecimal() and number.isascii() and path.is_file():
                 found.append((int(number), path))
         self._newest = max([self._newest, *(number for number, _ in found)])

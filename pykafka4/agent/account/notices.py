@@ -1,4 +1,4 @@
-"""Writes log lines about discards, for each reason at most one in 30 s, and one more at the end of the agent. Invariant: the numbers in the
+"""Writes log lines about discards: for each reason at most one in 30 s, and one more at the end of the agent. Invariant: the numbers in the
 lines add up to all discards."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Notices:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._written: dict[Reason, float] = {}  # when the last line of each reason was written
+        self._written: dict[Reason, float] = {}  # the time of each reason's last line
         self._counts: dict[Reason, int] = {}  # discards since the last line
         self._last: dict[Reason, tuple[str, str]] = {}  # the last discard's topic or input, and the brokers' error
 
@@ -66,7 +66,7 @@ class Notices:
         return [notice for notice in found if notice is not None]
 
     def rest(self) -> list[Notice]:
-        """Return lines for all discards that are in no line yet, due or not; at the end of the agent."""
+        """Return lines for all discards that are in no line yet, whether due or not, at the end of the agent."""
         now = self._clock()
         found = [Notice(reason, count, *self._last[reason], now - self._written[reason]) for reason, count in self._counts.items()]
         self._counts.clear()
@@ -79,7 +79,7 @@ class Notices:
         reason, count, last, error, since_s = notice
         text = _TEXTS.get(reason)
         # `ascii` quotes the name: a client could otherwise write a line of its own into the log, with a line break in a topic. The name
-        # is cut before and after, because the escapes of 249 characters may have 2,490.
+        # is cut before and after `ascii`, because the escapes of 249 characters may have 2,490.
         what = f"messages, the last of topic {ascii(last[:NAME])[:NAME]}" if text is None else text.format(last)
         when = "" if since_s is None else f"in the last {since_s:.0f} s: "
         why = f": {ascii(error)[1:-1][:ERROR]}" if error else ""

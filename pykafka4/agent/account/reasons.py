@@ -12,7 +12,7 @@ __all__ = ["Reasons"]
 
 _OF_CODES: Final[Mapping[str, Reason]] = {
     **{code.name: Reason.KAFKA_ERROR_ACK for code in CODES.values()},
-    # After these codes the producer sends a batch again. A batch that failed with one of them has used up max_failed_attempts.
+    # After these codes, the producer sends a batch again, so a batch that failed with such a code has used up max_failed_attempts.
     **{code.name: Reason.DELIVERY_ATTEMPT_LIMIT for code in CODES.values() if code.produce is ProduceReaction.RESEND},
     "UNKNOWN_TOPIC_OR_PARTITION": Reason.BAD_TOPIC,
     "UNKNOWN_TOPIC_ID": Reason.BAD_TOPIC,
@@ -47,5 +47,5 @@ class Reasons:
         """Return the reason for an error code."""
         if code == "UNKNOWN_TOPIC_OR_PARTITION":
             return self._missing
-        later_code = code.startswith("UNKNOWN(")  # one that Kafka added after this table
+        later_code = code.startswith("UNKNOWN(")  # Kafka added the code after this table was written
         return Reason.KAFKA_ERROR_ACK if later_code else _OF_CODES.get(code, Reason.BUG)

@@ -25,7 +25,7 @@ class Reports:
         self._ends = self._origin + self._interval
         self._tallies, self._before = Tallies(self._prefix_size), Tallies(self._prefix_size)
         self._finished: Report | None = None
-        self._finished_read = True  # before the first report is finished, none can be missed
+        self._finished_read = True  # before the first interval ends, there is no unread report
         self.unread = 0  # finished reports that were replaced before they were read
 
     def current(self) -> Tallies:
@@ -41,10 +41,10 @@ class Reports:
         return self._before, current
 
     def _turn(self, now: float) -> None:
-        """End the current interval, and the empty intervals after it in which no call came."""
-        # At `now == _ends` the division may round down to the interval that ends, so the number is at least the next one.
+        """End the current interval, and the empty intervals that have passed without a call."""
+        # At `now == _ends` the division may round down to the number of the interval that ends: the new number is at least one higher.
         number = max(int((now - self._origin) // self._interval), self._number + 1)
-        skipped = number - self._number - 1  # empty intervals; their reports are finished and unread, too
+        skipped = number - self._number - 1  # empty intervals, whose reports are unread, too
         self.unread += (not self._finished_read) + skipped
         last = self._tallies if not skipped else Tallies(self._prefix_size)
         self._finished = last.report(number - 1, self._start_of(number - 1), self._start_of(number))
@@ -62,7 +62,7 @@ class Reports:
         return current.report(self._number, self._start_of(self._number), None)
 
     def finished(self) -> Report | None:
-        """Return the report of the last finished interval, None during the first. The report counts as read."""
+        """Return the report of the last finished interval, None during the first interval. The report counts as read."""
         self.current()
         self._finished_read = True
         return self._finished

@@ -14,14 +14,14 @@ __all__ = ["RECENT", "Recent", "Rows", "Tallies", "row_name"]
 
 TOPICS: Final = 1_000  # rows of topics
 BAD_TOPICS: Final = 200  # rows of topics that do not exist: anybody can invent such names, so they must not displace the other rows
-RECENT: Final = 25  # entries of a list of recent examples
+RECENT: Final = 25  # entries in a list of recent examples
 VERSIONS: Final = 1_000  # distinct unsupported versions: a version has 16 bits, and a hostile client can send all of them
 
 K = TypeVar("K", bound=Hashable)
 
 
 def row_name(topic: str) -> str:
-    """Return the name of the row for `topic`. Names that are too long for Kafka, up to 32 KiB each, share a row if they begin alike."""
+    """Return the name of the row for `topic`. Names that are too long for Kafka (up to 32 KiB) share a row if they begin alike."""
     return topic if len(topic) <= LONGEST_TOPIC else topic[:LONGEST_TOPIC] + "…"
 
 
@@ -61,7 +61,7 @@ class TopicRow:
         self.last_ms: int | None = None
 
     def add(self, reason: Reason, count: int, first_ms: int | None, last_ms: int | None) -> None:
-        """Count messages. Timestamps of None change no timestamp of the row."""
+        """Count messages. A timestamp of None leaves the row's timestamp as it is."""
         self.reasons[reason] = self.reasons.get(reason, 0) + count
         if first_ms is not None and (self.first_ms is None or first_ms < self.first_ms):
             self.first_ms = first_ms
@@ -74,7 +74,7 @@ class TopicRow:
             self.add(reason, count, other.first_ms, other.last_ms)
 
     def value(self) -> Discards:
-        """Return the counts as a value, which later changes of the row do not change."""
+        """Return a copy of the counts, which later changes of the row do not change."""
         return Discards(self.reasons.copy(), self.first_ms, self.last_ms)
 
 
@@ -100,7 +100,7 @@ class Rows:
             rows.move_to_end(name)
             return row
         row = rows[name] = TopicRow()
-        if len(rows) > limit:  # the counts of the row that goes are added to `others`, so the sum over all rows stays exact
+        if len(rows) > limit:  # the counts of the removed row are added to `others`, so the sum over all rows stays exact
             self.others.absorb(rows.popitem(last=False)[1])
         return row
 

@@ -1,7 +1,7 @@
 """Serves the agent's pages on a loopback address: the web page, Dory's JSON, Prometheus. Invariant: only POST /metadata_update acts on the
 agent; a GET of /discards only marks the finished report as read.
 
-The agent's loop accepts requests. A thread that only the pages use makes the answers with figures, so that no number of readers delays a
+The agent's loop accepts requests. A thread that only the pages use makes the answers with figures, so that readers, however many, delay no
 message.
 
 Modules; each line imports only from lines below it:
@@ -14,7 +14,7 @@ Modules; each line imports only from lines below it:
     dory        Dory's pages, as JSON and plain text
     account_data  the complete account as JSON: reasons per topic, the report since the start
     agent_view  AgentView: the figures of a running agent
-    troubles    the subjects that are out of order, for the time line of outages
+    troubles    the subjects that are out of order, for the timeline of outages
     look        the figures of the agent at a moment, as values
 
 The web page itself is in the folder page: HTML and JavaScript, served as they are. `pykafka4.pages` has the parts that it shares with the

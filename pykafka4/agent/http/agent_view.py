@@ -41,7 +41,7 @@ class AgentView:
         report_interval_s: float,
         spool: Callable[[], SpoolState] | None = None,
     ) -> None:
-        """`spool` returns the state of the spool on any thread. `inputs_open` is False until the agent reads its inputs."""
+        """`spool` returns the state of the spool; any thread may call it. `inputs_open` is False until the agent reads its inputs."""
         self.version, self.started_at, self.report_interval_s = version, time.time(), report_interval_s
         self.inputs_open = False
         self._producer, self._books, self._spool = producer, books, spool
@@ -49,8 +49,8 @@ class AgentView:
 
     def look(self) -> AgentLook:
         """See WatchedAgent."""
-        # The spool's state and the account come from two calls on the loop: a page may show a message on disk that its account has in the
-        # producer.
+        # The spool's state and the account come from two calls on the loop: a page may show a message on disk that the page's account
+        # counts in the producer.
         spool = None if self._spool is None else self._spool()
         return AgentLook(time.time(), self._books.account(), self._producer.status(), self._inputs(), spool, self._settings.max_buffer)
 

@@ -1,4 +1,4 @@
-"""Makes Dory's pages: its fields as JSON, its lines as plain text. Source: dory/src/dory/web_request_handler.cc.
+"""Makes Dory's pages: Dory's fields as JSON, Dory's lines as plain text. Source: dory/src/dory/web_request_handler.cc.
 
 Names and types are Dory's, because monitors that were written for Dory read them. Two of Dory's mistakes are not copied: names of topics
 are escaped, and tcp_unclean_disconnect has the list of TCP connections.

@@ -21,7 +21,7 @@ __all__ = ["SENT_HEADERS", "Connections", "Guard", "Handler"]
 
 log = logging.getLogger("pykafka4.agent.http")
 
-MOST_CONNECTIONS: Final = 64  # each takes a descriptor of the process, which the inputs need too
+MOST_CONNECTIONS: Final = 64  # each uses a file descriptor of the process; the inputs need descriptors, too
 # Seconds from one request of a connection to the next, the answer included. Longer than ANSWER_S, so that no answer is cut off, and longer
 # than aiohttp's keepalive_timeout, which closes idle connections in order; the sweep catches requests that a client sends byte by byte.
 IDLE_S: Final = 30.0
@@ -108,7 +108,7 @@ class Connections:
             self.sweep()
 
     def sweep(self) -> None:
-        """Close the connections that have taken longer than IDLE_S."""
+        """Close the connections whose last request came IDLE_S ago or earlier."""
         now = self._monotonic()
         for connection in list(self._open.values()):
             if connection.active_at + IDLE_S <= now:
@@ -124,7 +124,7 @@ class Connection(asyncio.Protocol):
         self.active_at = now
 
     def abort(self) -> None:
-        """Close the connection at once, without sending buffered data: a client that reads nothing would keep it open."""
+        """Close the connection at once, without sending buffered data: a client that reads nothing would keep the connection open."""
         if self._transport is not None:
             self._transport.abort()
 

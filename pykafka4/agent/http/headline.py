@@ -117,7 +117,7 @@ def _discards(look: AgentLook, per_s: float) -> tuple[str, ...]:
     rate = "" if per_s <= 0 else f" Now {per_s:,.0f} a second." if per_s >= 1 else " Now less than one a second."
     reasons = sorted(look.account.total.discards.by_reason.items(), key=lambda item: -item[1])
     most = ", ".join(f"{reason.value} ({count:,})" for reason, count in reasons[:3])
-    return (f"Discarded since the start: {most}.{rate} The table of discarded messages has the topics.",) if reasons else ()
+    return (f"Discarded since the start: {most}.{rate} The table of discarded messages lists the topics.",) if reasons else ()
 
 
 def _details(*texts: str) -> tuple[str, ...]:

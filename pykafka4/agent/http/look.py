@@ -95,7 +95,7 @@ class WatchedAgent(Protocol):
         """Return the report of the current interval."""
 
     def finished_report(self) -> Report | None:
-        """Return the report of the last finished interval, None during the first. The report counts as read."""
+        """Return the report of the last finished interval, None during the first interval. The report counts as read."""
 
     def total_report(self) -> Report:
         """Return the report of all discards since the start."""

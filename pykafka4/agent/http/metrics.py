@@ -46,7 +46,7 @@ class _Figures(Collector):
         """Yield all metrics."""
         look = self._look
         yield InfoMetricFamily(PREFIX, "The agent's version.", {"version": self._version})
-        yield GaugeMetricFamily(f"{PREFIX}_start_time_seconds", "When the agent started, since the epoch.", self._started_at)
+        yield GaugeMetricFamily(f"{PREFIX}_start_time_seconds", "When the agent started, in seconds since the epoch.", self._started_at)
         yield from _process(look)
         yield from _messages(_rows(look))
         yield from _queues(queues(look.status))
@@ -61,7 +61,7 @@ class _Figures(Collector):
 
 def _process(look: AgentLook) -> Iterator[Metric]:
     account, status = look.account, look.status
-    yield GaugeMetricFamily(f"{PREFIX}_connected", "1: a broker can be reached.", float(status["state"] == "connected"))
+    yield GaugeMetricFamily(f"{PREFIX}_connected", "1: a broker can be reached; otherwise 0.", float(status["state"] == "connected"))
     yield GaugeMetricFamily(f"{PREFIX}_offline_partitions", "Partitions that nothing can be sent to.", len(offline(status)))
     yield GaugeMetricFamily(f"{PREFIX}_memory_bytes", "Bytes of messages in memory.", look.buffered)
     yield GaugeMetricFamily(f"{PREFIX}_memory_max_bytes", "The bound of these bytes: max_buffer.", look.max_buffer or 0)
@@ -83,8 +83,8 @@ def _rows(look: AgentLook) -> dict[str, TopicAccount]:
     Topics that brokers do not know have no row, nor has a topic while its first messages wait for its partitions: each name that a client
     invents would be a new time series.
     """
-    # Why not the topics with the most messages: a topic that overtakes another would take its count out of the sum of the others. This
-    # counter would fall, and Prometheus takes a falling counter for a restart.
+    # The topics with the most messages would be a wrong choice: a topic that overtakes another would take its count out of the sum of the
+    # other topics. This counter would fall, and Prometheus takes a falling counter for a restart.
     parked = {topic_of(name) for name, row in look.status.get("partitions", {}).items() if row["parked"]}
     rows = {name: row for name, row in look.account.topics.items() if row.acknowledged or row.discards.count or name not in parked}
     known = (name for name, row in rows.items() if row.acknowledged or Reason.BAD_TOPIC not in row.discards.by_reason)
@@ -109,7 +109,7 @@ def _counts(row: TopicAccount) -> tuple[int, int, int, int]:
 
 def _messages(rows: Mapping[str, TopicAccount]) -> Iterator[Metric]:
     accepted = CounterMetricFamily(f"{PREFIX}_accepted", "Messages that inputs took.", labels=["topic"])
-    acknowledged = CounterMetricFamily(f"{PREFIX}_acknowledged", "Messages that Kafka has.", labels=["topic"])
+    acknowledged = CounterMetricFamily(f"{PREFIX}_acknowledged", "Messages that Kafka has acknowledged.", labels=["topic"])
     queued = GaugeMetricFamily(f"{PREFIX}_queued", "Messages in memory.", labels=["topic"])
     spooled = GaugeMetricFamily(f"{PREFIX}_spooled", "Messages that are only on disk.", labels=["topic"])
     discarded = CounterMetricFamily(f"{PREFIX}_discarded", "Messages that were discarded.", labels=["topic", "reason"])
@@ -139,7 +139,9 @@ def _queues(found: Mapping[str, TopicQueue]) -> Iterator[Metric]:
 def _inputs(look: AgentLook) -> Iterator[Metric]:
     messages = CounterMetricFamily(f"{PREFIX}_input_messages", "Messages that an input took.", labels=["input"])
     read = CounterMetricFamily(f"{PREFIX}_input_bytes", "Bytes that an input read.", labels=["input"])
-    refused = CounterMetricFamily(f"{PREFIX}_input_refused", "Datagrams, frames and ends that an input refused.", labels=["input"])
+    refused = CounterMetricFamily(
+        f"{PREFIX}_input_refused", "Datagrams, frames and ends of connections that an input refused.", labels=["input"]
+    )
     clients = GaugeMetricFamily(f"{PREFIX}_input_clients", "Open connections.", labels=["input"])
     for entry in look.inputs:
         label = [entry.source.value]
@@ -153,7 +155,7 @@ def _inputs(look: AgentLook) -> Iterator[Metric]:
 
 def _brokers(look: AgentLook) -> Iterator[Metric]:
     up = GaugeMetricFamily(
-        f"{PREFIX}_broker_up", "1: no connection, or one that works; 0: the last one failed.", labels=["broker", "address"]
+        f"{PREFIX}_broker_up", "1: no connection, or a working one; 0: the last connection failed.", labels=["broker", "address"]
     )
     for broker in brokers(look.status):
         if broker["node"] is not None and broker["node"] >= 0:
@@ -167,5 +169,7 @@ def _spool(look: AgentLook) -> Iterator[Metric]:
     yield GaugeMetricFamily(f"{PREFIX}_spool_bytes", "Bytes of messages on disk.", look.spool.bytes)
     yield GaugeMetricFamily(f"{PREFIX}_spool_max_bytes", "The bound of these bytes.", look.spool.max_size)
     yield GaugeMetricFamily(
-        f"{PREFIX}_spool_failing", "1: the disk refuses writes, or files cannot be synced.", float(look.spool.failure is not None)
+        f"{PREFIX}_spool_failing",
+        "1: the disk refuses writes, or files cannot be synced; otherwise 0.",
+        float(look.spool.failure is not None),
     )

@@ -28,7 +28,7 @@ from pykafka4.pages.shared_look import SharedLook
 __all__ = ["ThreadBusy", "Observer"]
 
 log = logging.getLogger("pykafka4.agent.http")
-SHARE: Final = 20  # a look of 100 ms is taken every 2 s: with many partitions a sample costs at most a twentieth of a core
+SHARE: Final = 20  # even with many partitions, samples use at most a twentieth of a core: a look that takes 100 ms is taken every 2 s
 MOST_WAITING: Final = 32  # answers that wait for the thread: half of MOST_CONNECTIONS; the other readers get 503 at once
 
 T = TypeVar("T")
@@ -52,12 +52,12 @@ class Observer:
         self._page_at = -1.0
         self._rates, self._outages = Rates(("accepted", "acknowledged", "discarded")), Outages()
         self._sampler: asyncio.Task[None] | None = None
-        self._bug = ""  # the last unexpected error in the log
+        self._bug = ""  # the last unexpected error that was logged
 
     def start(self) -> None:
         """Begin to take samples. The agent's loop calls this.
 
-        Samples are taken without readers too: the curves of rates must exist before somebody opens the page.
+        Samples are taken even without readers, because the curves of rates must exist before somebody opens the page.
         """
         self._sampler = asyncio.get_running_loop().create_task(self._sample_forever())
 
@@ -82,7 +82,7 @@ class Observer:
         finally:
             self._waiting -= 1
 
-    # ---------------------------------------------------------------- answers, in the thread
+    # ---------------------------------------------------------------- answers, on the thread
 
     def page(self) -> bytes:
         """Return the JSON of the web page, which is made once for each look."""
@@ -104,7 +104,7 @@ class Observer:
         return {**self._process().head(), **data}
 
     def dory_page(self, page: str, form: str) -> str:
-        """Return a page of Dory. `form` is "json" or "plain"."""
+        """Return one of Dory's pages. `form` is "json" or "plain"."""
         process = self._process()
         value = DORY[page](self, process)
         return dory.dump(value) if form == "json" else dory.in_plain_text(page, process, value)

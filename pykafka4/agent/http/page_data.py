@@ -1,5 +1,5 @@
-"""Makes the JSON of the web page. Invariant: its size is bounded for any number of topics, and a table that is cut
-has the number of all its rows."""
+"""Makes the JSON of the web page. Invariant: the JSON's size is bounded for any number of topics, and a table that is cut
+off has the number of all rows."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from pykafka4.pages.files import page_files
 __all__ = ["PageServer"]
 
 log = logging.getLogger("pykafka4.agent.http")
-# Swallows aiohttp's log lines about requests that are not HTTP: each is a traceback with bytes of the client, as often as the client likes.
+# Swallows aiohttp's log lines about requests that are not HTTP: each is a traceback with bytes of the client, which can repeat it at will.
 # The Guard logs errors of the pages.
 UNHEARD: Final = logging.Logger("pykafka4.agent.http.aiohttp", logging.CRITICAL)
 ANSWER_S: Final = 15.0  # less than IDLE_S, so a client that waits gets a 503 before the sweep closes its connection

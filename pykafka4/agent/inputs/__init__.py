@@ -1,8 +1,8 @@
 """Reads the inputs of the agent: sockets that clients write to, and never read from.
 
 Modules; each line imports only from lines below it:
-    opening     opens all inputs of the settings, and closes them
-    streams     UNIX stream and TCP: the listeners, and the turns of connections
+    opening     opens and closes all inputs of the settings
+    streams     UNIX stream and TCP: the listeners, and connections that are read in turns
     connection  a client's connection: its bytes, frames, end
     datagrams   the UNIX datagram socket
     unfinished  the memory for messages that have arrived in part, shared by all connections
@@ -11,5 +11,5 @@ Modules; each line imports only from lines below it:
     reading     the choice of compiled/ or plain
     compiled/   the compiled reader of datagrams and frames
     plain       the same reader in Python
-    sockets     bound sockets with modes and owners; the removal of stale ones
+    sockets     binds sockets with modes and owners, and removes stale ones
 """

@@ -1,5 +1,5 @@
-"""Reads the frames of a client's connection until its end. Invariant: a connection keeps at most a size field without room, and never
-writes."""
+"""Reads the frames of a client's connection until its end. Invariant: without room, a connection keeps at most a size field; no
+connection writes."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class Owner(Protocol):
         """Return the seconds of a monotonic clock."""
 
     def pause(self, connection: Connection) -> None:
-        """Read nothing from a connection that waits for room."""
+        """Stop reading from a connection that waits for room."""
 
     def go_on(self, connection: Connection) -> None:
         """Read again from a connection that has its room now."""
 
     def forget(self, connection: Connection) -> None:
-        """Forget a connection that has ended. Its socket is still open, so that the selector can unregister it."""
+        """Forget a connection that has ended. The socket is still open, so that the selector can unregister the socket."""
 
 
 class Connection:
-    """A client's connection. The bytes of an unfinished message are in `_kept`, or in `_large` for a large message with its room."""
+    """A client's connection. The bytes of an unfinished message are in `_kept`, or in `_large` if the message is large and has its room."""
 
     __slots__ = ("_kept", "_large", "_needed", "_owner", "_sharing", "is_open", "is_waiting", "sock")
 
@@ -78,7 +78,7 @@ class Connection:
         self._end(clean=not self._partial())
 
     def resume(self) -> None:
-        """Continue with the room for which the connection waited. See RoomHolder."""
+        """Continue with the room that the connection has waited for. See RoomHolder."""
         self.is_waiting = False
         self._begin_large()
         self._owner.go_on(self)
@@ -96,7 +96,7 @@ class Connection:
         if self._large is not None:
             return self.sock.recv_into(sharing.view, min(READ_BYTES, self._needed - len(self._large)), socket.MSG_DONTWAIT)
         have = len(self._kept)
-        ample = small.free >= READ_BYTES and not small.crowded  # any unfinished message after a full read can be kept
+        ample = small.free >= READ_BYTES and not small.crowded  # any unfinished message that a full read leaves can be kept
         room = READ_BYTES if ample else self._needed - have
         size = self.sock.recv_into(sharing.view[have:], room, socket.MSG_DONTWAIT)
         if have:
@@ -133,7 +133,7 @@ class Connection:
     def _reserve(self) -> None:
         """Reserve room for the whole message in `_kept`, or wait for the room.
 
-        The complete size is reserved in one step: with a part each, many connections could hold all room, and never finish.
+        The complete size is reserved in one step: otherwise many connections could each hold a part of the room, and none could finish.
         """
         self._needed = SIZE.size
         if len(self._kept) < SIZE.size:

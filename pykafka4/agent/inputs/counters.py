@@ -1,4 +1,4 @@
-"""Counts messages, bytes and connections of each input, under Dory's names where it has them. Invariant: only the loop changes a count."""
+"""Counts messages, bytes and connections of each input, under Dory's names if there are any. Invariant: only the loop changes a count."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class SourceCounters:
     open: int = 0  # connections, now
     clean_ends: int = 0
     unclean_ends: int = 0  # inside a message, or reset
-    closed_for_size: int = 0  # connections whose size field was invalid, or too large
-    closed_for_room: int = 0  # connections that lost the memory for an unfinished message to others that waited for it
-    accept_pauses: int = 0  # no file descriptor was left, or the most connections were open
+    closed_for_size: int = 0  # connections that ended for an invalid or too large size field
+    closed_for_room: int = 0  # connections that lost the room for an unfinished message to connections that waited for it
+    accept_pauses: int = 0  # pauses because no file descriptor was left, or the largest number of connections was open
     errors: int = 0  # of sockets
 
 
@@ -42,7 +42,7 @@ class InputCounters:
         return {Source.UNIX_DATAGRAM: self.unix_datagram, Source.UNIX_STREAM: self.unix_stream, Source.TCP: self.tcp}[source]
 
     def named(self) -> dict[str, int]:
-        """Return the counts of /counters by their names there."""
+        """Return the counts under their names in /counters."""
         unix, tcp = self.unix_stream, self.tcp
         return {
             "UnixDgInputAgentForwardMsg": self.unix_datagram.forwarded,

@@ -16,7 +16,7 @@ __all__ = ["DatagramInput"]
 log = logging.getLogger(__name__)
 TURN = 1024  # the cost after which a turn ends, in datagrams; then the loop serves its other events
 LEAST_COST = 16  # the cost of a call of the reader, in datagrams
-COUNTS_AS_ONE = 1024  # bytes that cost as much as a datagram: a turn with large datagrams ends after 1 MiB
+COUNTS_AS_ONE = 1024  # bytes that cost as much as one datagram: a turn with large datagrams ends after 1 MiB
 RETRY_S = 1.0  # seconds of pause after a failed read, for example if the kernel had no memory
 
 
@@ -38,7 +38,7 @@ class DatagramInput:
             self._loop.add_reader(self._socket.fileno(), self.turn)
 
     def _pause(self, error: OSError) -> None:
-        """Read nothing for RETRY_S: the socket stays readable, so the loop would try and fail without a pause."""
+        """Read nothing for RETRY_S. The socket stays readable, so without a pause the loop would try and fail again and again."""
         self._entrance.counts.errors += 1
         log.warning("agent: reading datagrams failed, and is tried again in %g s: %s", RETRY_S, error)
         if self._loop is not None:
@@ -49,7 +49,7 @@ class DatagramInput:
         """Read the queued datagrams, up to the cost TURN. Returns whether the queue may have more.
 
         The method reads until the queue is empty, not once: a queue of 10 datagrams, the default without systemd, is full again after one
-        read, and the way through the loop to the next turn costs more than a call that finds an empty queue.
+        read, and a further turn of the loop costs more than a call that finds an empty queue.
         """
         reader, left = self._reader, TURN
         while left > 0:
@@ -70,7 +70,7 @@ class DatagramInput:
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.remove_reader(self._socket.fileno())
-            # The shutdown comes first: with an open socket clients could send as fast as the agent reads, and `close` would never end. A
+            # The shutdown comes first: with an open socket, clients could send as fast as the agent reads, and `close` would never end. A
             # plain `close` would throw the queue away. After the shutdown clients get EPIPE, so the queue only shrinks.
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RD)

@@ -1,4 +1,4 @@
-"""Passes the messages of an input to the Intake, and counts them and their bytes."""
+"""Passes the messages of an input to the Intake, and counts messages and bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Entrance"]
 
 
 class Entrance:
-    """The way of messages and refused bytes from one input to the Intake, with the counts of the input."""
+    """The way from one input to the Intake for messages and refused bytes, with the input's counts."""
 
     def __init__(self, intake: Intake, source: Source, counters: InputCounters) -> None:
         self.source, self.counts = source, counters.of(source)

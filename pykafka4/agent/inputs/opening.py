@@ -1,4 +1,4 @@
-"""Opens all inputs of the settings, and closes them. Invariant: either all inputs are open, or none.
+"""Opens and closes all inputs of the settings. Invariant: either all of these inputs are open, or none.
 
 inputs = Inputs.bind(settings.inputs)   # as root, if owners and folders need it
 inputs.start(router, loop)              # after the process has dropped its privileges
@@ -35,7 +35,7 @@ SHARE_OF_FILES = 3 / 8  # each stream input's share of the process's descriptors
 
 
 class Inputs:
-    """All inputs of the agent. `counters` has their counts."""
+    """All inputs of the agent, and their counters."""
 
     def __init__(self, settings: InputSettings) -> None:
         self.counters = InputCounters()
@@ -119,7 +119,7 @@ def _named(setting: str) -> Iterator[None]:
 def _unlink(unix: UnixSocket) -> None:
     try:
         unix.unlink()
-    except OSError as error:  # the process has dropped its privileges; the next start replaces the file
+    except OSError as error:  # if the process has dropped its privileges; the next start replaces the file
         log.warning("agent: cannot remove the socket %s: %s", unix.path, error.strerror)
 
 

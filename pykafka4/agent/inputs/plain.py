@@ -21,11 +21,11 @@ class DatagramReader:
 
     def __init__(self, max_size: int, empty: bytes | None) -> None:
         """`max_size` is the largest size of a datagram in bytes; `empty` replaces an empty key or value."""
-        self.most = max(1, min(MOST, BUFFER_BYTES // (max_size + 1)))  # datagrams of one `read`
+        self.most = max(1, min(MOST, BUFFER_BYTES // (max_size + 1)))  # the most datagrams that one `read` returns
         self._max_size, self._empty = max_size, empty
 
     def read(self, sock: socket.socket) -> tuple[int, int, list[Message], list[RefusedBytes]]:
-        """Return (number of datagrams, their bytes, messages, refused datagrams). Raises OSError.
+        """Return (number of datagrams, number of their bytes, messages, refused datagrams). Raises OSError.
 
         Fewer than `most` datagrams mean an empty queue. From a datagram larger than `max_size`, `max_size` + 1 bytes are read.
         """
@@ -49,7 +49,8 @@ class DatagramReader:
 
 
 def cut_frames(data: bytearray, end: int, max_size: int, empty: bytes | None) -> tuple[int, bool, list[Message], list[RefusedBytes]]:
-    """Cut the complete frames from the first `end` bytes: (their bytes, whether the next size is invalid, messages, refused frames).
+    """Cut the complete frames from the first `end` bytes: (end of the last one, whether the next size is invalid, messages, refused
+    frames).
 
     A size is invalid if it is smaller than its own field, or the rest of the frame is larger than `max_size`.
     """

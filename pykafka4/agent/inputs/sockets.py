@@ -24,7 +24,7 @@ from pykafka4.errors import ConfigError
 __all__ = ["InputError", "UnixSocket", "bind_tcp", "bind_unix", "check_datagram_size", "owner_and_group"]
 
 BACKLOG = 1024  # the kernel caps it at net.core.somaxconn
-FOLDER_LOCK_S = 2.0  # another agent holds the lock only for a bind: after a longer wait the start fails, and reports a foreign lock
+FOLDER_LOCK_S = 2.0  # another agent holds the lock only for a bind: after a longer wait, the start fails, because another program holds it
 UMASKED = 0o777
 
 
@@ -43,7 +43,7 @@ class UnixSocket:
     def unlink(self) -> None:
         """Remove the socket's file, unless another process has replaced it. Raises OSError if the process may not remove the file.
 
-        The caller closes the socket afterwards: after the close another file may get the inode.
+        The caller must close the socket only afterwards: after the close, another file may get the inode.
         """
         with contextlib.suppress(FileNotFoundError):
             if _file_of(self.path) == self.file:
@@ -91,7 +91,7 @@ def _bind_closed(sock: socket.socket, path: Path) -> None:
 
 
 def owner_and_group(settings: UnixSettings) -> tuple[int, int]:
-    """Return the numbers of the socket's owner and group, -1 if not set. Raises InputError for an unknown name."""
+    """Return the ids of the socket's owner and group, -1 for an id that is not set. Raises InputError for an unknown name."""
     return _uid(settings.owner), _gid(settings.group)
 
 
@@ -116,7 +116,7 @@ def _gid(group: str | None) -> int:
 
 
 def _set_rights(path: Path, mode: int | None, owner: int, group: int) -> None:
-    """Set owner and mode, the owner first: chown clears bits of the mode, and the mode lets others in."""
+    """Set owner and mode. The owner comes first, because chown clears bits of the mode, and the mode admits other users."""
     with _pinned(path) as file:
         if owner != -1 or group != -1:
             try:
@@ -132,7 +132,7 @@ def _set_rights(path: Path, mode: int | None, owner: int, group: int) -> None:
 def _pinned(path: Path) -> Iterator[str]:
     """Yield a path that stays the path of the socket's file.
 
-    A user who may write to the folder can put a link there after `bind`; root would then change the rights of another file.
+    A user who may write to the folder can put a link there after `bind`; an agent of root would then change the rights of another file.
     """
     if sys.platform != "linux":
         yield str(path)
@@ -162,8 +162,8 @@ def _umask() -> int:
 def _folder_locked(path: Path) -> Iterator[None]:
     """Hold the lock of the socket's folder, so that one agent at a time looks for a stale socket and binds.
 
-    Without the lock: two agents find the same stale socket. The first removes it and binds its own; then the second removes the first one's
-    socket, which it takes for the stale one, and the first agent gets no message.
+    Without the lock: two agents find the same stale socket. The first agent removes it and binds its own socket; then the second agent
+    removes this socket, which it takes for the stale one, and the first agent gets no message.
     """
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -223,7 +223,7 @@ def bind_tcp(settings: TcpSettings) -> socket.socket:
 
 
 def check_datagram_size(size: int, *, allow_large: bool) -> None:
-    """Refuse a `max_datagram_size` that clients cannot send with a socket's default send buffer, with `allow_large` with any send buffer.
+    """Refuse a `max_datagram_size` that clients cannot send with the default send buffer, or, with `allow_large`, with the largest one.
 
     Raises InputError.
     """
@@ -232,11 +232,11 @@ def check_datagram_size(size: int, *, allow_large: bool) -> None:
     if not allow_large:
         raise InputError(
             f"max_datagram_size = {size}: a socket with the default send buffer cannot send so large a datagram; use a smaller size, or "
-            f"raise the system's default (sysctl net.core.wmem_default), or set allow_large_datagrams = true, and let clients set SO_SNDBUF"
+            f"raise the system's default (sysctl net.core.wmem_default), or set allow_large_datagrams = true and let clients set SO_SNDBUF"
         )
     if not _fits(size, enlarge=True):
         raise InputError(
-            f"max_datagram_size = {size}: the system's limit of send buffers does not allow it; raise the limit: "
+            f"max_datagram_size = {size}: the system's limit for send buffers is too low; raise the limit: "
             f"sysctl -w net.core.wmem_max={2 * size}"
         )
 

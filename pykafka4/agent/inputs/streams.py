@@ -1,4 +1,5 @@
-"""Accepts connections of a UNIX stream or TCP socket, and reads them in turns. Invariant: with any number of connections a turn is short.
+"""Accepts connections of a UNIX stream or TCP socket, and reads them in turns. Invariant: a turn is short, whatever the number of
+connections.
 
 Each input has its own selector, which is one reader of the agent's loop. If the connections were readers of the loop themselves, the loop
 would read all ready connections before any other event.
@@ -23,9 +24,9 @@ __all__ = ["StreamInput"]
 log = logging.getLogger(__name__)
 TURN = 2048  # the cost after which a turn ends, in messages; then the loop serves its other events
 ACCEPT_COST = 16
-RETRY_S = 1.0  # seconds after a system call failed for lack of file descriptors or memory
-OVERDUE_S = 0.5  # between two checks for connections that have held room too long
-# The most bytes that are read at the end: a TCP client that sends without end must not keep the agent from ending.
+RETRY_S = 1.0  # seconds of pause after a system call has failed for lack of file descriptors or memory
+OVERDUE_S = 0.5  # seconds between two checks for connections that have held room too long
+# The most bytes that are read at the end: a TCP client that never stops sending must not keep the agent from ending.
 END_BYTES = 64 * 1024 * 1024
 OUT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -46,7 +47,7 @@ class StreamInput:
         self._listener, self._entrance, self._unfinished = listener, entrance, unfinished
         self._sharing = Sharing(entrance, unfinished, max_size, empty)
         self._max_connections = max_connections
-        self._selector = selectors.DefaultSelector()  # of a kind that has a descriptor: epoll, kqueue
+        self._selector = selectors.DefaultSelector()  # epoll or kqueue: it must have a file descriptor
         self._connections: set[Connection] = set()
         self._ready: deque[Connection | None] = deque()  # None: the listener
         self._accepting = self._warned = self._looking = self._closed = False
@@ -61,7 +62,7 @@ class StreamInput:
     def turn(self) -> None:
         """Accept and read ready connections, up to the cost TURN."""
         left, ready = TURN, self._ready
-        if not ready:  # otherwise the connections that the last turn did not reach come first: busy connections cannot starve them
+        if not ready:  # otherwise the connections that the last turn did not reach come first, so that busy ones cannot starve them
             ready.extend(key.data for key, _ in self._selector.select(0))
         while ready and left > 0:
             connection = ready.popleft()
@@ -152,7 +153,7 @@ class StreamInput:
         if not self._accepting:
             return 0
         if len(self._connections) >= self._max_connections:
-            self._pause_accepting(f"{self._max_connections} connections are open, the most that it takes")
+            self._pause_accepting(f"{self._max_connections} connections are open, the maximum")
             return 0
         try:
             sock, _ = self._listener.accept()

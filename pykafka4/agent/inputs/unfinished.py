@@ -1,8 +1,8 @@
-"""Shares out the memory for unfinished messages among all stream connections. Invariant: this memory is bounded, whatever clients do.
+"""Shares out the memory for unfinished messages among all connections. Invariant: this memory is bounded, whatever clients do.
 
-A connection that knows its message's size reserves room for the whole message; without room the connection waits, and is not read. While
-connections wait, a connection that has held room for `HOLD_S` loses the room and ends: otherwise a few clients that never finish their
-messages would stop all others. Large messages have a separate room, so that they do not stop small ones.
+A connection that has read its message's size reserves room for the complete message; without room, the connection waits, and is not read.
+While connections wait, a connection that has held room for `HOLD_S` loses the room and ends: otherwise a few clients that never finish
+their messages would stop all others. Large messages have a separate room, so that they do not stop small ones.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Protocol
 
 __all__ = ["HOLD_S", "SMALL_BYTES", "RoomHolder", "Room", "Unfinished"]
 
-SMALL_BYTES = 64 * 1024  # larger messages are large
+SMALL_BYTES = 64 * 1024  # messages of more bytes are large
 ROOM_BYTES = 8 * 1024 * 1024
-HOLD_S = 2.0  # seconds
+HOLD_S = 2.0  # seconds for which a connection can hold room while others wait
 
 
 class RoomHolder(Protocol):
     """A connection that holds room, or waits for it."""
 
     def resume(self) -> None:
-        """Continue, with the room for which the holder waited."""
+        """Continue, with the room that the holder has waited for."""
 
     def lose_room(self) -> None:
         """End, and release the room, because others wait for it."""

@@ -6,8 +6,8 @@ Modules; each line imports only from lines below it:
     parts       Parts: all parts, opened and closed in order
     on_loop     calls from other threads that run on the agent's loop
     ending      delivery of waiting messages at the end, and the last report
-    reload      a second reading of the settings
-    check       checks of settings against this machine, which open none of their files and sockets
+    reload      reads the settings again, and logs the changes
+    check       checks of settings against this machine, without opening their files and sockets
     privileges  the change from root to another user
     logs        log lines on standard error or in the journal
     notify      the process's state for systemd

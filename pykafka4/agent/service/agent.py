@@ -28,22 +28,22 @@ __all__ = ["Agent"]
 log = logging.getLogger("pykafka4.agent")
 CANNOT_START: Final = (OSError, KafkaError, InputError, SpoolUnusable)
 BEAT_S: Final = 2.0  # seconds between two checks of the producer
-TICK_S: Final = 1.0  # between two calls of `Ledger.tick`
-QUIET_S: Final = 30.0  # between two lines about refused connections of the pages
-CRASH_S: Final = 10.0  # for deliveries after a part has failed; at any end also the time that systemd grants beyond the deliveries
+TICK_S: Final = 1.0  # seconds between two calls of `Ledger.tick`
+QUIET_S: Final = 30.0  # seconds between two log lines about refused connections of the pages
+CRASH_S: Final = 10.0  # seconds for deliveries after a part has failed; also the time that systemd grants beyond the deliveries at any end
 
 
 class Agent:
     """A running agent. `run` creates its parts, on the loop."""
 
     def __init__(self, settings: AgentSettings, config: Path | None = None, logs: Logs | None = None) -> None:
-        """`config` is the file that a reload reads again, None without one."""
+        """`config` is the file that a reload reads; None: a reload is impossible."""
         self.settings = settings
         self._config, self._logs = config, logs
         self._notifier = Notifier()
         self._ended, self._hurried = asyncio.Event(), asyncio.Event()
         self._crash: str | None = None
-        self._quiet_until = 0.0  # no line about connections of the pages before this time
+        self._quiet_until = 0.0  # no log line about connections of the pages before this time
         self._parts: Parts | None = None
 
     async def run(self) -> Exit:
@@ -66,7 +66,7 @@ class Agent:
         return await self._finish(parts)
 
     def end(self) -> None:
-        """Begin to end the agent. A call while the agent ends stops the wait for deliveries. The loop calls this."""
+        """Begin to end the agent; if it is ending already, stop the wait for deliveries. The loop calls this."""
         if self._ended.is_set():
             log.warning("agent: ends at once, without delivery of the waiting messages")
             self._hurried.set()
@@ -121,7 +121,7 @@ class Agent:
                 self._fail(f"the producer has failed: {text}")
                 return
             parts.cluster_is(state)
-            if state != "unresponsive":  # no sign of life for a stuck producer: systemd then starts the agent anew
+            if state != "unresponsive":  # no sign of life while the producer is stuck: systemd then restarts the agent
                 self._notifier.alive()
             self._notifier.status(text)
             await asyncio.sleep(pause)
@@ -137,10 +137,10 @@ class Agent:
             self._fail(repr(error))
 
     def _handle_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """End the agent after an exception that no code handles, unless it comes from a connection of the pages: then only log it.
+        """End the agent after an unhandled exception; only log an exception of a connection of the pages.
 
-        If no file descriptor is left for a new connection of the pages, asyncio names their socket, and tries again each second, up to 64
-        times in a row: one line in QUIET_S is enough.
+        If no file descriptor is left for a new connection of the pages, asyncio passes the pages' socket in the context, and tries again
+        each second, up to 64 times in a row: one log line in QUIET_S is enough.
         """
         error = context.get("exception")
         if "socket" in context:
@@ -164,5 +164,5 @@ class Agent:
 
 
 def _say_that_logs_follow() -> None:
-    """Log that SIGUSR1 does nothing. It makes other daemons open their logs again; without a handler it would end this one."""
+    """Log that SIGUSR1 does nothing. SIGUSR1 makes other daemons open their logs again; without a handler, it would end this one."""
     log.info("agent: the discard log follows a rotation of its file by itself; SIGUSR1 does nothing")

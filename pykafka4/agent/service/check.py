@@ -1,4 +1,4 @@
-"""Checks settings against this machine, and lists their sockets and files. Invariant: a check opens and changes none of them."""
+"""Checks settings against this machine, and lists their sockets and files. Invariant: a check neither opens nor changes these."""
 
 from __future__ import annotations
 

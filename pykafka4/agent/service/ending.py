@@ -14,8 +14,8 @@ from pykafka4.records import ProducerRecord
 __all__ = ["deliver", "report"]
 
 log = logging.getLogger("pykafka4.agent")
-STEP_S = 0.5  # one wait for deliveries: a second signal ends the wait after this time at the latest
-PROGRESS_S = 5.0  # between two log lines about the waiting messages
+STEP_S = 0.5  # seconds of one wait for deliveries: after a second signal, the wait ends within this time
+PROGRESS_S = 5.0  # seconds between two log lines about the waiting messages
 MOST_ROWS = 100  # lines of the final report
 
 

@@ -1,7 +1,7 @@
 """Writes log lines to standard error, for people or for the journal. Invariant: only the writing thread waits for standard error.
 
-If nobody reads standard error (a full pipe, a stopped terminal), log lines are lost, but no message waits, and the end of the process
-is late by a few seconds only. The thread writes to the file descriptor itself, because an interpreter that exits waits for the locks of
+If nobody reads standard error (a full pipe, a stopped terminal), log lines are lost, but no message waits, and the process ends only a
+few seconds late. The thread writes to the file descriptor itself, because an interpreter that exits waits for the locks of
 `sys.stderr` and of handlers.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["Logs"]
 MOST_WAITING: Final = 10_000  # lines; later ones are dropped and counted
 CLOSE_S: Final = 2.0  # seconds for the waiting lines at the end, once for room in the queue and once for the thread
 STDERR: Final = 2
-PRIORITIES: Final = ((logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))  # syslog's: the journal reads `<3>` before a line
+PRIORITIES: Final = ((logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))  # syslog's numbers: the journal reads `<3>` before a line
 
 
 class _Journal(logging.Formatter):
@@ -33,7 +33,7 @@ class _Journal(logging.Formatter):
 
 
 class _Lines(logging.Handler):
-    """Passes lines to the thread, and drops lines while too many wait."""
+    """Passes lines to the writing thread, and drops lines while too many wait."""
 
     def __init__(self, lines: queue.Queue[str | None]) -> None:
         super().__init__()

@@ -37,7 +37,7 @@ then:
   pykafka4 send --socket-path /tmp/agent.sock --topic clicks --value hello
 
 signals:
-  TERM, INT   stop the inputs, deliver waiting messages for up to service.shutdown_ms, end; a second signal ends at once
+  TERM, INT   stop the inputs, deliver waiting messages for up to service.shutdown_ms, end; after a second signal, end at once
   HUP         read the settings again; the log says which changes take effect, and which need a restart
 
 exit codes:
@@ -76,7 +76,7 @@ def _run(settings: AgentSettings, config: Path) -> int:
         log.critical("agent: a bug", exc_info=True)
         return Exit.CRASHED
     finally:
-        # The loop has ended and handles no signals: another one would kill the process before the last log lines, with another exit code.
+        # The loop has ended and handles no signals: a signal would kill the process before the last log lines, with another exit code.
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         logs.close()
@@ -94,6 +94,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--check", action="store_true", help="only check the settings, and name the sockets and files that the agent would open"
     )
-    parser.add_argument("--systemd-unit", action="store_true", help="print a unit file for systemd, for this FILE")
+    parser.add_argument("--systemd-unit", action="store_true", help="print a unit file for systemd, with this FILE")
     parser.add_argument("--version", action="version", version=f"pykafka4 {__version__}")
     return parser

@@ -1,4 +1,4 @@
-"""Reports to systemd that the agent is ready, its state, and that it is alive. Without systemd it does nothing. Source: man sd_notify."""
+"""Reports the agent's state and signs of life to systemd. Without systemd, this module does nothing. Source: man sd_notify."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Notifier:
         self._send(f"STATUS={text}")
 
     def alive(self) -> None:
-        """Report that the process is alive. The caller does so at least every `watchdog_s` seconds, unless `watchdog_s` is None."""
+        """Report that the process is alive. Must be called at least every `watchdog_s` seconds, unless `watchdog_s` is None."""
         self._send("WATCHDOG=1")
 
     def _send(self, *lines: str) -> None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 __all__ = ["LoopCalls"]
 
 T = TypeVar("T")
-ANSWER_S = 10.0  # seconds; a loop that needs longer is stuck: the pages then report a timeout
+ANSWER_S = 10.0  # seconds; a loop that needs longer is stuck, and the pages report a timeout
 
 
 class LoopCalls:
@@ -21,9 +21,9 @@ class LoopCalls:
         self._loop, self._thread = loop, get_ident()
 
     def __call__(self, look: Callable[[], T], /) -> T:
-        """Run `look` on the loop, or on the caller's thread if that is the loop's, or the loop has ended. Returns its result.
+        """Run `look` on the loop, or on the caller's thread if that is the loop's or the loop has ended. Returns the result of `look`.
 
-        Raises TimeoutError after ANSWER_S, and the exception of `look`.
+        Raises TimeoutError after ANSWER_S, or the exception of `look`.
         """
         if get_ident() == self._thread:
             return look()

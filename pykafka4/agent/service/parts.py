@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["Parts"]
 
 log = logging.getLogger("pykafka4.agent")
-SPOOL_SHARE = 4  # a quarter of the pool may hold messages from the disk; the other quarters are for topics without messages on disk
-OUTCOMES_S: Final = 5.0  # seconds for the hook to count the last failures and pass them to the discard log
+SPOOL_SHARE = 4  # messages from the disk may use a quarter of the pool; the other quarters are for topics without messages on disk
+OUTCOMES_S: Final = 5.0  # seconds in which the hook counts the last failures and passes them to the discard log
 
 
 class Parts:
@@ -45,7 +45,7 @@ class Parts:
     def __init__(self, settings: AgentSettings) -> None:
         """Bind the sockets, which may need root; then become the agent's user, and open the other parts. The loop calls this.
 
-        Raises InputError, ConfigError, SpoolUnusable, OSError, after closing the parts that are open.
+        Raises InputError, ConfigError, SpoolUnusable or OSError, after closing the parts that are open.
         """
         self.settings = settings
         self._pages: PageServer | None = None
@@ -129,7 +129,7 @@ class Parts:
         self.ledger.tick()
 
     def cluster_is(self, state: str) -> None:
-        """Have new messages written to the disk at once while the producer's state, from `look`, is unreachable."""
+        """Note the producer's state, from `look`: while it is unreachable, new messages go to disk at once."""
         if self._spool is not None:
             self._spool.cluster_away = state == "unreachable"
 
@@ -139,9 +139,8 @@ class Parts:
         self.inputs.close()
 
     async def deliver(self, shutdown_s: float, hurried: asyncio.Event) -> None:
-        """Deliver the waiting messages, for up to `shutdown_s` seconds. Messages left are spooled, or discarded and counted."""
-        # The spool stops first: otherwise the spool would continue to send, and the flush of the producer would find new messages without
-        # end.
+        """Deliver the waiting messages, for up to `shutdown_s` seconds. Undelivered messages are spooled, or discarded and counted."""
+        # The spool stops first: otherwise it would continue to send, and the flush of the producer would find ever new messages.
         if self._spool is not None:
             await self._spool.stop()
         undelivered = await deliver(self.producer, shutdown_s, hurried)

@@ -26,7 +26,7 @@ class Identity:
 def identity_of(user: str, group: str | None) -> Identity:
     """Return a user by name or number, with all its groups; `group`, if given, is the primary one.
 
-    Raises ConfigError for an unknown name, and for a group other than the present one if the process has the user already.
+    Raises ConfigError for an unknown name, or for a group other than the present one if the process runs as `user` already.
     """
     try:
         found = pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user)
@@ -50,7 +50,7 @@ def identity_of(user: str, group: str | None) -> Identity:
 def may(identity: Identity | None, path: Path, right: int) -> bool:
     """Whether the user may read (`os.R_OK`) or write (`os.W_OK`) a file or folder. None: the user of this process.
 
-    Root checks the mode of the file for the user. Another process cannot change its user, and checks its own rights.
+    A process of root checks the file's mode for the user; another process cannot change its user, so it checks its own rights.
     """
     if identity is None or os.geteuid() != 0:
         return os.access(path, right)
@@ -63,9 +63,9 @@ def may(identity: Identity | None, path: Path, right: int) -> bool:
 
 
 def become(identity: Identity) -> bool:
-    """Change to the identity for good. Returns False if the process has its user already.
+    """Change from root to the identity for good. Returns False if the process runs as the identity's user already.
 
-    Raises ConfigError if the process runs as a third user, or is still root afterwards; OSError if the system refuses the change.
+    Raises ConfigError if the process runs as neither user, or is still root afterwards; OSError if the system refuses the change.
     """
     if os.geteuid() != 0:
         if os.geteuid() == identity.uid:

@@ -1,6 +1,6 @@
 """Keeps the state of the disk that the FIFOs of all topics share: used bytes, files to be synced, the present failure.
 
-Invariant: `bytes` counts each file and folder of the FIFOs, also files that the disk refuses to remove. `Spool.add` and `ending` compare
+Invariant: `bytes` counts each file and folder of the FIFOs, even files that the disk refuses to remove. `Spool.add` and `ending` compare
 `bytes` with `max_size` before they write.
 """
 
@@ -35,7 +35,7 @@ WAYS_OUT: Final = {
     errno.EDQUOT: "raise the disk quota, or lower [spool] max_size",
     errno.EROFS: "remount the file system of the spool for writing",
     errno.EACCES: "give the agent's user the folder of the spool, with everything in it",
-    errno.EIO: "read the kernel's log: the device fails",
+    errno.EIO: "read the kernel's log: the device is failing",
 }
 
 
@@ -56,7 +56,7 @@ class Disk:
         self._left: list[Segment] = []  # files without messages that the disk has refused to remove
 
     def refuses(self) -> bool:
-        """Whether the pause after the last refusal has not ended: no write is tried before its end."""
+        """Whether the pause after the last refusal still lasts: no write is tried before its end."""
         return self.failure is not None and self._clock() < self._retry_at
 
     def trouble(self) -> tuple[str | None, float | None]:
@@ -68,7 +68,7 @@ class Disk:
         return None, None
 
     def fail(self, what: str, refused: OSError) -> None:
-        """Note a refusal, and begin the pause. A series of refusals has one log line, until a write succeeds."""
+        """Note a refusal, and begin the pause. Until a write succeeds, a series of refusals has one log line."""
         reason = f"{what}: {refused.strerror or refused}"
         now = self._clock()
         if self.failure is None:
@@ -82,7 +82,7 @@ class Disk:
         self.failure, self._retry_at = reason, now + self._retry_s
 
     def succeed(self) -> None:
-        """Note that the disk took a write: the series of refusals has ended."""
+        """Note that a write has succeeded, which ends a series of refusals."""
         if self.failure is not None:
             log.warning("spool: the disk works again after %.0f s (it could not %s)", self._clock() - self.failing_since, self.failure)
             self.failure = None
@@ -124,7 +124,7 @@ class Disk:
             self.fail(f"remove {segment.path}", refused)
             if segment.used:
                 self._left.append(segment)
-            # The file stays: without the progress the next agent would send its messages again.
+            # The file stays: without its progress, the next agent would send its messages again.
             with contextlib.suppress(OSError):
                 segment.save_progress()
 
@@ -135,7 +135,7 @@ class Disk:
             self.remove(segment)
 
     def _forget(self, segment: Segment) -> None:
-        """Subtract a file from `bytes`, after its removal: a file that the disk refuses to remove still uses its bytes."""
+        """Subtract a removed file from `bytes`. A file that the disk refuses to remove still uses its bytes."""
         self.bytes -= segment.used
         segment.used = 0
 

@@ -24,10 +24,10 @@ Content: TypeAlias = tuple[bytes | None, bytes | None, int | None, int | None]  
 
 
 def direct(undelivered: Sequence[ProducerRecord], sent: Mapping[str, Sequence[Unsettled]], empty: bytes | None) -> list[ProducerRecord]:
-    """Return the records of `undelivered` that did not come from the disk. `sent` has the messages from the disk, by topic.
+    """Return the records of `undelivered` that did not come from the disk. `sent` has the messages that were sent from the disk, by topic.
 
-    Records have no mark of their origin, so their content decides. Of two records with the same content the newer one came from the disk:
-    a topic is sent from the disk only after its direct messages, so the search begins with the newest.
+    Records have no mark of their origin, so their content decides. Of two records with the same content, the newer one came from the disk:
+    a topic's messages are sent from the disk only after its direct messages, so the search begins with the newest record.
     """
     from_disk = {topic: Counter(_content(each, empty) for each in messages) for topic, messages in sent.items()}
     kept: list[ProducerRecord] = []
@@ -49,9 +49,9 @@ def _content(sent: Unsettled, empty: bytes | None) -> Content:
 
 
 def put_back(records: Sequence[ProducerRecord], fifo_of: Callable[[str], Fifo], disk: Disk) -> list[ProducerRecord]:
-    """Write records in front of the messages on disk. Returns the records that were not written, for lack of room or after a refusal.
+    """Write records in front of the messages on disk. Returns the records for which there was no room, or which the disk refused.
 
-    A record with a partition gets the partition as its partition key, which chooses the same partition, unless the number of the topic's
+    A record with a partition gets the partition as its partition key, which chooses the same partition again, unless the topic's number of
     partitions changes.
     """
     left: list[ProducerRecord] = []

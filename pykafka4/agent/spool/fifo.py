@@ -18,13 +18,13 @@ __all__ = ["Fifo"]
 
 log = get_log("pykafka4.agent.spool")
 
-TIMESTAMP_READ: Final = 64 * 1024  # bytes that are read for the oldest timestamp; the page shows none for a longer message
+TIMESTAMP_READ: Final = 64 * 1024  # bytes that are read for the oldest timestamp; for a longer message, the page shows none
 # The number of a topic's first segment. Each agent may, at its end, put a segment with a lower number in front; numbers are never below 0.
 MIDDLE: Final = 10**12
 
 
 class Fifo:
-    """A list of segments, the last of which grows. `unread` counts messages only on disk, `sent` messages that the producer has as well."""
+    """Segments, of which the last grows. `unread` counts messages that are only on disk, `sent` messages that the producer has, too."""
 
     def __init__(self, topic: str, folder: Path, disk: Disk) -> None:
         self.topic, self.folder, self._disk = topic, folder, disk
@@ -44,7 +44,7 @@ class Fifo:
     # ---- writing
 
     def append(self, data: bytes, count: int, first_ms: int) -> None:
-        """Write complete frames after all others. If the method raises OSError, none of them is in the FIFO."""
+        """Write complete frames after all others. Raises OSError; then none of these frames is in the FIFO."""
         last = self.segments[-1] if self.segments else None
         if last is None or last.sealed or last.size + len(data) > self._disk.segment_size:
             if last is not None:
@@ -105,7 +105,7 @@ class Fifo:
     def next_read(self) -> tuple[Segment, int] | None:
         """Return the segment and the offset of the next unread message.
 
-        None without an unread message, and while old segments are not counted: new messages must not be sent before them.
+        None if there is no unread message, or old segments are not counted yet: new messages must not be sent before their messages.
         """
         if self.old or not self.unread:
             return None
@@ -118,7 +118,7 @@ class Fifo:
         return (self._reading, self._read_to) if self._read_to < self._reading.size else None
 
     def sent_to(self, end: int, count: int) -> None:
-        """Note that `count` messages, up to the offset `end` in the segment of `next_read`, were sent."""
+        """Note that `count` messages, up to the offset `end` in the segment of `next_read`, have been sent."""
         self._read_to = end
         self.unread -= count
         self.sent += count
@@ -138,7 +138,7 @@ class Fifo:
     def done_to(self, segment: Segment, end: int, count: int) -> int:
         """Note that `count` sent messages, up to `end` in `segment`, are done, and remove segments without other messages.
 
-        Returns the number of messages that could not be read in the removed segments: the least possible number, if a length is damaged.
+        Returns the number of unreadable messages in the removed segments; if a length is damaged, the least possible number.
         """
         segment.start = end
         segment.done += count
@@ -180,13 +180,13 @@ class Fifo:
         self._disk.bytes += BLOCK
         self._next = max([MIDDLE - 1, *(segment.number for segment in segments)]) + 1
         for segment in segments:
-            segment.sealed = True  # its end may be torn or sealed: new frames begin a new segment
+            segment.sealed = True  # its end may be torn or have a seal: new frames begin a new segment
             self._disk.account(segment)
 
     def inspect(self) -> bool:
         """Read the progress of the old segments and count their messages. Any thread may call this.
 
-        Returns False if the system has no file descriptor or memory now. The next call continues with the same segment.
+        Returns False if the system lacks file descriptors or memory now; the next call continues with the same segment.
         """
         for segment in self.old:
             if segment.damaged or segment.count is not None:

@@ -1,4 +1,4 @@
-"""Locks the spool's folder for one agent, and finds the messages of earlier agents in it.
+"""Locks the spool's folder for one agent, and finds the messages of earlier agents in the folder.
 
 lock                                    held with flock; names the process and the format
 topics/t-NAME/NUMBER.seg                the segments of a topic, in the order of their numbers
@@ -72,7 +72,7 @@ class Folder:
         try:
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, f"{FORMAT} {VERSION}\nprocess {os.getpid()}\n".encode(), 0)
-        except OSError as refused:  # a full disk must not stop the agent from sending the messages on it
+        except OSError as refused:  # a full disk must not stop the agent from sending the messages that it has on disk
             log.warning("spool: cannot write %s: %s", self.path / "lock", refused.strerror)
 
     def _text(self) -> str:

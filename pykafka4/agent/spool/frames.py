@@ -4,9 +4,9 @@ A frame is the CRC-32C of a message's bytes, then these bytes, which begin with 
 endian. Version 1:
 
     header    magic (8), version (2), zero (6), progress (16)
-    progress  offset of the first frame that is not done (8), how many frames are done (4), CRC-32C of both (4)
+    progress  offset of the first frame that is not done (8), number of done frames (4), CRC-32C of both (4)
     frame     CRC-32C (4), message: size (4), API key 256 or 257 (2), version 0 (2), flags 0 (2), …
-    seal      a frame with the API key 511: how many frames the segment has (8)
+    seal      a frame with the API key 511: number of the segment's frames (8)
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Frame: TypeAlias = tuple[int, bytes]  # the offset of its end, and the bytes of 
 
 @attrs.frozen
 class Salvage:
-    """The readable frames in damaged bytes. `damaged` has ranges; `end` is the end of the last frame or damaged range.
+    """The readable frames in damaged bytes. `damaged` has the unreadable ranges; `end` is the end of the last frame or damaged range.
 
     The bytes after `end` are a torn write: the beginning of a frame, or zeros, without a complete frame after them.
     """
@@ -88,8 +88,8 @@ def progress(offset: int, done: int) -> bytes:
 def read_header(data: bytes) -> tuple[int, int]:
     """Return the progress in a header: (offset, number of done frames).
 
-    If the progress is damaged, this is the beginning of the segment: its messages are sent again, and none is lost. Raises ValueError for
-    bytes that are not a segment's header.
+    If the progress is damaged, the result is the beginning of the segment, whose messages are sent again; none is lost. Raises ValueError
+    for bytes that are not a segment's header.
     """
     try:
         magic, version = _HEADER.unpack_from(data)
@@ -105,7 +105,7 @@ def read_header(data: bytes) -> tuple[int, int]:
 
 
 def seal(frames: int) -> bytes:
-    """Return the last bytes of a segment without further frames. The next agent reads the number of frames there, instead of all frames."""
+    """Return the last bytes of a segment without further frames. The next agent reads the number of frames there, without counting."""
     body = _SEAL.pack(_SEAL.size, SEAL, 0, 0, frames)
     return crc_of(body) + body
 
@@ -166,7 +166,7 @@ def _is_frame(data: bytes, at: int) -> bool:
 
 def _torn(data: bytes, at: int) -> bool:
     """Whether the bytes from `at` on, which hold no complete frame, are the beginning of a frame whose end was not written."""
-    # A file system may write the file's new length before the bytes: after a loss of power there are zeros.
+    # A file system may write the file's new length before the bytes: after a loss of power, the bytes are zeros.
     if len(data) - at < _FRAME.size or not any(data[at:]):
         return True
     return at + 4 + int(_FRAME.unpack_from(data, at)[1]) > len(data)

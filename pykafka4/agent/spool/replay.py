@@ -3,9 +3,9 @@
 The replay never waits for the cluster, and reads no file: `Spool` has the thread that reads, and calls the replay again after
 acknowledgements. The replay removes the files whose messages are done.
 
-The topics share `window` unacknowledged bytes; each may exceed its share by one message. So a stuck topic does not hold up the others, and
-messages from the disk do not take the memory of topics without messages on disk. A topic for which the producer has no room is tried again
-after a pause, with a short read: its messages in the producer's memory are older, and must leave first.
+The topics share `window` unacknowledged bytes; each topic may exceed its share by one message. So a stuck topic does not hold up the other
+topics, and messages from the disk do not use up the memory for topics without messages on disk. A topic for which the producer has no room
+is tried again after a pause, with a short read: its messages in the producer's memory are older, and must be delivered first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MOST_AT_ONCE: Final = 5_000  # messages that leave the disk in one turn of the l
 LEAVING_COST: Final = 500  # the cost of removing an empty topic, in messages: the file system may take a millisecond to remove its folder
 PAUSE_S: Final = 0.1  # seconds of pause for a topic without room in the producer; doubles
 LONGEST_PAUSE_S: Final = 1.0
-PAUSE_OF_EACH_S: Final = 0.002  # with many topics, this time for each: together they make at most 500 attempts a second
+PAUSE_OF_EACH_S: Final = 0.002  # with many topics, the pause is this time for each topic: together they make at most 500 attempts a second
 # Codes of messages that failed only because the producer ended or crashed: these messages stay on disk. All other outcomes are definite.
 GIVEN_UP: Final = (ClosedError.code, KafkaError.code)
 
@@ -55,7 +55,7 @@ class ByteRange:
 
 @attrs.define(eq=False)
 class SentPart:
-    """A part of a segment that ends at `end`: a sent message; without `delivery` a discarded message; with `count` 0 damaged bytes."""
+    """A part of a segment, up to `end`: a sent message; without `delivery`, a discarded message; with `count` 0, damaged bytes."""
 
     segment: Segment
     end: int
@@ -66,7 +66,7 @@ class SentPart:
 
 
 class Unsettled(NamedTuple):
-    """A sent message without a definite outcome. Partition and timestamp are its record's. `crashed`: the producer has crashed."""
+    """A sent message without a definite outcome. Partition and timestamp are those of its record. `crashed`: the producer has crashed."""
 
     message: bytes
     partition: int | None
@@ -97,8 +97,8 @@ class Replay:
         self.sender, self._discards, self._window, self._empty, self._clock = sender, discards, window, empty, clock
         self._topics: dict[str, TopicReplay] = {}
         self._turns: deque[TopicReplay] = deque()
-        self._hurry = True  # False from the moment when `should_hurry` returns True until a message leaves the disk
-        self._freed = False  # messages left the disk since a topic found no room: the next topics are tried in spite of their pause
+        self._hurry = True  # False after `should_hurry` has returned True, until a message leaves the disk
+        self._freed = False  # messages have left the disk since a topic found no room: topics are tried in spite of their pause
         self.stopped = False
         self.holds = 0  # accounts between `Spool.hold` and `Spool.release`
 
@@ -133,7 +133,7 @@ class Replay:
         return None
 
     def _share(self) -> int:
-        """Return the unacknowledged bytes from which on a topic sends no more."""
+        """Return the number of unacknowledged bytes at which a topic sends no more."""
         return self._window // max(1, len(self._turns))
 
     def pause(self) -> float | None:
@@ -146,7 +146,7 @@ class Replay:
         """Whether the producer should send its messages without linger, because a topic has used its share and has more messages.
 
         Such a topic can send no more before the linger has ended, so linger_ms would set the pace of the replay. True once, and once
-        after each acknowledgement: the producer is not flushed repeatedly while the cluster is away.
+        after each acknowledgement, so that the producer is not flushed repeatedly while the cluster is away.
         """
         if not self._hurry:
             return False
@@ -166,12 +166,12 @@ class Replay:
         if self.stopped or self.holds:
             return
         found, replay.least = cut(data), 0
-        if not data:  # another program has cut the file off
+        if not data:  # another program has truncated the file
             self._skip(replay, segment, reading.offset, segment.size)
         elif found:
             self._send_all(replay, segment, reading.offset, found, [])
         elif reading.offset + len(data) < segment.size and len(data) == reading.length:
-            replay.least = max(2 * reading.length, LARGEST_READ)  # a frame is longer, or its length is damaged
+            replay.least = max(2 * reading.length, LARGEST_READ)  # the frame is longer, or its length is damaged
         else:
             whole = salvage(data)
             ranges = [(start, end) for start, end in (*whole.damaged, (whole.end, len(data))) if end > start]
@@ -206,7 +206,7 @@ class Replay:
         replay.pause_s = PAUSE_S
 
     def _send(self, replay: TopicReplay, segment: Segment, end: int, message: bytes) -> bool:
-        """Send a message. Returns False if it has to wait, True if it was sent or discarded."""
+        """Send a message. Returns False if the message must wait, True if it was sent or discarded."""
         try:
             delivery = self.sender.send_spooled(parse(message, self._empty))
         except (KafkaError, MemoryError):  # no room, or the producer has ended or failed
@@ -215,7 +215,7 @@ class Replay:
             replay.pause_s = min(LONGEST_PAUSE_S, 2 * replay.pause_s)
             replay.length = FIRST_READ
             return False
-        except Refused:  # a frame with the right checksum, but in no format that this agent knows
+        except Refused:  # a frame with the right checksum, in a format that this agent does not know
             self._skip(replay, segment, end - len(message) - 4, end)
             return True
         cost = len(message) + RECORD_COST
@@ -236,7 +236,7 @@ class Replay:
     # ---- acknowledgements
 
     def remove_done(self, wake: Callable[[object], object]) -> list[Fifo]:
-        """Remove acknowledged and discarded messages from the disk. Returns the topics without further messages.
+        """Remove acknowledged and discarded messages from the disk. Returns the topics that have no messages left.
 
         The replay calls `wake`, on any thread, when there may be more to remove.
         """

@@ -1,4 +1,4 @@
-"""Writes and reads one file with its header and its progress. Invariant: after any refusal of the disk, `size` covers only complete frames.
+"""Writes and reads one file with frames, header and progress. Invariant: after a refusal of the disk, `size` covers only complete frames.
 
 No file stays open: a spool may have more topics than a process can have open files.
 """
@@ -18,7 +18,7 @@ __all__ = ["BLOCK", "OUT_OF", "Segment", "allocated"]
 
 BLOCK: Final = 4096  # the bytes that the smallest file or folder uses on the disk
 FILE_MODE: Final = 0o600
-OUT_OF: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # the system lacks resources now; the file itself is readable later
+OUT_OF: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # the system lacks resources now; the file may be readable later
 
 
 def allocated(size: int) -> int:
@@ -27,7 +27,7 @@ def allocated(size: int) -> int:
 
 
 class Segment:
-    """A file with frames of one topic. `start` and `done` are the progress: the offset after the done frames, and their number.
+    """A file with frames of one topic. `start` and `done` are the progress: the offset after the done frames, and how many they are.
 
     `count` is the number of frames, None in an old segment before its frames are counted. A `sealed` segment gets no more frames.
     """
@@ -84,7 +84,7 @@ class Segment:
             return os.pread(fd, length, offset)
 
     def inspect(self) -> int:
-        """Read the progress of an old file and count its frames without a torn end. Returns the size of the torn end in bytes.
+        """Read the progress of an old file and count its frames, without a torn end. Returns the size of the torn end in bytes.
 
         Raises OSError, and ValueError for a file without a segment's header. Any thread may call this.
         """
@@ -123,7 +123,7 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
 
 
 def _write(fd: int, data: bytes, offset: int = 0) -> None:
-    """Write all bytes. A nearly full disk takes a part of them first; the next `pwrite` then raises OSError."""
+    """Write all bytes. A nearly full disk may take only a part of them; the next `pwrite` then raises OSError."""
     done = os.pwrite(fd, data, offset)
     while done < len(data):
         done += os.pwrite(fd, memoryview(data)[done:], offset + done)

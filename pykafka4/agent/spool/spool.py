@@ -45,10 +45,10 @@ __all__ = ["Spool"]
 log = get_log("pykafka4.agent.spool")
 
 CHECK_S: Final = 0.5  # the longest time in seconds between two checks for acknowledgements, without a callback
-READINGS: Final = 50  # reads between two checks: each check goes through all topics
-LEAST_PAUSE_S: Final = 0.1  # topics that pause are tried again together: each attempt goes through all topics
+READINGS: Final = 50  # reads between two checks: a check goes through all topics
+LEAST_PAUSE_S: Final = 0.1  # topics that pause are tried again together, because an attempt goes through all topics
 PROGRESS_S: Final = 1.0  # between two writes of the progress: after a crash, messages acknowledged after the last write are sent again
-MOST_TOPICS: Final = 10_000  # each has a folder, a file, and its turn: a program that invents names would use up inodes and the loop's time
+MOST_TOPICS: Final = 10_000  # each has a folder, a file and a turn: a program that invents names would use up inodes and the loop's time
 MOST_LEAVING: Final = 50  # empty topics that are removed in one turn of the loop: see LEAVING_COST
 NEW_FILE: Final = 2 * BLOCK  # the bytes on the disk besides the message's own: the rest of a block, and a folder
 
@@ -70,21 +70,21 @@ class Spool:
     def __init__(
         self, settings: SpoolSettings, discards: Discards, empty: bytes | None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Lock the folder and list its files, without reading them. Raises SpoolUnusable.
+        """Lock the folder, and list its files without reading them. Raises SpoolUnusable.
 
         `empty` replaces an empty key or value from the disk, as for the inputs.
         """
         self._settings, self._discards, self._empty, self._clock = settings, discards, empty, clock
         self._folder = Folder(settings.path)
         self._disk = Disk(settings, clock)
-        for path in (settings.path, settings.path.parent):  # the folder may be new: without a sync of both a loss of power removes it
+        for path in (settings.path, settings.path.parent):  # the folder may be new: without a sync of both, a loss of power could remove it
             self._disk.syncing.written(path)
         self._fifos: dict[str, Fifo] = self._folder.fifos(self._disk)
-        self._restored: Counter[str] = Counter()  # messages of earlier processes, of topics without messages on disk
+        self._restored: Counter[str] = Counter()  # messages that earlier processes left, of topics that have no messages on disk now
         self._added: dict[str, Added] = {}
         self._added_size = 0
         self._always = settings.always
-        self.cluster_away = False  # set by the agent: new messages go to the disk at once, because a kill would lose them in memory
+        self.cluster_away = False  # set by the agent: new messages then go to disk at once, because a kill would lose messages in memory
         self._reader = ThreadPoolExecutor(1, "pykafka4-spool-read")
         self._tasks: list[asyncio.Task[None]] = []
         self._work = asyncio.Event()
@@ -93,16 +93,16 @@ class Spool:
     # ---- writing
 
     def takes(self, topic: str) -> bool:
-        """Whether the topic's next message must be added here: older ones are on disk, the cluster is away, or `always` is set."""
+        """Whether the topic's next message must be added here, because older ones are on disk, the cluster is away, or `always` is set."""
         if topic in self._fifos or topic in self._added:
             return True
         return (self._always or self.cluster_away) and not self._disk.refuses()
 
     def add(self, message: Message) -> None:
-        """Put a message after the messages of its topic, with the next `write`.
+        """Put a message after its topic's earlier messages, with the next `write`.
 
-        Discards and counts the message if the disk refuses writes or has no room, there are too many topics, or the topic's name is
-        illegal.
+        Discards and counts the message if the disk refuses writes, the spool has no room, there are too many topics, or the topic's name
+        is illegal.
         """
         topic, value, key, partition_key, timestamp_ms = message
         if self._disk.refuses():
@@ -187,7 +187,7 @@ class Spool:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _count(self) -> None:
-        """Count the messages of old files, one topic after the other. A counted topic may be sent while others are counted."""
+        """Count the messages of old files, one topic after the other. A counted topic may be sent while other topics are counted."""
         loop = asyncio.get_running_loop()
         for fifo in self.uncounted():
             while not await loop.run_in_executor(self._reader, fifo.inspect):
@@ -199,7 +199,7 @@ class Spool:
         return [fifo for fifo in self._fifos.values() if fifo.old]
 
     def counted(self, fifo: Fifo) -> None:
-        """Take over the counts of a topic whose old files are inspected."""
+        """Take over the counts of a topic whose old files have been inspected."""
         lost = fifo.counted()
         if lost:
             self._discards.damaged(fifo.topic, lost)
@@ -215,8 +215,8 @@ class Spool:
             loop.call_soon_threadsafe(self._work.set)
 
         while True:
-            # Cleared before `remove_done`: an acknowledgement after that sets the event again, and the wait below returns at once. If the
-            # event were cleared after it, an acknowledgement between the two would be lost, and its message would wait for CHECK_S.
+            # Cleared before `remove_done`: a later acknowledgement sets the event again, and the wait below returns at once. If the event
+            # were cleared after `remove_done`, an acknowledgement between the two would be missed, and its message would wait for CHECK_S.
             self._work.clear()
             self.remove_done(wake)
             if await self._send_some(self.replay):
@@ -243,11 +243,11 @@ class Spool:
         """Remove acknowledged and discarded messages from the disk."""
         assert self.replay is not None
         for fifo in self.replay.remove_done(wake):
-            if not self._always:  # with `always` the next message would create the same folder and file again; `save` removes idle topics
+            if not self._always:  # with `always`, the next message would create the same folder and file again; `save` removes idle topics
                 self._leave(fifo)
 
     async def _tick(self) -> None:
-        """Write the progress and sync files, each in its interval."""
+        """Write the progress and sync files, each at its own interval."""
         sync_s = self._settings.sync_interval_ms / 1000
         next_sync, next_progress = self._clock() + sync_s, self._clock() + PROGRESS_S
         while True:
@@ -275,7 +275,7 @@ class Spool:
     # ---- counts
 
     def hold(self) -> None:
-        """Send no message until `release` was called as often as `hold`, so that the account finds each message in one place."""
+        """Send no message until `release` has been called as often as `hold`, so that the account finds each message in one place."""
         if self.replay is not None:
             self.replay.holds += 1
 
@@ -321,7 +321,7 @@ class Spool:
         return left
 
     def abandon(self) -> None:
-        """Sync the written files and unlock the folder, without writing the progress or seals: with this call, tests simulate a crash."""
+        """Sync the written files and unlock the folder, without writing the progress or seals. By itself it simulates a crash in tests."""
         self._reader.shutdown()
         self._disk.syncing.close()
         self._folder.close()

@@ -1,7 +1,7 @@
 """Syncs written files to the disk, in one thread.
 
-Invariant: with `always`, a byte is on the disk as soon as the sync that runs during its write, and the next sync, have ended without a
-failure. All bytes that are written during one sync share the next one: a group commit.
+Invariant: with `always`, written bytes are on the disk as soon as the sync that runs during the write, if any, and the next sync have
+succeeded. All bytes that are written during one sync share the next sync: a group commit.
 
 The thread opens each file itself, so that the loop may close or delete files at any time.
 """
@@ -28,7 +28,7 @@ class Syncing:
 
     def __init__(self, policy: Sync, clock: Callable[[], float]) -> None:
         self._policy, self._clock = policy, clock
-        self.failure: str | None = None  # the reason why the last sync failed
+        self.failure: str | None = None  # the reason why the last sync failed; None if it did not
         self.failing_since = 0.0
         self._lock = Lock()
         self._waiting: set[Path] = set()
@@ -36,7 +36,7 @@ class Syncing:
         self._thread = ThreadPoolExecutor(1, "pykafka4-spool-sync")
 
     def written(self, path: Path) -> None:
-        """Note that a file or folder has new bytes. The sync of a folder keeps the names of new files."""
+        """Note that a file or folder has new bytes. The sync of a folder saves the names of new files."""
         if self._policy is Sync.NEVER:
             return
         with self._lock:
@@ -82,10 +82,10 @@ class Syncing:
 
 
 def _sync(path: Path) -> str | None:
-    """Sync a file or folder. Returns the failure, None without one."""
+    """Sync a file or folder. Returns the failure, or None."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # deleted meanwhile: its messages are done
+    except OSError:  # the file has been deleted meanwhile, because its messages are done
         return None
     try:
         os.fsync(fd)

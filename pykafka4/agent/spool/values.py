@@ -1,4 +1,4 @@
-"""Defines the state of the spool as values, and the protocols of its neighbours."""
+"""Defines the state of the spool as values, and the protocols of the spool's neighbours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ __all__ = ["Discards", "Sender", "SpoolState", "SpooledTopic"]
 
 @attrs.frozen
 class SpooledTopic:
-    """The messages of a topic on disk. `messages` counts messages only on disk, `sent` messages in the producer's memory as well.
+    """The messages of a topic on disk. `messages` counts messages that are only on disk, `sent` messages that the producer has in memory as
+    well.
 
     `restored` messages were on disk when the agent started, whether or not they are still there. `oldest_ms` is the timestamp of the
     oldest segment's first message, as its client wrote it; None without messages.
@@ -30,7 +31,7 @@ class SpooledTopic:
 
 @attrs.frozen
 class SpoolState:
-    """The spool at a moment. `failure` is the reason why the disk refuses writes, or why files cannot be synced, now; None without one.
+    """The spool at a moment. `failure` is the reason why the disk now refuses writes, or files cannot be synced; otherwise None.
 
     `topics` has each topic with messages on disk, now or at the start. `damaged_bytes` were not readable. `counting` is True while old
     segments have messages that are not counted yet.
@@ -49,10 +50,10 @@ class Discards(Protocol):
     """Counts messages that the spool could not keep: the ledger."""
 
     def discarded(self, message: Message, reason: Reason) -> None:
-        """Count a lost message, for this reason."""
+        """Count a lost message."""
 
     def damaged(self, topic: str, count: int) -> None:
-        """Count messages that cannot be read from the disk any more. If a length was damaged, `count` is the least possible number."""
+        """Count messages that cannot be read from the disk any more. If a length is damaged, `count` is the least possible number."""
 
     def kept(self, topic: str, reason: Reason, count: int) -> None:
         """Note messages that failed in the producer for this reason, but are on disk."""
@@ -64,7 +65,7 @@ class Sender(Protocol):
     def send_spooled(self, message: Message) -> Delivery | None:
         """Send a message from the disk. Returns None if the message was discarded and counted.
 
-        Raises KafkaError or MemoryError if the message has to wait, because there is no room, or the producer has ended or crashed.
+        Raises KafkaError or MemoryError if the message must wait, because there is no room, or the producer has ended or crashed.
         """
 
     def hurry(self) -> None:

@@ -87,7 +87,9 @@ def test_discards_that_go_on_are_a_warning_with_the_reasons() -> None:
 def test_discards_that_are_over_are_still_said() -> None:
     words = headline(look({"t": topic(5, 1, discards=LOST)}), Outages(), 0.0)
     assert (words.level, words.text) == (Level.OK, "Messages flow")
-    assert words.details == ("Discarded since the start: NO_MEM (4,000), RATE_LIMIT (3). The table of discarded messages has the topics.",)
+    assert words.details == (
+        "Discarded since the start: NO_MEM (4,000), RATE_LIMIT (3). The table of discarded messages lists the topics.",
+    )
 
 
 def test_a_cluster_that_is_away_does_not_hide_discards() -> None:

@@ -211,7 +211,7 @@ def test_connections_beyond_the_limit_wait_for_the_end_of_others(tmp_path: Path,
     assert streams.counts.open == 3
     assert len(streams.taken.messages) == 5
     assert [record.getMessage() for record in caplog.records] == [
-        "agent: unix_stream takes no further connections for now: 3 connections are open, the most that it takes"
+        "agent: unix_stream takes no further connections for now: 3 connections are open, the maximum"
     ]
     streams.close()
 

@@ -17,7 +17,7 @@ const COLUMNS = [
   ["discarded", "Discarded", count, "Since the start"],
 ];
 const REASONS = {
-  BAD_TOPIC: "the topic is unknown, or its name illegal",
+  BAD_TOPIC: "the topic is unknown, or its name is illegal",
   LONG_MSG: "larger than the topic allows",
   NO_MEM: "the memory of the agent was full",
   RATE_LIMIT: "more than the topic's rate limit",
@@ -51,7 +51,7 @@ function topicName(value) {
 // ---------------------------------------------------------------- sections
 
 function showFacts({ version, pid, since, now }) {
-  put("facts", `version ${version}, process ${pid}, runs for ${duration(now - since)}`);
+  put("facts", `version ${version}, process ${pid}, running for ${duration(now - since)}`);
 }
 
 function showRates({ rates }) {
@@ -69,7 +69,7 @@ function showBalance({ balance, spool }) {
     ...(spool || balance.spooled ? [["on disk", balance.spooled, "disk"]] : []),
     ["discarded", balance.discarded, "discarded"],
   ];
-  const widths = parts.map(([, value]) => (value > 0 ? Math.max(2, (value / balance.accepted) * 600) : 0)); // a little is seen, too
+  const widths = parts.map(([, value]) => (value > 0 ? Math.max(2, (value / balance.accepted) * 600) : 0)); // small parts stay visible
   widths[0] = Math.max(0, 600 - widths.slice(1).reduce((sum, width) => sum + width, 0));
   let left = 0;
   byId("balance-bar").replaceChildren(
@@ -85,7 +85,7 @@ function showBalance({ balance, spool }) {
   const used = ["memory in use", memory.max_size ? `${Math.round((memory.bytes / memory.max_size) * 100)} % of ${bytes(memory.max_size)}` : bytes(memory.bytes)];
   figures("parts", [...parts.map(([name, value, classes]) => [name, count(value), classes]), oldest, used]);
   const notes = [];
-  if (balance.restored) notes.push(`${count(balance.restored)} came from the disk of an earlier process.`);
+  if (balance.restored) notes.push(`${count(balance.restored)} had been left on disk by an earlier process.`);
   if (balance.possible_duplicates) notes.push(`${count(balance.possible_duplicates)} may be in Kafka twice.`);
   put("balance-note", notes.join(" "));
 }
@@ -108,7 +108,7 @@ function showTopics({ topics }) {
       return column === 0 ? [word(value)] : [word(value), `n${value ? (name === "discarded" ? " bad" : "") : " zero"}`];
     }),
   })));
-  put("topics-count", `${count(topics.count)}${sorting.column || topics.count < 2 ? "" : ", those with most messages waiting first"}`);
+  put("topics-count", `${count(topics.count)}${sorting.column || topics.count < 2 ? "" : ", those with the most waiting messages first"}`);
   const rest = found.length - shown.length;
   const unsent = topics.count - topics.rows.length;
   const notes = [];
@@ -177,7 +177,7 @@ function showSpool({ spool, at }) {
     ["oldest", spool.oldest_ms === null ? "–" : moment(spool.oldest_ms / 1000)],
   ]);
   const notes = [];
-  if (spool.failure) notes.push(`The disk takes nothing${spool.failing_for_s === null ? "" : ` for ${duration(spool.failing_for_s)}`}: ${spool.failure}`);
+  if (spool.failure) notes.push(`The disk has been failing${spool.failing_for_s === null ? "" : ` for ${duration(spool.failing_for_s)}`}: ${spool.failure}`);
   if (spool.damaged_bytes) notes.push(`${bytes(spool.damaged_bytes)} could not be read any more.`);
   if (spool.counting) notes.push("Messages of an earlier process are still being counted.");
   put("spool-note", notes.join(" "));

@@ -1,5 +1,5 @@
 """Reads datagrams and cuts frames, compiled, on Linux. Invariant: for all bytes the results equal the results of `inputs.plain`.
 
 Modules:
-    _reading    `DatagramReader` on recvmmsg, `cut_frames` (compiled)
+    _reading    `DatagramReader`, which uses recvmmsg, and `cut_frames` (compiled)
 """

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=False, auto_pickle=False
 """Reads datagrams with recvmmsg, and cuts frames. Invariant: the results equal the results of `agent.inputs.plain`.
 
-The code without the GIL uses only the C memory of one reader, which only the agent's loop calls.
+The code that runs without the GIL uses only the C memory of one reader, and only the agent's loop calls the reader.
 """
 
 cimport cython
@@ -55,7 +55,7 @@ cdef enum:
     SMALLEST = 8                   # size, API key, version: every message is longer
     SIZE = 4
     NAMES = 1024                   # topics whose names are kept; a power of two
-    LONGEST_NAME = 249             # of a topic in Kafka; other names are not kept
+    LONGEST_NAME = 249             # of a topic in Kafka; longer names are not kept
 
 cdef enum Verdict:
     GOOD, MALFORMED, API_KEY, VERSION
@@ -100,7 +100,7 @@ cdef struct Found:                 # where the parts of a message are
 
 
 cdef Verdict find(const unsigned char* p, Py_ssize_t size, Found* found) noexcept nogil:
-    """Each number is read after its bytes are known to be there; `left` is never negative."""
+    """Find the parts of a message. Each number is read only after a check that its bytes are there; `left` is never negative."""
     cdef Py_ssize_t left = size
     cdef int16_t api_key, version, topic_size
     if size <= SMALLEST or <int32_t>big32(p) != size:
@@ -218,7 +218,7 @@ cdef class DatagramReader:
         free(self.heads)
 
     def read(self, sock) -> tuple:
-        """(number of datagrams, their bytes, messages, refused datagrams); fewer than `most` datagrams if no more wait. Raises OSError."""
+        """Return (number of datagrams, number of their bytes, messages, refused datagrams). See `agent.inputs.plain`."""
         cdef int fd = sock.fileno()
         cdef int count, i
         cdef Py_ssize_t size, total = 0
@@ -246,10 +246,7 @@ cdef class DatagramReader:
 # ---------------------------------------------------------------- frames
 
 def cut_frames(data, Py_ssize_t end, Py_ssize_t max_size, empty) -> tuple:
-    """The complete frames in the first `end` bytes: (their bytes, whether the next size is invalid, messages, refused frames).
-
-    See `agent.inputs.plain`.
-    """
+    """Cut the complete frames from the first `end` bytes. See `agent.inputs.plain`."""
     cdef Py_buffer view
     cdef Py_ssize_t at = 0
     cdef int32_t size
