@@ -7,7 +7,7 @@ Modules; each line imports only from lines below it:
     agent/          the daemon that takes messages from local programs
     aio/            producer and consumer for asyncio
     cli/            the command line
-    diagnosis/      checks of a cluster that find out why no records flow
+    diagnosis/      checks that find out why no records flow
     tables/         `table`: a compacted topic as a mapping
     spark/          writes rows of Spark to Kafka, and reads topics as a Spark data source
     bounded/        `read`: the records of fixed offset ranges, after which the iteration ends
@@ -33,7 +33,7 @@ Modules; each line imports only from lines below it:
     errors/         exceptions, error codes, and the filter of texts from outside
     partitioners    the table of named partitioners
     records         values that applications and this package exchange
-    gil/            priority of the loop thread for the GIL
+    gil/            the loop thread's priority in taking the GIL
     logs            loggers of this package
     native          threads, locks, clock and sockets without patches of gevent or eventlet
 """

@@ -1,9 +1,9 @@
 """Declares the hooks of producers and consumers, and checks the option `hooks`. Invariant: a hook can change a record only before `send`
 accepts it, and a hook that raises loses no record.
 
-An object in the option `hooks` has any of the methods of `ProducerHooks` or `ConsumerHooks`; it need not derive from these classes. An
-`Exception` in a hook is logged once per hook and method, and otherwise ignored; KeyboardInterrupt and SystemExit propagate from hooks that
-run on the application's threads.
+An object in the option `hooks` has one or more of the methods of `ProducerHooks` or `ConsumerHooks`; it need not derive from these classes.
+An `Exception` in a hook is logged once per hook and method, and otherwise ignored; KeyboardInterrupt and SystemExit propagate from hooks
+that run on the application's threads.
 """
 
 from __future__ import annotations

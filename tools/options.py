@@ -24,7 +24,7 @@ CLASSES = (
     ("ConsumerOptions", "BytesConsumerOptions", ConsumerConfig, "Options of consumers."),
     ("ShareConsumerOptions", "ClientOptions", ShareConsumerConfig, "Options of share consumers."),
 )
-MODULE_HEAD = '''"""Declares the options as types, for type checkers and editors. `make options` renders it from `pykafka4.options.config`.
+MODULE_HEAD = '''"""Declares the options as types, for type checkers and editors; rendered by `make options` from `pykafka4.options.config`.
 
 `KAFKA: ClientOptions = {"bootstrap_servers": "host:9092"}` is a plain dict; `Producer(**KAFKA)` is checked by name and type.
 """

@@ -21,14 +21,14 @@ Modules; each line imports only from lines below it:
     cluster     the commands about the cluster: brokers, quorum, features, log directories
     topics      the commands about topics
     settings    the commands about settings
-    local       a Kafka of this machine, for development
-    kafka       Java and the jars for it
+    local       a Kafka on this machine, for development
+    kafka       Java and the jars of a broker
     transactions  the commands about transactions and producers
     replicas    the commands that move replicas and elect leaders
     partitions  the partitions that a command names
     offsets     the commands that change groups and offsets
     live        the member that rewinds a running group
-    status      finds the reason why nothing flows, from outside
+    status      shows why nothing flows, as seen from outside
     watch       the status page of a running client, in the terminal
     arguments   converts texts of the command line to values
     frame       imports commands when they are run; options of all commands

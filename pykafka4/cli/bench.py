@@ -32,7 +32,7 @@ RECORDS: Final = 1_000_000
 VALUES: Final = 1_000  # different values, which give a codec as much work as real ones
 SAMPLE: Final = 100  # at full speed, one in this many records has its latency measured
 MARK: Final = b"pykafka4"
-STAMPED: Final = len(MARK) + 8  # bytes that the time of its `send` takes in a value
+STAMPED: Final = len(MARK) + 8  # the least bytes of a value: the mark, and the time of its `send`
 # At the start of the latency phase records wait for connections, and the reader, which begins at the end of the log, may miss records. The
 # latencies of this time do not count.
 WARM_UP_S: Final = 1.0

@@ -1,6 +1,7 @@
 """Imports a command when it runs, and adds the options of the connection to all commands that use a cluster.
 
-These options can be before or after a command's name. Each such command has them, and they fill the one `Invocation` of the context. If a
+These options can be before or after a command's name. Each of these commands has the options, and they fill the one `Invocation` of the
+context. If a
 command has an option with the same name, that option replaces the option of the connection.
 """
 

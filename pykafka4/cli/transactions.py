@@ -94,7 +94,7 @@ Example:
 @as_json_option
 @click.pass_obj
 def describe(invocation: Invocation, transactional_ids: tuple[str, ...], json_: bool) -> int:
-    """Show state, producer, timeout, start and partitions of transactional ids."""
+    """Show transactional ids: state, producer, timeout, start, coordinator and partitions."""
     with invocation.admin() as admin:
         found = admin.describe_transactions(transactional_ids, invocation.timeout)
     if json_:
@@ -129,7 +129,7 @@ Example:
 @as_json_option
 @click.pass_obj
 def producers(invocation: Invocation, topics: tuple[str, ...], json_: bool) -> int:
-    """Show the producers that the leaders of partitions know: epoch, last record, the start of an open transaction."""
+    """Show the producers that the leaders of partitions know: epoch, last sequence and record, the start of an open transaction."""
     with invocation.admin() as admin:
         parts, errors = find_partitions(admin, targets(topics), invocation.timeout)
         found = admin.describe_producers(parts, invocation.timeout)

@@ -427,7 +427,7 @@ class ProducerConfig(ClientConfig):
 class ConsumerConfig(ClientConfig):
     """Options of consumers, in addition to the options of every client."""
 
-    group_id: str | None = text(None, "Consumer group; None: no group, no commits; `subscribe` reads all partitions of its topics.")
+    group_id: str | None = text(None, "Consumer group. None: no group and no commits; `subscribe` reads all partitions of its topics.")
     group_instance_id: str | None = text(None, "Id of a static member, which may restart within session_timeout_ms without a rebalance.")
     client_rack: str | None = text(
         None,

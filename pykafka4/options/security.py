@@ -45,7 +45,7 @@ class SecurityConfig:
     )
     ssl_cafile: str | None = path("PEM file with the certificates of the authorities to trust. Default: the system's authorities.")
     ssl_certfile: str | None = path("PEM file with the client's certificate and the intermediate certificates up to its authority.")
-    ssl_keyfile: str | None = path("PEM file with the key of that certificate. Default: it is in `ssl_certfile`.")
+    ssl_keyfile: str | None = path("PEM file with the key of that certificate. Default: the key is in `ssl_certfile`.")
     ssl_password: Secret = secret("Password of the key.")
     ssl_ca_pem: str | None = pem_text("The content of `ssl_cafile`, in place of a file.")
     ssl_cert_pem: str | None = pem_text("The content of `ssl_certfile`, in place of a file.")

@@ -37,7 +37,7 @@ class ExtentOptions:
             return
         if self.partitions or self.start not in (None, *RESETS) or self.until not in (None, LOG_END):
             raise click.UsageError(
-                "--group reads the partitions that it is given, from its committed offsets to the end or with --follow: leave out "
+                "--group reads the partitions that the group assigns, from the committed offsets to the end or with --follow: leave out "
                 "--partition, --until, and a --from other than earliest and latest; `groups rewind` moves a group"
             )
 
