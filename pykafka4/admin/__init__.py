@@ -86,7 +86,7 @@ class AdminClient(
 
     A call that describes several named things returns a dict with an outcome for each: its value, or a KafkaError (AuthorizationError,
     KafkaTimeoutError, BrokerError); a call about one thing, or with a filter, raises its error. A change raises an error unless it is done
-    completely: the error that all things have in common, or PartialFailure with `errors` and `done`. A call sends its requests to different
+    completely: the error that all items have in common, or PartialFailure with `errors` and `done`. A call sends its requests to different
     brokers at the same time.
     """
 
@@ -94,7 +94,8 @@ class AdminClient(
 
     @guarded
     def __init__(self, client: Client | None = None, **options: Unpack[ClientOptions]) -> None:
-        """Raises ConfigError for an invalid option, ClosedError or ForkedClientError for a `client` that is closed, or of another process.
+        """Raises ConfigError for an invalid option, ClosedError or ForkedClientError for a `client` that is closed, or belongs to another
+        process.
 
         The client connects in the background.
         """

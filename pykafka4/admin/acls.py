@@ -26,7 +26,7 @@ class AclCalls(AdminCalls):
     def create_acls(self, acls: Iterable[Acl], *, timeout: float | None = None) -> None:
         """Create `acls`; an ACL that exists already stays. Needs ALTER on the cluster.
 
-        Raises BrokerError SECURITY_DISABLED if brokers have no authorizer, AuthorizationError, PartialFailure with the ACL of each error.
+        Raises BrokerError SECURITY_DISABLED if brokers have no authorizer, AuthorizationError, PartialFailure with the errors of ACLs.
         Source: KIP-140.
         """
         wanted = _listed("acls", acls, Acl)

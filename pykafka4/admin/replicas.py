@@ -76,7 +76,8 @@ class ReplicaCalls(AdminCalls):
 
         Returns when the moves have begun; `list_reassignments` and `reassignment_progress` show their progress. Raises the common error, or
         PartialFailure with the errors of partitions: INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS (nothing to cancel), ….
-        With `allow_replication_factor_change=False` (Kafka 4.1) the controller refuses lists of another length. Source: KIP-455, KIP-860.
+        With `allow_replication_factor_change=False` (Kafka 4.1) the controller refuses lists that would change the number of replicas.
+        Source: KIP-455, KIP-860.
         """
         wanted = {topic_partition(key): None if target is None else _brokers(target) for key, target in targets.items()}
         deadline = self._begin(timeout)
@@ -109,9 +110,9 @@ class ReplicaCalls(AdminCalls):
     ) -> dict[TopicPartition, bool]:
         """Have the preferred replicas lead some partitions, or all that need an election (None). Returns True for each changed leader.
 
-        False means that the partition had the right leader already. With `unclean`, any replica that is up
-        becomes the leader, only in leaderless partitions; records may be lost. Raises the common error, or PartialFailure with the errors
-        of partitions: PREFERRED_LEADER_NOT_AVAILABLE, …. Source: KIP-183, KIP-460.
+        False means that the partition had the right leader already. With `unclean`, any replica that is up becomes the leader, only in
+        leaderless partitions; records may be lost. Raises the common error, or PartialFailure with the errors of partitions:
+        PREFERRED_LEADER_NOT_AVAILABLE, …. Source: KIP-183, KIP-460.
         """
         election = Election.UNCLEAN if unclean else Election.PREFERRED
         what, chosen = "leaders cannot be elected", None if partitions is None else as_partitions(partitions)

@@ -98,7 +98,7 @@ def _end(found: ListedOffset | KafkaError) -> int:
 
 
 def _among(topics: tuple[list[str], list[TopicPartition]], offsets: Collection[TopicPartition]) -> list[TopicPartition]:
-    """The partitions of `offsets` that `topics` names. Each topic and each single partition must have an offset there."""
+    """The partitions of `offsets` that `topics` names. Each topic and each single partition must have an offset in `offsets`."""
     names, single = set(topics[0]), set(topics[1])
     given = {tp.topic for tp in offsets}
     if without := [*sorted(names - given), *map(str, sorted(single.difference(offsets)))]:

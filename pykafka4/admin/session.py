@@ -28,7 +28,7 @@ CLOSED: Final = "this admin client is closed; create a new one"
 
 
 class CallScope:
-    """The questions of one call of `aio.AdminClient`. A task may end the call while the call's thread still waits."""
+    """The questions of one call of `aio.AdminClient`. A task can end the call while the call's thread still waits."""
 
     current: Final[ContextVar[CallScope | None]] = ContextVar("pykafka4_admin_call", default=None)
 
@@ -45,7 +45,7 @@ class CallScope:
             promise.set_exception(CALLER_GONE)
 
     def end(self) -> None:
-        """Fail the questions of this call, and each question that comes later."""
+        """Fail the questions of this call, and each question that is added later."""
         self._over = True
         for promise in list(self._promises):
             promise.set_exception(CALLER_GONE)

@@ -70,7 +70,7 @@ class TopicCalls(AdminCalls):
     ) -> None:
         """Give topics more partitions: `{"orders": 12}` is the new total; `NewPartitions` also names the brokers of the new partitions.
 
-        Later records of a key may go to another partition. `validate_only` and `wait` are as for `create_topics`.
+        Later records of a key might go to another partition. `validate_only` and `wait` are as for `create_topics`.
 
         Raises BrokerError INVALID_PARTITIONS (the topic already has as many or more), UNKNOWN_TOPIC_OR_PARTITION, REASSIGNMENT_IN_PROGRESS,
         …, AuthorizationError, KafkaTimeoutError; PartialFailure. Source: KIP-195.
@@ -108,7 +108,7 @@ class TopicCalls(AdminCalls):
         """Return id, partitions, leaders and replicas of each topic, by name or id (Kafka 3.1), and the operations that this user may do.
 
         A topic that has been unknown to brokers for two seconds has the BrokerError UNKNOWN_TOPIC_OR_PARTITION (or UNKNOWN_TOPIC_ID). The
-        call creates no topic, but brokers before Kafka 0.11 may do so (auto.create.topics.enable). Sources: KIP-966 with Kafka 3.8,
+        call creates no topic, but brokers before Kafka 0.11 might do so (auto.create.topics.enable). Sources: KIP-966 with Kafka 3.8,
         otherwise Metadata of the protocol guide.
         """
         return self._described(as_topics(topics), self._begin(timeout))

@@ -38,7 +38,7 @@ NOT_FOUND: Final = "TRANSACTIONAL_ID_NOT_FOUND"
 
 @attrs.frozen
 class TransactionList:
-    """The transactional ids of a cluster, in order. `errors` has the brokers that returned no list, so some ids may be missing."""
+    """The transactional ids of a cluster, in order. `errors` has the brokers that returned no list, so some ids might be missing."""
 
     transactions: tuple[TransactionListing, ...]
     errors: Mapping[int, KafkaError]
@@ -100,25 +100,25 @@ class TransactionCalls(AdminCalls):
     def describe_transactions(
         self, transactional_ids: Collection[str], timeout: float | None = None
     ) -> dict[str, TransactionDescription | KafkaError]:
-        """State, producer, timeout, start and partitions of each transactional id.
+        """Return state, producer, timeout, start and partitions of each transactional id.
 
         An id that no coordinator knows has the BrokerError TRANSACTIONAL_ID_NOT_FOUND. Needs Kafka 3.0. Source: KIP-664.
         """
         return self._transactions_described(_ids(transactional_ids), self._begin(timeout))
 
     def describe_transaction(self, transactional_id: str, timeout: float | None = None) -> TransactionDescription:
-        """State, producer, timeout, start and partitions of one transactional id. Raises the id's error."""
+        """Return state, producer, timeout, start and partitions of one transactional id. Raises the id's error."""
         (name,) = _ids([transactional_id])
         return value_or_raise(self._transactions_described([name], self._begin(timeout))[name])
 
     def abort_transaction(self, partition: Any, producer: ActiveProducer, timeout: float | None = None) -> None:
         """Abort a hanging transaction in one partition, without its coordinator.
 
-        Use this call only with `partition` and `producer` of a transaction that `find_hanging_transactions` returned. If
-        the coordinator knew the transaction, the producer would continue, and only a part of its records would be committed. Raises
-        ConfigError if the producer has no open transaction, BrokerError if the leader refuses: INVALID_PRODUCER_EPOCH,
-        TRANSACTION_COORDINATOR_FENCED. After KafkaTimeoutError, or an error with a note that the request may have been carried out,
-        `describe_producers` shows whether the transaction is still open. Source: KIP-664.
+        Use this call only with `partition` and `producer` of a transaction that `find_hanging_transactions` returned. If the coordinator
+        knew the transaction, the producer would continue, and only a part of its records would be committed. Raises ConfigError if the
+        producer has no open transaction, BrokerError if the leader refuses: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED. After
+        KafkaTimeoutError, or an error with a note that the request may have been carried out, `describe_producers` shows whether the
+        transaction is still open. Source: KIP-664.
         """
         tp = topic_partition(partition)
         if not isinstance(producer, ActiveProducer):
@@ -132,10 +132,10 @@ class TransactionCalls(AdminCalls):
     ) -> list[HangingTransaction]:
         """Return the transactions that are open in a partition of `topics`, but not in their coordinator's state.
 
-        The result has only transactions without a record for `older_than` seconds.
-        `older_than` should be at least the highest transaction timeout that brokers allow (`transaction.max.timeout.ms`): a younger
-        transaction may still end by itself. Raises the common error or PartialFailure if the call fails for a topic, partition or broker:
-        an incomplete result could lack transactions, or have transactions that their coordinators know. Source: KIP-664.
+        The result has only transactions without a record for `older_than` seconds. `older_than` should be at least the highest transaction
+        timeout that brokers allow (`transaction.max.timeout.ms`): a younger transaction might still end by itself. Raises the common error
+        or PartialFailure if the call fails for a topic, partition or broker: an incomplete result could lack transactions, or have
+        transactions that their coordinators know. Source: KIP-664.
         """
         if isinstance(topics, str):
             raise ConfigError(f"topics={shown(topics)}: takes a list of names")

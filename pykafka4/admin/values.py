@@ -16,7 +16,7 @@ __all__ = ["GroupLag", "GroupList", "OffsetPlan", "PartitionLag", "PlannedOffset
 
 @attrs.frozen
 class GroupList:
-    """The groups of a cluster, in the order of their ids. `errors` has the brokers that returned no list: their groups may be missing."""
+    """The groups of a cluster, in the order of their ids. `errors` has the brokers that returned no list: their groups might be missing."""
 
     groups: tuple[GroupListing, ...]
     errors: Mapping[int, KafkaError]

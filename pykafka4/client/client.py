@@ -37,12 +37,11 @@ R = TypeVar("R", bound="Response")
 
 
 class Client(ServesStatus):
-    """One loop thread, its connections and the cluster's metadata, shared by any number of producers and consumers.
+    """One loop thread, its connections and the cluster's metadata, shared by any number of producers, consumers and admin clients.
 
     `Client(bootstrap_servers="host:9092", **options)` takes the options of `ClientConfig` (docs/options.md). `callback_executor` is a
     `concurrent.futures.Executor` for delivery callbacks and listeners of events; by default, they run one after the other on a thread of
-    the client.
-    All methods may be called from any thread. A client cannot be pickled, or used in a forked child process.
+    the client. All methods may be called from any thread. A client cannot be pickled, or used in a forked child process.
     """
 
     _name = "Client"
@@ -137,8 +136,8 @@ class Client(ServesStatus):
 
         `offsets` maps partitions, or (topic, partition) pairs, to an offset or to (offset, max_bytes); the default of `max_bytes` is 1 MiB.
         A first batch that is larger is returned whole. A result without records does not mean the end of the log: compare `next_offset`
-        with `high_watermark`, or with `last_stable_offset` for read_committed. A broker returns at most
-        `receive_message_max_bytes` in one response, for all partitions together.
+        with `high_watermark`, or with `last_stable_offset` for read_committed. A broker returns at most `receive_message_max_bytes`
+        in one response, for all partitions together.
 
         A broker waits up to `max_wait_ms` for `min_bytes` of records; if `max_wait_ms` is 0, it returns the records that it has. Fetches of
         one client that wait at the same broker are answered one after the other.
@@ -220,11 +219,11 @@ class Client(ServesStatus):
     def request(self, target: Target | int, message: Request[R], timeout: float | None = None, *, max_version: int | None = None) -> R:
         """Send `message`, a request of `pykafka4.messages`, to a broker, and return the response.
 
-        `target` is the number of a broker, ANY, CONTROLLER, `coordinator(group)` or `leader(partition)`. The version of the
-        request is the highest that both sides have, and at most `max_version`. Requests that only read (the reference lists them) are
-        repeated after a lost connection, and sent to the new leader, coordinator or controller when the old one refuses all of their items.
-        (A broker that is named by its number is never replaced.) All other requests are written once: their response is returned unchanged,
-        error codes included, and after ConnectionLost or KafkaTimeoutError a note says that the broker may have carried the request out.
+        `target` is the number of a broker, ANY, CONTROLLER, `coordinator(group)` or `leader(partition)`. The version of the request is the
+        highest that both sides have, and at most `max_version`. Requests that only read (the reference lists them) are repeated after a
+        lost connection, and sent to the new leader, coordinator or controller when the old one refuses all of their items. (A broker that
+        is named by its number is never replaced.) All other requests are written once: their response is returned unchanged, error codes
+        included, and after ConnectionLost or KafkaTimeoutError a note says that the broker may have carried the request out.
 
         `timeout` in seconds (default 60). Raises UnsupportedVersion if the broker lacks the request, or a field that is set;
         ConfigError for a value that does not fit its field.

@@ -1,8 +1,9 @@
-"""Owns one loop, to which producers and consumers attach, and closes all of them together. Invariant: the last user of a private runtime
-closes the runtime.
+"""Owns one loop, to which producers, consumers and admin clients attach, and closes all of them together. Invariant: the last user of a
+private runtime closes the runtime.
 
-A `Client` is the public handle of a runtime; a producer or consumer without a client creates a private runtime. The loop thread holds no
-reference to the `Runtime`: if an open runtime is garbage-collected, the loop ends, and the finalizer of a `Client`'s runtime warns.
+A `Client` is the public handle of a runtime; a producer, consumer or admin client without a client creates a private runtime. The
+loop thread holds no reference to the `Runtime`: if an open runtime is garbage-collected, the loop ends, and the finalizer of a `Client`'s
+runtime warns.
 """
 
 from __future__ import annotations
@@ -261,7 +262,7 @@ class Runtime:
 
         def ask(now: float) -> Promise[list[int]]:
             nonlocal asked
-            asked = cluster.asked  # older refusals, of other users' requests, do not count: the topic may be allowed by now
+            asked = cluster.asked  # older refusals, of other users' requests, do not count: the topic might be allowed by now
             refusals[refused] = None
             cluster.want(topic, look, create)
             cluster.on_change.append(look)

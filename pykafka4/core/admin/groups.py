@@ -122,7 +122,7 @@ def _classic_member(member: DescribeGroupsResponse.Group.Member, protocol_type: 
 
 
 class NewerGroupQuestion(GroupQuestion):
-    """A question about groups of a newer protocol. A broker that knows the requests may still have the protocol turned off."""
+    """A question about groups of a newer protocol. A broker that knows the requests might have the protocol turned off."""
 
     kind: ClassVar[str]
     protocol_type: ClassVar[str]

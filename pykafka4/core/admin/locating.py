@@ -1,4 +1,4 @@
-"""Looks up partitions, offsets and sizes for bounded reads. Invariant: each partition gets offsets or an error; sizes may be missing."""
+"""Looks up partitions, offsets and sizes for bounded reads. Invariant: each partition gets offsets or an error; sizes can be missing."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class AdminMachine:
         while due:
             for run in due:
                 run.poll(now)
-            due = [run for run in self._runs if run.wake_at == -INFINITY]  # outcomes of one question may add keys to another
+            due = [run for run in self._runs if run.wake_at == -INFINITY]  # outcomes of one question can add keys to another
         self._runs = {run: None for run in self._runs if run.open}
         wake_at = min((run.wake_at for run in self._runs), default=INFINITY)
         wake_at = min(wake_at, self.coordinators.poll(now), self.transaction_coordinators.poll(now))

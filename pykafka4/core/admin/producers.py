@@ -142,7 +142,7 @@ class ListTransactions(Question[int, "tuple[TransactionListing, ...]"]):
         self._wanted = wanted
 
     def message(self, keys: Sequence[int]) -> ListTransactionsRequest:
-        """The request with the filters: a broker may have very many transactions."""
+        """The request with the filters: a broker can have very many transactions."""
         wanted = self._wanted
         return ListTransactionsRequest(
             state_filters=list(wanted.states),

@@ -429,7 +429,7 @@ class QuestionRun(Generic[K, V]):
         entry.last_error, entry.due = reason, now + entry.backoff.next()
 
     def _settle(self, key: K, outcome: V | KafkaError) -> None:
-        # `settled` may add the same key again. So the entry is deleted, and the choice released, before the call.
+        # `settled` can add the same key again. So the entry is deleted, and the choice released, before the call.
         del self._entries[key]
         if not self._entries:
             self._choice.end()

@@ -70,7 +70,7 @@ class QuotaFilter:
     """A filter for quotas by user, client id and IP address.
 
     `QuotaScope.DEFAULT` stands for the default, `QuotaScope.ANY` for every name and the default; a field that is None does not count.
-    `strict` leaves out entities with further fields: with `user="alice"`, the quotas of single client ids of alice.
+    `strict` leaves out entities with further fields: with `user="alice"`, the quotas of alice's client ids.
     """
 
     user: Client = attrs.field(default=None, converter=_checked)

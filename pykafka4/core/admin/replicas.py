@@ -46,7 +46,7 @@ FACTOR_FROM: Final = 1  # the first version of AlterPartitionReassignments that 
 NOT_NEEDED: Final = BY_NAME["ELECTION_NOT_NEEDED"].code
 NOT_AVAILABLE: Final = BY_NAME["REPLICA_NOT_AVAILABLE"].code
 NONE_IN_PROGRESS: Final = BY_NAME["NO_REASSIGNMENT_IN_PROGRESS"].code
-# The leader is missing until a broker comes back, which may take hours: the caller decides whether to try again.
+# The leader is missing until a broker comes back, which can take hours: the caller decides whether to try again.
 NO_LEADER: Final = {BY_NAME[name].code for name in ("PREFERRED_LEADER_NOT_AVAILABLE", "ELIGIBLE_LEADERS_NOT_AVAILABLE")}
 
 
@@ -125,7 +125,7 @@ class DescribeLogDirs(Question[int, tuple[LogDir, ...]]):
         self._partitions = partitions
 
     def message(self, keys: Sequence[int]) -> DescribeLogDirsRequest:
-        """The request about the partitions, of which a broker may have none."""
+        """The request about the partitions, of which a broker might have none."""
         if self._partitions is None:
             return DescribeLogDirsRequest(topics=None)
         kind = DescribeLogDirsRequest.Topic

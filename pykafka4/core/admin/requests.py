@@ -173,7 +173,7 @@ class OneBrokerChoice(BrokerChoice[int]):
 
 
 def controller_of(cluster: Cluster) -> int:
-    """The broker that stands for the controller; CONTROLLER while the metadata names none. CONTROLLER has no lanes of its own."""
+    """The broker that stands for the controller; CONTROLLER, which has no lanes, only while the metadata names no such broker."""
     return CONTROLLER if cluster.controller is None or cluster.controller not in cluster.brokers else cluster.controller
 
 

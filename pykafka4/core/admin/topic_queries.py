@@ -1,5 +1,5 @@
-"""Lists and describes topics, and checks that brokers know of changes. Invariant: no request asks brokers to create a topic
-(before Kafka 0.11 they do so unasked, with auto.create.topics.enable)."""
+"""Lists and describes topics, and checks that brokers know of changes. Invariant: no request asks brokers to create a topic (before Kafka
+0.11 they do so unasked, with auto.create.topics.enable)."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def _partition(row: Any) -> PartitionDescription:
 
 @attrs.frozen
 class Change:
-    """A change of a topic: the number of its partitions afterwards. 0: the topic (with this id, if given) is deleted."""
+    """A change of a topic. `partitions` is their number afterwards; 0: the topic (with this id, if given) is deleted."""
 
     partitions: int
     topic_id: UUID | None = None
@@ -244,7 +244,7 @@ class AwaitChanges(Question[int, bool]):
 
 
 class LiveBrokerChoice(NumberedBrokerChoice):
-    """The choice for brokers that may leave the cluster meanwhile."""
+    """The choice for brokers that might leave the cluster meanwhile."""
 
     def outcome(self, now: float, key: int) -> Any:
         """True for a broker that has left the cluster, because it need not know of changes."""

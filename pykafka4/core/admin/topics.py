@@ -75,7 +75,7 @@ class CreatedTopic:
 
 @attrs.frozen
 class DeletedTopic:
-    """A topic that was deleted. `name` or `topic_id` is None if the broker does not report it."""
+    """A topic that was deleted. `name` and `topic_id` are None unless the broker reports them."""
 
     name: str | None
     topic_id: UUID | None
