@@ -34,7 +34,7 @@ PROGRESS: Final[ContextVar[PartitionProgress | None]] = ContextVar("pykafka4_pro
 
 
 class BeginsRuns(RunSession, Protocol):
-    """The session of an aio.Consumer: the part that a run uses."""
+    """The part of an aio.Consumer's session that a run uses."""
 
     async def await_run(self, run: ConsumerRun) -> None:
         """Begin a run: the form of `begin_run` for tasks."""

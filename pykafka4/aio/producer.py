@@ -327,7 +327,7 @@ class Producer(ProducerHandle):
             return await self._binding.until(latch, self._session.settled(pending), system.monotonic() + limit)
 
     async def close(self, timeout: float | None = None) -> list[ProducerRecord]:
-        """Deliver the queued records, fail the others, and return the undelivered records, in order within each partition.
+        """Deliver the queued records, fail those that remain, and return the undelivered records, in order within each partition.
 
         Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all). `close` may be called
         twice. It aborts an open transaction, and waits for one that is already ending. After a cancellation the producer accepts no record

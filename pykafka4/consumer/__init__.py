@@ -394,7 +394,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return self._session.rewinding.future(offsets, api_timeout(timeout))
 
     def _in_transaction(self) -> TransactionalReads:
-        """The consumer's part in a transaction, for `Producer.transaction`. Raises ConfigError for an unfit consumer."""
+        """The consumer's part in a transaction, for `Producer.transaction`. Raises ConfigError if its offsets cannot be part of one."""
         self._session.transactional.check()
         return self._session.transactional
 
@@ -417,7 +417,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     ) -> Processed:
         """Call `handler(record)` for each record, on `workers` threads, in order per key, and commit finished records.
 
-        Returns the counts when `stop` (a threading.Event) is set; otherwise it runs until an error. The committed offset of a partition
+        Runs until `stop` (a threading.Event) is set, and returns the counts; an error ends the run. The committed offset of a partition
         never passes an unfinished record, so after a crash no record is skipped, and records from the first unfinished one on are handled
         again (at least once).
 
@@ -425,9 +425,9 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         partition; a callable takes a record and returns a key: records with equal keys are handled in order.
         The handler must be neither a coroutine function nor a generator function. If a handler returns a `Delivery`, or a list of them, its
         record is finished when these are acknowledged.
-        A handler that raises is called again up to `retries` times, after `retry_backoff` seconds, doubled each time up to 30 s; the other
-        keys continue meanwhile. After that the record is sent to the topic `dead_letter` by `producer`, with the cause in headers; without
-        `dead_letter`, `process` ends and raises the handler's exception.
+        A handler that raises is called again up to `retries` times, after `retry_backoff` seconds, which double each time up to 30 s; the
+        other keys continue meanwhile. After that the record is sent to the topic `dead_letter` by `producer`, with the cause in headers;
+        without `dead_letter`, `process` ends and raises the handler's exception.
         In each partition, the first unfinished record and all records after it that were handed out count as in hand: about `max_in_hand`
         in all partitions together, at most three times as many. A partition with a slow record is paused when it has its share in hand (at
         least one record), and the other partitions continue.
@@ -501,7 +501,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         `drain_timeout` seconds for current records.
         A thread of the client polls and commits, and runs `listener`. So the member keeps its partitions, however long a record takes.
 
-        Without a group_id, nothing is committed, and `commit` raises ConfigError.
+        Without a group_id, nothing is committed, and `commit` of the streams raises ConfigError.
         Raises ConfigError with a group_id and enable_auto_commit, inside `transaction(consumer)`, while other streams are open, and if the
         consumer reads a partition that belongs to no stream; TypeError or ConfigError for a wrong argument; KafkaError while another thread
         is in a loop over the consumer.
@@ -535,9 +535,9 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         | the records before the current one | finished | finished |
 
         An exception that was already being handled during that `poll` does not count.
-        Records that are not finished are redelivered to the partition's next owner; `commit({(topic, partition): offset + 1})` commits one
-        explicitly. An exception of the listener is raised after everything is closed. Closing twice, in a listener or from another thread
-        is allowed; a `poll` that is running then raises ClosedError.
+        Records that are not finished are redelivered to the next owners of their partitions; `commit({(topic, partition): offset + 1})`
+        commits one explicitly. An exception of the listener is raised after everything is closed. `close` may be called twice, in a
+        listener, and from another thread; a running `poll` then raises ClosedError.
         """
         limit = check_timeout(timeout)
         self._finalizer.detach()

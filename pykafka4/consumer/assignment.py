@@ -240,7 +240,7 @@ class Assignment:
         return 0.0 if self.last_commit is None else self._last_commit_wait_until - self._attachment.runtime.loop.now()
 
     def last_commit_done(self) -> bool:
-        """Whether the last commit has an outcome, or `close` in another thread has taken it over."""
+        """Whether the last commit has an outcome, or `close` in another thread has taken that commit over."""
         return self.last_commit is None or self.last_commit.done()
 
     def finish_release(self, ended: Ended) -> Steps[bool]:

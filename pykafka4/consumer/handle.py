@@ -95,21 +95,21 @@ class ConsumerHandle(ServesStatus):
         """Continue at `offset`; records before it count as finished, and records that are already buffered are dropped.
 
         A mapping moves several partitions in one call: `seek({("orders", 0): 5, ("orders", 1): 7})`. With thousands of partitions this is
-        much faster than one call for each partition. If one of them is wrong, nothing moves.
+        much faster than one call for each partition. If one of the partitions is wrong, nothing moves.
 
         Raises ConfigError for a negative offset or a partition that is not assigned to this consumer.
         """
         self._visit().seek(as_seek_offsets(partition, offset))
 
     def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
-        """Continue at the first available record. None means all assigned partitions. Raises ConfigError for unassigned partitions."""
+        """Continue at the first available record. By default in all assigned partitions. Raises ConfigError for unassigned ones."""
         self._visit().seek_to(partitions, Start.EARLIEST, "seek_to_beginning")
 
     def seek_to_time(self, time: int | datetime, partitions: Partitions | None = None) -> None:
         """Continue at the first record whose timestamp is `time` or later; without such a record, at the end of the log.
 
-        `time` is in milliseconds since 1970, or a datetime with a time zone. None means all assigned partitions. The offset is looked up in
-        the background; `position` waits for it.
+        `time` is in milliseconds since 1970, or a datetime with a time zone. `partitions=None` means all assigned partitions. The offset is
+        looked up in the background; `position` waits for it.
         Raises ConfigError for a partition that is not assigned, or a datetime without a time zone.
         """
         self._visit().seek_to(partitions, Since(as_timestamp(time)), "seek_to_time")

@@ -108,7 +108,7 @@ class TransactionalReads:
         return self._membership_of_block(member)
 
     def finding_membership(self) -> Steps[ConsumerGroupMetadata]:
-        """`membership` for a task, which must not wait for a turn of the client's thread."""
+        """`membership` for a task, which must not block for a turn of the client's loop."""
         self._attachment.check()
         answer: Promise[MemberIdentity | None] = self._attachment.promise()
         self._attachment.post(lambda now: answer.set_result(self._identity(now)))

@@ -350,7 +350,7 @@ class Allotment:
         return 0 if queue is None else len(queue.records)
 
     def watch(self, least: Mapping[TopicPartition, int]) -> None:
-        """Wake the dispatcher, once per partition, when the number of its waiting records is at most its number in `least`."""
+        """Wake the dispatcher, once per partition, when no more records of the partition wait than its number in `least`."""
         with self._lock:
             self._watched = dict(least)
         if any(self.size(tp) <= most for tp, most in least.items()):

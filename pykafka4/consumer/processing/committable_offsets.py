@@ -23,7 +23,7 @@ _offset = itemgetter(0)
 
 
 class RunSession(Protocol):
-    """The consumer's session: the part that a run uses."""
+    """The part of a consumer's session that a run uses."""
 
     selection: Selection
 

@@ -85,7 +85,7 @@ class Dispatcher(Allotment):
         """Wait up to `timeout` seconds for the end of the streams; returns whether they have ended."""
         return self._signal.wait(lambda: self.ended, timeout)
 
-    # ---------------------------------------------------------------- its thread
+    # ---------------------------------------------------------------- the dispatcher's thread
 
     def serve(self) -> None:
         """Run until the streams end."""

@@ -63,7 +63,7 @@ class Form(Protocol[T_co]):
         """The result of the poll, and its `HandedOut` for `Cursors`. `positions` are the positions after the records."""
 
     def go_on(self, handed: HandedOut, limit: int) -> tuple[T_co, HandedOut] | None:
-        """The result of a poll from the rest of a `for` loop's list. None if this form cannot use that rest; then it is fetched again."""
+        """The result of a poll from the rest of a `for` loop's list. None if this form cannot use those records: they are fetched again."""
 
     def nothing(self) -> T_co:
         """The result of a poll without records."""
@@ -175,7 +175,7 @@ class RawForm(Form[list[RawBatch]]):
         return len(self._batches) >= self._limit or self._left <= 0
 
     def add(self, chunk: Chunk, room: int) -> Added | None:
-        """Collect one batch. If it has records before the position, or beyond the claim's end, it is unpacked and packed without them."""
+        """Collect one batch. A batch with records outside the claim is unpacked, and packed again without these records."""
         data = chunk.whole_batch()
         if data is None:
             return None

@@ -111,7 +111,7 @@ class Reader(Arrivals):
         self.idle = self._clock()
 
     def recover(self) -> None:
-        """After a step that was left in the middle, fetch all records again that no poll returned. An interrupted recovery begins again.
+        """After a step that was left in the middle, fetch all unreturned records again. An interrupted recovery begins again.
 
         A claim without a known position keeps its items: none of them was decoded, and a second lookup may find another offset.
         """
@@ -329,10 +329,10 @@ class Reader(Arrivals):
         self._reach_start([self.claims[tp] for tp in tps if tp in self.claims])
 
     def _reach_start(self, claims: Collection[Claim]) -> None:
-        """Count the start offset of claims that end or go back as reached, although no poll has taken its marker: so it can be committed.
+        """Count the start offsets of claims that end or go back as reached, although no poll has taken their markers.
 
-        Otherwise the next owner would find no committed offset, begin at the end of the log with auto_offset_reset=latest, and skip the
-        records that were written in between.
+        So a commit has them. Otherwise the next owner would find no committed offset, begin at the end of the log with
+        auto_offset_reset=latest, and skip the records that were written in between.
         """
         for claim in claims:
             first = self._buffer.first_of(claim) if claim.position is None else None
