@@ -47,11 +47,11 @@ Examples:
 def rewind(
     invocation: Invocation, /, group: str, topics: tuple[str, ...], all_topics: bool, live: bool, execute: bool, json_: bool, **goals: Any
 ) -> int:
-    """Move the committed offsets of a group without members, or with --live of a running one.
+    """Move the committed offsets of a group without members, or, with --live, of a running group.
 
     An offset that is not in the log becomes the log's first or last offset. Without --live a group that has members is refused, and the
-    members are listed. With --live a member joins for a moment, and the others continue from the new offsets: all must be consumers of
-    pykafka4 in the classic protocol. If a member is not, the error names it, and nothing changes.
+    members are listed. With --live a member joins for a moment, and the others continue from the new offsets: all members must be
+    consumers of pykafka4 in the classic protocol. If a member is not, the error names the member, and nothing changes.
     """
     goal = GoalOptions(goals)
     if bool(topics) + all_topics + (goal.is_file and not topics and not all_topics) != 1:

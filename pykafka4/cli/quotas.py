@@ -38,7 +38,7 @@ def entity_options(command: F) -> F:
         (
             click.option("--user", metavar="NAME", help="A user."),
             click.option("--user-defaults", is_flag=True, help="All users without a quota of their own."),
-            click.option("--client-id", metavar="ID", help="A client id; with --user: of this user."),
+            click.option("--client-id", metavar="ID", help="A client id; with --user, a client id of this user."),
             click.option("--client-defaults", is_flag=True, help="All client ids without a quota of their own."),
             click.option("--ip", metavar="ADDRESS", help="An IP address."),
             click.option("--ip-defaults", is_flag=True, help="All addresses without a quota of their own."),

@@ -80,7 +80,7 @@ def _text(topic_id: UUID | None) -> str | None:
 @as_json_option
 @click.pass_obj
 def describe(invocation: Invocation, topic: tuple[str, ...], under_replicated: bool, json_: bool) -> int:
-    """Show leader and replicas of each partition.
+    """Show the leader and the replicas of each partition.
 
     TOPIC is a name or an id; without topics, all are shown.
 

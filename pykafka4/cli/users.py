@@ -46,7 +46,10 @@ def list_(invocation: Invocation, user: tuple[str, ...], json_: bool) -> int:
     "--iterations", type=int, default=4096, show_default=True, help="How many times the password is hashed; brokers accept 4096 to 16384."
 )
 @click.option(
-    "--password-file", type=click.File(encoding="utf-8"), metavar="FILE", help="Its first line is the password; - is standard input."
+    "--password-file",
+    type=click.File(encoding="utf-8"),
+    metavar="FILE",
+    help="A file whose first line is the password; - is standard input.",
 )
 @click.pass_obj
 def set_(invocation: Invocation, user: str, mechanisms: tuple[str, ...], iterations: int, password_file: IO[str] | None) -> int:

@@ -50,7 +50,7 @@ Examples:
 )
 @click.option("--url", help="The page's address: serve_status().url in the program.")
 @click.option("--pid", type=int, help="A process of yours that serves a page.")
-@click.option("--filter", "words", default="", help="Only partitions with this in their names.")
+@click.option("--filter", "words", default="", help="Only partitions with this text in their names.")
 @click.option("--once", is_flag=True, help="Show the page once.")
 @click.option("--json", "is_json", is_flag=True, help="One JSON document a line, one a second (with --once: only one).")
 def watch(url: str | None, pid: int | None, words: str, once: bool, is_json: bool) -> int:
