@@ -91,7 +91,7 @@ def _unix(path: str | os.PathLike[str], kind: int, name: str) -> Address:
 
 
 def tcp(port: int, host: str = "127.0.0.1") -> Address:
-    """The address of a TCP socket; `host` is an IP address, because the lookup of a name waits. Raises ValueError."""
+    """The address of a TCP socket; `host` is an IP address, because a lookup would wait. Raises ValueError for any other host or port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.inet_pton(family, host)
@@ -154,7 +154,7 @@ class Channel:
             return self.lost[Loss.CUT] == before
 
     def _finish(self, wait_s: float) -> None:
-        """Let a stream take the rest of a message."""
+        """Wait up to `wait_s` until a stream has taken the rest of a message."""
         deadline = time.monotonic() + wait_s
         while self._rest and self._offer_once(b"") is not None and (left := deadline - time.monotonic()) > 0:
             self._wait(left)
@@ -171,13 +171,13 @@ class Channel:
     def _wait(self, left: float) -> None:
         """Wait until the socket may have room. The lock is free meanwhile, so that other threads do not wait for this one."""
         sock = self._socket
-        if sock is None or not hasattr(select, "poll"):  # eventlet removes it
+        if sock is None or not hasattr(select, "poll"):  # eventlet removes `poll`
             time.sleep(min(left, _RETRY_S))
             return
         poll = select.poll()
         try:
             poll.register(sock, select.POLLOUT)
-        except ValueError:  # another thread has closed it
+        except ValueError:  # another thread has closed the socket
             return
         poll.poll(max(1, int(left * 1000)))
 

@@ -48,11 +48,11 @@ class Client:
 
     @classmethod
     def stream(cls, path: str | os.PathLike[str], *, max_block_ms: float = PATIENCE_MS, max_message_bytes: int = STREAM_BYTES) -> Self:
-        """Use the UNIX stream socket at `path`, for messages of more than 64 KiB. Arguments as for `Client`.
+        """Use the UNIX stream socket at `path`, for messages of more than 64 KiB.
 
-        A message that is larger than the socket's buffer (200 KB) is written in parts while the agent reads; `send` waits for the agent
-        for up to `max_block_ms`, or for a tenth of a second if that is longer. The rest of a message that takes longer goes out before the
-        next message.
+        Arguments as for `Client`, but the agent's limit is `max_stream_message_size`. A message that is larger than the socket's buffer
+        (200 KB) is written in parts while the agent reads; `send` waits for the agent for up to `max_block_ms`, or for a tenth of a second
+        if that is longer. The rest of a message that takes longer goes out before the next message.
         """
         client = cls.__new__(cls)
         client._begin(unix_stream(path), max_block_ms, max_message_bytes)
@@ -60,7 +60,7 @@ class Client:
 
     @classmethod
     def tcp(cls, port: int, host: str = "127.0.0.1", *, max_block_ms: float = PATIENCE_MS, max_message_bytes: int = STREAM_BYTES) -> Self:
-        """Use the TCP socket at `port`, for example from a container. Arguments as for `Client`; `host` is an IP address."""
+        """Use the TCP socket at `port`, for example from a container. Arguments as for `stream`; `host` is an IP address."""
         client = cls.__new__(cls)
         client._begin(tcp(port, host), max_block_ms, max_message_bytes)
         return client
@@ -90,8 +90,8 @@ class Client:
         """Hand a message over. Returns True if the agent's socket took the message (a stream: at least its beginning), False if the message
         is lost, and counted in `lost`.
 
-        The agent's reports count messages that it took and could not deliver. Messages that are in its socket or its memory when it is
-        killed are in no report.
+        The agent's reports count messages that the agent took but could not deliver. Messages that are in the agent's socket or memory
+        when the agent is killed are in no report.
 
         Args:
             topic: Kafka's topic.

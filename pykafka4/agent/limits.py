@@ -16,7 +16,7 @@ from pykafka4.producer.rates import RateLimits, TopicRateLimit
 
 __all__ = ["ArrivalLimits", "rate_limits"]
 
-MOST_TOPICS: Final = 10_000  # topics whose intervals are kept, the most recently used ones; a forgotten topic begins a new interval
+MOST_TOPICS: Final = 10_000  # the most recently used topics, whose intervals are kept; a forgotten topic begins a new interval
 
 
 class ArrivalLimits:

@@ -102,7 +102,7 @@ class Router:
     # -- Sender
 
     def send_spooled(self, message: Message) -> Delivery | None:
-        """See Sender. The list of unknown topics does not count here: a message that was kept through an outage asks the brokers again."""
+        """See Sender. The list of unknown topics does not apply here: a message that was kept through an outage asks the brokers again."""
         try:
             return self._send_one(message, self._latest())
         except Exception as error:

@@ -71,7 +71,7 @@ class Progress:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Hand messages over; returns the exit code."""
+    """Hand messages over. Returns the exit code."""
     parser = _parser()
     given = parser.parse_args(_joined(arguments))
     try:

@@ -42,7 +42,7 @@ class UnknownTopics(ProducerHooks):
             self._until[outcome.topic] = self._clock() + PAUSE_S
 
     def denies(self, topic: str) -> bool:
-        """Whether to discard a message of `topic`. If not, and the topic was unknown, this message asks again."""
+        """Whether to discard a message of `topic`. If not, and the topic was unknown, the producer asks the brokers again."""
         until = self._until.get(topic)
         if until is None:
             return False

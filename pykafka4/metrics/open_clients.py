@@ -36,7 +36,7 @@ class _Watched:
 
 
 class OpenClients:
-    """A set of open clients. For any thread."""
+    """A set of open clients, which any thread may use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -109,7 +109,7 @@ class PushedFigures:
         resource: Callable[[], Mapping[str, str]],
         clock: Callable[[], int] = time_ns,
     ) -> None:
-        """`resource`: returns the labels of all metrics but the client id, which the broker has. `clock`: nanoseconds since 1970."""
+        """`resource` returns the labels of all metrics but the client id, which the broker has; `clock` returns nanoseconds since 1970."""
         self._sources, self._rows, self._resource, self._clock = sources, rows, resource, clock
         self._start = self._last = clock()
         self._before: dict[tuple[str, str], tuple[float, float]] = {}  # by name and broker: (count, sum) at the last push

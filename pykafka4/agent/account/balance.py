@@ -114,9 +114,9 @@ def balance(stats: Stats, before: BeforeProducer, spooled: Mapping[str, SpooledC
         add(topic, _Parts(reasons=Counter(discards.by_reason)), discards)
     for topic, on_disk in spooled.items():
         add(topic, _Parts(spooled=on_disk.messages), Discards())
-    # At the end of the agent the producer reports as failed the messages that the spool then keeps. They are queued on disk, not
-    # discarded, so each is subtracted from the failures. The producer forgets rows of topics: failures that are no longer in a
-    # row are in `others`, and the row must not fall below 0 for them.
+    # At the end of the agent, the producer reports messages as failed that the spool then keeps. These messages are on disk, not
+    # discarded, so they are subtracted from the failures. The producer may have forgotten a topic's row: the topic's failures are then in
+    # `others`, and the row here must not fall below 0.
     for (topic, reason), count in before.kept.items():
         row = rows.get(row_name(topic), _Parts())
         add(topic, _Parts(reasons=Counter({reason: -min(count, row.reasons[reason])})), Discards())

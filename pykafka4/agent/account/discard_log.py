@@ -83,7 +83,7 @@ class DiscardLog:
     # ---- figures
 
     def counters(self) -> Mapping[str, int]:
-        """Return the numbers of entries that were written and that were left out."""
+        """Return the numbers of written entries and of entries that were left out."""
         with self._changed:
             return {"DiscardLogWritten": self._written, "DiscardLogLeftOut": self._left_out}
 

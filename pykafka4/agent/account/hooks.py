@@ -43,7 +43,7 @@ class BatchOutcomes(ProducerHooks):
             self._ledger.failed([message_of(record) for record in outcome.lost()], self._reasons.of(code), str(error))
 
     def on_close(self) -> None:
-        """Note that all outcomes were reported. See ProducerHooks."""
+        """Note that all outcomes have been reported. See ProducerHooks."""
         self._closed.set()  # this call comes after the last `on_ack`
 
     def wait(self, timeout_s: float) -> bool:

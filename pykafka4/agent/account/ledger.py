@@ -111,7 +111,7 @@ class Ledger:
         `error` is the brokers' error, for the log line.
         """
         for message in messages:
-            with self._lock:  # acquired for each message, not for all: the loop waits for this lock
+            with self._lock:  # acquired for each message, not once for all, because the loop waits for this lock
                 tallies = self._reports.current()
                 tallies.failed.add(message[0], reason, 1, message[4], message[4])
                 tallies.keep_example(message[0], message[1], reason)

@@ -88,7 +88,7 @@ class LogFile:
         self.open()
 
     def _remove_archives(self) -> None:
-        """Remove the oldest archives until the others fit into `max_archive_size`.
+        """Remove the oldest archives until the remaining ones fit into `max_archive_size`.
 
         Raises OSError; the next rotation tries to remove the remaining archives again.
         """

@@ -27,7 +27,7 @@ _TEXTS: Final = {
 
 
 class Notice(NamedTuple):
-    """A log line. `since_s` is the time that the line covers, None in the first line of its reason."""
+    """A log line. `since_s` is the number of seconds that the line covers, None in the first line of a reason."""
 
     reason: Reason
     messages: int

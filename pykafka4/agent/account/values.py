@@ -67,8 +67,8 @@ class Account:
     """The account since the agent's start. `others` sums the topics without a row in `topics`; `total` is the sum of both.
 
     `refused` counts datagrams, frames and ends of connections that were not messages; `accepted` does not include them. `restored` counts
-    the accepted messages that came through the spool from an earlier process; the inputs of this process have counted the other ones.
-    `possible_duplicates` counts the acknowledged messages that may be in Kafka twice.
+    the accepted messages that came through the spool from an earlier process; the inputs of this process have counted the other accepted
+    ones. `possible_duplicates` counts the acknowledged messages that may be in Kafka twice.
     """
 
     total: TopicAccount
@@ -84,8 +84,8 @@ class Report:
     """The discards of one interval, or of all intervals since the start. Lists have the 25 newest distinct entries, the newest first.
 
     `number` counts the intervals from 0. Times are in seconds since the epoch; `ended_at` is None during the interval. A message counts in
-    the interval of its discard, whenever the message was accepted. `topics` has rows for the up to 2,400 topics
-    that were counted last, `possible_duplicates` for up to 1,000; `others` and `other_duplicates` sum the other topics. The entries are
+    the interval of its discard, whenever the message was accepted. §`topics` has rows for at most 2,400 topics,
+    `possible_duplicates` for at most 1,000, the topics counted last; `others` and `other_duplicates` sum the other topics. The entries are
     prefixes of at most `prefix_size` bytes (in `recent_bad_topics`, characters). `versions` has the 1,000 newest versions; `refused` counts
     all refusals.
     """

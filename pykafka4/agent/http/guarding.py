@@ -22,8 +22,8 @@ __all__ = ["SENT_HEADERS", "Connections", "Guard", "Handler"]
 log = logging.getLogger("pykafka4.agent.http")
 
 MOST_CONNECTIONS: Final = 64  # each uses a file descriptor of the process; the inputs need descriptors, too
-# Seconds from one request of a connection to the next, the answer included. Longer than ANSWER_S, so that no answer is cut off, and longer
-# than aiohttp's keepalive_timeout, which closes idle connections in order; the sweep catches requests that a client sends byte by byte.
+# Seconds from one request of a connection to the next, including the answer. Longer than ANSWER_S, so that no answer is cut off, and longer
+# than aiohttp's keepalive_timeout, which closes idle connections properly; the sweep catches requests that a client sends byte by byte.
 IDLE_S: Final = 30.0
 SWEEP_S: Final = 5.0
 SENT_HEADERS: Final = {**HEADERS, "Server": "pykafka4-agent"}

@@ -131,7 +131,7 @@ class Connection:
         return 1
 
     def _reserve(self) -> None:
-        """Reserve room for the whole message in `_kept`, or wait for the room.
+        """Reserve room for the complete message that begins in `_kept`, or wait for the room.
 
         The complete size is reserved in one step: otherwise many connections could each hold a part of the room, and none could finish.
         """

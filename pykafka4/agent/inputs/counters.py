@@ -19,9 +19,9 @@ class SourceCounters:
     refused: int = 0  # datagrams, frames and ends of connections that are not messages
     refused_bytes: int = 0
     connections: int = 0  # accepted since the start
-    open: int = 0  # connections, now
+    open: int = 0  # connections that are open now
     clean_ends: int = 0
-    unclean_ends: int = 0  # inside a message, or reset
+    unclean_ends: int = 0  # ends inside a message, and resets
     closed_for_size: int = 0  # connections that ended for an invalid or too large size field
     closed_for_room: int = 0  # connections that lost the room for an unfinished message to connections that waited for it
     accept_pauses: int = 0  # pauses because no file descriptor was left, or the largest number of connections was open

@@ -51,7 +51,7 @@ class UnixSocket:
 
 
 def bind_unix(settings: UnixSettings, kind: socket.SocketKind) -> UnixSocket:
-    """Bind a socket with mode and owner, and replace a stale one at its path. A stream socket listens. Raises InputError."""
+    """Bind a socket with mode and owner, which replaces a stale one at its path. A stream socket then listens. Raises InputError."""
     path = Path(settings.path)
     if not path.parent.is_dir():
         raise InputError(f"the folder {path.parent} does not exist; create it (systemd: RuntimeDirectory=), or choose another path")
@@ -132,7 +132,7 @@ def _set_rights(path: Path, mode: int | None, owner: int, group: int) -> None:
 def _pinned(path: Path) -> Iterator[str]:
     """Yield a path that stays the path of the socket's file.
 
-    A user who may write to the folder can put a link there after `bind`; an agent of root would then change the rights of another file.
+    A user who may write to the folder can put a link there after `bind`; a root process would then change the rights of another file.
     """
     if sys.platform != "linux":
         yield str(path)

@@ -112,7 +112,7 @@ class Agent:
     # -- parts that fail
 
     async def _beat(self, parts: Parts) -> None:
-        """Report to systemd that the agent is alive: that its loop runs, and that the producer's thread responds."""
+        """Check the producer again and again, and report to systemd that the loop runs and the producer's thread responds."""
         watchdog_s = self._notifier.watchdog_s
         pause = BEAT_S if watchdog_s is None else min(BEAT_S, watchdog_s / 3)  # two beats may be late before systemd ends the process
         while True:

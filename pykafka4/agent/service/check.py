@@ -61,7 +61,7 @@ def _identity(settings: AgentSettings) -> Identity | None:
 
 
 def _writing_problems(settings: AgentSettings) -> Iterator[str]:
-    """Check the folders that the agent writes to after it has become its user."""
+    """Check the folders that the agent writes to after it has changed its user."""
     try:
         identity = _identity(settings)
     except ConfigError:

@@ -58,7 +58,7 @@ class Parts:
 
     @classmethod
     async def started(cls, settings: AgentSettings) -> Self:
-        """Return all parts, open and running. Raises InputError, ConfigError, SpoolUnusable or OSError, after closing the inputs."""
+        """Return all parts, open and running. Raises InputError, ConfigError, SpoolUnusable or OSError, after closing the parts."""
         parts = cls(settings)
         try:
             await parts.start()
@@ -129,7 +129,7 @@ class Parts:
         self.ledger.tick()
 
     def cluster_is(self, state: str) -> None:
-        """Note the producer's state, from `look`: while it is unreachable, new messages go to disk at once."""
+        """Note the producer's `state`, from `look`: while the cluster is unreachable, a spool writes new messages to disk at once."""
         if self._spool is not None:
             self._spool.cluster_away = state == "unreachable"
 

@@ -48,9 +48,9 @@ def identity_of(user: str, group: str | None) -> Identity:
 
 
 def may(identity: Identity | None, path: Path, right: int) -> bool:
-    """Whether the user may read (`os.R_OK`) or write (`os.W_OK`) a file or folder. None: the user of this process.
+    """Whether the user may read (`os.R_OK`) or write (`os.W_OK`) a file or folder. No identity: the user of this process.
 
-    A process of root checks the file's mode for the user; another process cannot change its user, so it checks its own rights.
+    A root process checks the file's mode for the user; another process cannot change its user, so it checks its own rights.
     """
     if identity is None or os.geteuid() != 0:
         return os.access(path, right)

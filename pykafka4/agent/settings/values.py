@@ -229,7 +229,7 @@ class TopicsSettings:
 
 @attrs.frozen
 class SpoolSettings:
-    """A folder for messages that the cluster cannot take now. Without this table they wait in memory only."""
+    """A folder for messages that the cluster cannot take now. Without this table, such messages wait in memory only."""
 
     path: Path = folder_or_file("The folder. It belongs to one agent.")
     max_size: int = size(1024 * MIB, "Most bytes on the disk; messages beyond the limit are discarded (`SPOOL_FULL`).", low=1 * MIB)

@@ -72,7 +72,7 @@ class Fifo:
         for segment in self.segments:
             try:
                 segment.save_progress()
-            except OSError as refused:  # the messages are sent once more after a crash
+            except OSError as refused:  # after a crash, the messages are sent again
                 self._disk.fail(f"write the progress to {segment.path}", refused)
             if segment is self._reading:
                 break
@@ -105,7 +105,7 @@ class Fifo:
     def next_read(self) -> tuple[Segment, int] | None:
         """Return the segment and the offset of the next unread message.
 
-        None if there is no unread message, or old segments are not counted yet: new messages must not be sent before their messages.
+        None if there is no unread message, or old segments are not counted yet: new messages must not be sent before the old ones.
         """
         if self.old or not self.unread:
             return None

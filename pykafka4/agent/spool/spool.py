@@ -46,8 +46,8 @@ log = get_log("pykafka4.agent.spool")
 
 CHECK_S: Final = 0.5  # the longest time in seconds between two checks for acknowledgements, without a callback
 READINGS: Final = 50  # reads between two checks: a check goes through all topics
-LEAST_PAUSE_S: Final = 0.1  # topics that pause are tried again together, because an attempt goes through all topics
-PROGRESS_S: Final = 1.0  # between two writes of the progress: after a crash, messages acknowledged after the last write are sent again
+LEAST_PAUSE_S: Final = 0.1  # seconds; topics that pause are tried again together, because an attempt goes through all topics
+PROGRESS_S: Final = 1.0  # seconds between two writes of the progress: after a crash, messages acknowledged since the last are sent again
 MOST_TOPICS: Final = 10_000  # each has a folder, a file and a turn: a program that invents names would use up inodes and the loop's time
 MOST_LEAVING: Final = 50  # empty topics that are removed in one turn of the loop: see LEAVING_COST
 NEW_FILE: Final = 2 * BLOCK  # the bytes on the disk besides the message's own: the rest of a block, and a folder
@@ -321,7 +321,7 @@ class Spool:
         return left
 
     def abandon(self) -> None:
-        """Sync the written files and unlock the folder, without writing the progress or seals. By itself it simulates a crash in tests."""
+        """Sync the written files and unlock the folder, without writing the progress or seals. Tests simulate a crash with this call."""
         self._reader.shutdown()
         self._disk.syncing.close()
         self._folder.close()

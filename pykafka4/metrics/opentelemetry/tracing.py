@@ -67,7 +67,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
     """Hooks that trace records: `Producer(hooks=tracing)`, `Consumer(hooks=tracing)`. `ShareConsumer` and the handles of `pykafka4.aio`
     accept them, too.
 
-    One object can serve any number of clients. For any thread.
+    One object can serve any number of clients, on any threads.
     """
 
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
