@@ -342,7 +342,7 @@ class Records:
 
     @property
     def ag_frame(self) -> object:
-        """None if the generator has ended or not begun, so that the loop has no record in hand: see `Iteration.ended`."""
+        """None if the generator has ended or has not begun, so that the loop has no record in hand: see `Iteration.ended`."""
         return self._records.ag_frame if self.goes_on else None
 
     def __aiter__(self) -> Records:

@@ -36,8 +36,8 @@ __all__ = ["TaskConsumerSession"]
 
 T = TypeVar("T")
 
-SLICE_S: Final = 0.001  # a poll may decode for this long, and tasks that only poll may delay others for this long
-FIRST_SLICE: Final = 256  # records of the first poll, before the time that records take is known
+SLICE_S: Final = 0.001  # a poll may decode for this long, and tasks that only poll may delay other tasks for this long
+FIRST_SLICE: Final = 256  # records of the first poll, before the time per record is known
 LEAST_SLICE: Final = 32  # records; without a minimum, a thread that the system does not schedule would make any number look slow
 MOST_TURNS: Final = 10  # turns of the event loop in which asyncio may close the generator of a loop that another task has left
 
@@ -250,7 +250,7 @@ class TaskConsumerSession(ConsumerSession):
 
     @call
     async def end(self, timeout: float | None, *, failed: bool | None = None) -> None:
-        """See aio.Consumer.close. A task of its own does the work, so that the cancellation of this call does not end the work half-way."""
+        """See aio.Consumer.close. A separate task does the work, so that a cancellation of this call does not end the work half-way."""
         if self.closed or self.runtime.loop.forked:
             return
         self.binding.enter()

@@ -80,7 +80,7 @@ class EventLoopBinding:
         self.tasks: TaskWaker
 
     def enter(self) -> None:
-        """Bind the handle to the running event loop. Each waiting method calls this. Raises RuntimeError if it belongs to another loop."""
+        """Bind the handle to the running event loop. Called by each method that waits. Raises RuntimeError for a handle of another loop."""
         loop = running_loop()
         known = None if self._loop is None else self._loop()
         if known is loop:

@@ -286,7 +286,7 @@ class Assignment:
     # ---------------------------------------------------------------- close and unsubscribe
 
     def release_all(self, deadline: float, reason: str, *, in_hand: bool) -> Steps[None]:
-        """Commit, call the listener, release all partitions, leave the group for `reason`, by `deadline`.
+        """Commit, call the listener, release all partitions, and leave the group for `reason`, by `deadline`.
 
         With `in_hand` the list that the last poll returned counts as finished.
         Buffered records are dropped first. Therefore all later steps are always done: a consumer that read on would skip these records.
@@ -322,8 +322,8 @@ class Assignment:
     def _ends(self) -> list[Ended]:
         """The events that end partitions and have not been handled, and a new event that ends all other partitions of the group.
 
-        The new event is queued with the others: if a listener closes the consumer, that close finds the event reported, and calls no
-        listener twice.
+        The new event is queued with the others: if a listener closes the consumer, that close finds the event reported, and does not
+        call the listener again.
         """
         reader = self._reader
         reader.drain()

@@ -131,8 +131,9 @@ class Guard:
         return False
 
     def iterate(self, user: Any, iteration: Iteration | None, what: str = "poll") -> None:
-        """Note that `user` polls, in `iteration` if one is given. Raises KafkaError while another user is in a loop: this poll would count
-        the record in that user's hands as finished.
+        """Note that `user` polls, in `iteration` if one is given.
+
+        Raises KafkaError while another user is in a loop: this poll would count the record in that user's hands as finished.
         """
         if other := self.looping(user, iteration):
             raise self._occupied(user, what, other.user, "a loop")

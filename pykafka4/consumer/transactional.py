@@ -142,13 +142,13 @@ class TransactionalReads:
         return ConsumerGroupMetadata(group, member.generation, member.member_id, member.instance_id)
 
     def announce(self) -> None:
-        """Note that a block is made for the records in hand. A block that has not begun when the next is made never begins (Ctrl-C)."""
+        """Note that a block is made for the records in hand. A block that has not begun when the next block is made never begins."""
         self._refused = self._refused or self._announced
         self._announced = not self._nothing_new()
 
     @call
     def begin(self, timeout: float | None) -> Any:
-        """Begin a transaction. Raises TransactionAborted after a rewind if the application has later records: poll returns them again."""
+        """Begin a transaction. Raises TransactionAborted, after a rewind, if later records were received: poll returns them again."""
         self._attachment.check()
         return self._waits.drive(self._beginning(timeout))
 

@@ -77,7 +77,7 @@ class Allotment:
         self._watched: dict[TopicPartition, int] = {}  # for each partition: wake the dispatcher when at most this many records wait
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         self.held = 0  # waiting records; after Ctrl-C perhaps off by one, which only changes how many records a poll returns
-        self._ending: dict[TopicPartition, PartitionQueue] = {}  # queues that end: another member gets them after the records in hand
+        self._ending: dict[TopicPartition, PartitionQueue] = {}  # queues of partitions that another member gets after the records in hand
         self.stopping = False
         self.error: BaseException | None = None  # the error that ended the streams
         self.raised = False  # whether a loop has raised `error`
@@ -170,7 +170,7 @@ class Allotment:
             self._list(now)
 
     def _take(self, stream: StreamState) -> Record | None:
-        """Take the first record of the partition that has waited longest into hand; None if no queue is ready."""
+        """Take into hand the first record of the partition that has waited longest; None if no queue is ready."""
         ready = stream.ready
         while ready:
             queue = ready[0]
@@ -240,9 +240,7 @@ class Allotment:
         return self._go_back(known, record.offset)
 
     def _go_back(self, known: PartitionQueue, offset: int) -> PartitionQueue:
-        """Begin a new queue: the log was truncated, and reading went back. The log no longer has the old records from `offset` on, so no
-        stream takes them.
-        """
+        """Begin a new queue after a truncation: no stream takes the old records from `offset` on, which the log no longer has."""
         tp, stream = known.tp, self._busy.get(known.tp)
         now = PartitionQueue(tp, known.stream)
         now.records.extend(record for record in known.records if record.offset < offset)

@@ -42,8 +42,9 @@ class RunSession(Protocol):
         """The thread that closes the consumer."""
 
     def begin_run(self, run: ConsumerRun) -> None:
-        """Begin `run` in this thread: records that polls have returned so far are finished. Raises ConfigError inside
-        another run, KafkaError while another thread has the consumer or is in a loop.
+        """Begin `run` in this thread: records that polls have returned so far are finished.
+
+        Raises ConfigError inside another run, KafkaError while another thread has the consumer or is in a loop.
         """
 
     def end_run(self, run: ConsumerRun) -> None:
@@ -95,7 +96,7 @@ class CommittableOffsets:
         self._ended.difference_update(tps)
 
     def keep(self, tps: Collection[TopicPartition]) -> None:
-        """Forget the exclusion of all partitions except these, which are assigned now."""
+        """End the exclusion of all partitions except these, which are assigned now."""
         self._ended.intersection_update(tps)
 
     def end(self, tps: Iterable[TopicPartition]) -> None:

@@ -17,7 +17,7 @@ Size = Callable[[TopicPartition], int]
 
 
 class Pausing(Protocol):
-    """The methods of a consumer that pauses need."""
+    """The methods of a consumer that `Pauses` needs."""
 
     def assignment(self) -> set[TopicPartition]:
         """See Consumer.assignment."""

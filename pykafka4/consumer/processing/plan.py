@@ -38,7 +38,7 @@ class Stop(Protocol):
 
 @attrs.frozen
 class Retries:
-    """How many times at most a record is handled again after its handler has raised, and after how many seconds; this wait doubles."""
+    """How many times at most a record is handled again after an exception, and after how many seconds; this wait doubles each time."""
 
     most: int
     backoff: float

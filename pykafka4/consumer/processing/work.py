@@ -1,8 +1,8 @@
 """Runs the handlers of `Consumer.process` on threads. Invariant: of ordered records, only the first is handled, until it is finished.
 
 Ordered records have equal keys (`OrderedRecords`). A record is finished when its handler has returned and the deliveries that the handler
-returned are acknowledged, or when its dead letter is acknowledged. An error that nothing handles, of a handler, an executor or a producer,
-ends the work: no further handler starts.
+returned are acknowledged, or when its dead letter is acknowledged. An error of a handler, an executor or a producer
+that nothing handles ends the work: no further handler starts.
 A thread holds the lock for a few lines, and calls no handler, executor or producer meanwhile. `with` takes the lock, because Ctrl-C can end
 every call of the thread that polls, and `with` does not leave the lock locked.
 """

@@ -59,7 +59,7 @@ class Arrivals(Cursors):
         """Have a `for` loop request its next list before its next record. May be called on any thread."""
         # This thread sets `_urgent`, then reads `taken`; `Reader._taken` stores the new list in `taken`, then reads `_urgent`. If this
         # thread read first, an event could be missed: this thread finds the old iterator, the poll stores the new one and finds `_urgent`
-        # not set, then this thread sets `_urgent`. The loop would process its complete new list before it handles a revocation.
+        # not set, then this thread sets `_urgent`. The `for` loop would process its complete new list before it handles a revocation.
         self._urgent = True
         if (iterator := self.taken.iterator) is not None:
             iterator.stopped = True

@@ -141,8 +141,8 @@ class Reader(Arrivals):
     @step
     def drain(self) -> None:
         """Move arrived data to the buffer and events to `events`; drop data of ended claims."""
-        # First. If this store came after the loop, it would clear the mark of an event that arrives between the two, and a `for` loop would
-        # process its complete list before that event is handled.
+        # First. If this store came after the `while` loop, it would clear the mark of an event that arrives between the two, and a `for`
+        # loop would process its complete list before that event is handled.
         self._urgent = False
         arrivals = self.arrivals
         while arrivals:
@@ -351,8 +351,9 @@ class Reader(Arrivals):
             iterator, rest, tps = self.handed.iterator, self.handed.rest, {claim.tp for claim in listed}
             assert iterator is not None
             given, left, handed = iterator.given, [r for r in rest if (r.topic, r.partition) not in tps], self.handed.without(listed)
-            # Positions first. In the other order `progress`, on the loop thread, could see the shorter list with the old positions, would
-            # count the removed records as finished, and auto-commit would skip them. No call separates the stores, so Ctrl-C cannot either.
+            # Positions first. In the other order `progress`, on the loop thread, could see the shorter list with the old positions: it
+            # would count the removed records as finished, and auto-commit would skip them. No call separates the stores, so Ctrl-C cannot
+            # either.
             self.handed = self.taken = handed
             iterator.records[given:] = left
 
@@ -399,7 +400,7 @@ class Reader(Arrivals):
         self._seek([(claim, claim.successor(*start), start[0]) for claim, start in back.items()], {c: positions[c] for c in back})
 
     def _seek(self, moves: list[Move], positions: Mapping[Claim, int | None]) -> None:
-        """Jump because the application chose the new positions. It may still process records before `positions`, the old positions."""
+        """Jump to positions that the application chose. It may still process records before `positions`, the old positions."""
         self._jump(moves)
         for before, position in positions.items():
             self.delivered.sought(before, position)
