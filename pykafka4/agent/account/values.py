@@ -84,10 +84,9 @@ class Report:
     """The discards of one interval, or of all intervals since the start. Lists have the 25 newest distinct entries, the newest first.
 
     `number` counts the intervals from 0. Times are in seconds since the epoch; `ended_at` is None during the interval. A message counts in
-    the interval of its discard, whenever the message was accepted. §`topics` has rows for at most 2,400 topics,
-    `possible_duplicates` for at most 1,000, the topics counted last; `others` and `other_duplicates` sum the other topics. The entries are
-    prefixes of at most `prefix_size` bytes (in `recent_bad_topics`, characters). `versions` has the 1,000 newest versions; `refused` counts
-    all refusals.
+    the interval of its discard, whenever the message was accepted. `topics` has rows for at most 2,400 topics, `possible_duplicates` for at
+    most 1,000, the topics counted last; `others` and `other_duplicates` sum the other topics. The entries are prefixes of at most
+    `prefix_size` bytes (in `recent_bad_topics`, characters). `versions` has the 1,000 newest versions; `refused` counts all refusals.
     """
 
     number: int
