@@ -15,7 +15,7 @@ LONGEST: Final = 1_000  # characters of an exception's text in a header
 
 
 class LetterSender(Protocol):
-    """The method of a producer that dead letters need."""
+    """The method of a producer that sends dead letters."""
 
     def send(
         self,

@@ -39,7 +39,7 @@ class Lookups:
         return self._ends("end_offsets", partitions, LATEST, timeout)
 
     def high_watermarks(self, partitions: Partitions, timeout: float) -> Steps[dict[TopicPartition, int]]:
-        """The ends of the logs whatever the isolation level: after the records of open transactions, too."""
+        """The ends of the logs, whatever the isolation level: after the records of open transactions, too."""
         from pykafka4.core.admin.values import LATEST
 
         return self._ends("high_watermarks", partitions, LATEST, timeout, "read_uncommitted")

@@ -1,4 +1,4 @@
-"""Collects the figures of a consumer, or share consumer, for its status page."""
+"""Collects the figures of a consumer or share consumer for its status page."""
 
 from __future__ import annotations
 
