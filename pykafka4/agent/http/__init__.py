@@ -12,11 +12,11 @@ Modules; each line imports only from lines below it:
     headline    the agent's state in plain words
     metrics     the figures for Prometheus
     dory        Dory's pages, as JSON and plain text
-    account_data  the complete account as JSON: reasons per topic, the report since the start
+    account_data  the complete account as JSON, with reasons per topic
     agent_view  AgentView: the figures of a running agent
     troubles    the subjects that are out of order, for the timeline of outages
     look        the figures of the agent at a moment, as values
 
-The web page itself is in the folder page: HTML and JavaScript, served as they are. `pykafka4.pages` has the parts that it shares with the
-status page of a client: rates, outages, checks of headers, CSS, and the JavaScript for words, rows and curves.
+The folder page has the web page itself, HTML and JavaScript, which are served as they are. `pykafka4.pages` has the parts that it shares
+with the status page of a client: rates, outages, checks of headers, CSS, and the JavaScript for words, rows and curves.
 """

@@ -1,6 +1,6 @@
 """Decides which requests are answered. Invariant: pages of other sites read and change nothing; the connection of a slow client ends.
 
-`pykafka4.pages.guarding` has the checks of headers, and the attacks that they stop.
+`pykafka4.pages.guarding` has the checks of headers, and describes the attacks that they stop.
 """
 
 from __future__ import annotations

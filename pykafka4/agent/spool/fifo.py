@@ -196,7 +196,7 @@ class Fifo:
             except (OSError, ValueError) as unreadable:
                 if isinstance(unreadable, OSError) and unreadable.errno in OUT_OF:
                     return False
-                log.warning("spool: cannot read %s, its messages of topic %s are lost: %s", segment.path, self.topic, unreadable)
+                log.warning("spool: cannot read %s; its messages of topic %s are lost: %s", segment.path, self.topic, unreadable)
                 segment.damaged = True
                 continue
             if torn:

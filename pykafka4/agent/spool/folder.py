@@ -99,7 +99,7 @@ class Folder:
             try:
                 segments = _segments(self.path / "topics" / name)
             except OSError as refused:
-                log.warning("spool: cannot list the folder of topic %s, its messages stay there: %s", topic, refused)
+                log.warning("spool: cannot list the folder of topic %s; its messages stay there: %s", topic, refused)
                 continue
             fifo = Fifo(topic, self.path / "topics" / name, disk)
             fifo.restore(segments)

@@ -3,7 +3,7 @@
 The router's calls, for each list of messages from an input:
 
     for message in messages:
-        if spool.takes(topic):         # its older messages are on disk
+        if spool.takes(topic):         # older ones are on disk, the cluster is away, or `always` is set
             spool.add(message)         # never raises; may discard the message
             continue
         try:
