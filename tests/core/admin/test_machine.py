@@ -150,7 +150,7 @@ def test_at_the_deadline_the_broker_is_named_that_is_silent_about_leaders(harnes
     harness.script["Metadata"] = lambda message, host: None
     outcomes = harness.ask(ListOffsetsAt(LATEST), LeaderChoice(harness.world.engine.cluster), [TopicPartition("u", 0)], 2.0)
     harness.run(2.1)
-    reason = r"the leader of u-0 is not known yet, as b1:9092 has not answered Metadata"
+    reason = r"the leader of u-0 is not known yet, because b1:9092 has not answered Metadata"
     assert re.fullmatch(rf"u-0: ListOffsets: no answer within 2 s \({reason}\)", str(outcomes[0][TopicPartition("u", 0)]))
 
 
