@@ -19,7 +19,7 @@ __all__ = ["DefaultSource"]
 
 
 class DefaultSource(DataSource):
-    """The data source that reads and writes topics of Kafka, in batches and streams. docs/guide/spark-options.md has its options."""
+    """The data source that reads and writes Kafka topics, in batches and streams. docs/guide/spark-options.md has its options."""
 
     @classmethod
     def name(cls) -> str:

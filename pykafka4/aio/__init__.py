@@ -10,7 +10,7 @@ plain calls, which wait at most for turns of the client's loop.
 
 Modules; each line imports only from lines below it:
     admin         the handle of an admin client
-    bounded       `read`: the records between two places of logs
+    bounded       `read`: the records between two offsets of each partition
     client        the handle of a client: stateless calls
     consumer      the handle of a consumer, and its loops over records and batches
     producer      the handle of a producer; waits for room in its buffer

@@ -53,7 +53,7 @@ class AdminClient(Handle):
 
     @guarded
     def __init__(self, client: Client | None = None, **options: Unpack[ClientOptions]) -> None:
-        """Raises ConfigError for an invalid option. Connecting happens in the background. Needs no running event loop."""
+        """Raises ConfigError for an invalid option. The client connects in the background. Needs no running event loop."""
         self._admin = ThreadAdmin(client, **options)
         self._binding = EventLoopBinding("aio.AdminClient")
 

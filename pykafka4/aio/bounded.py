@@ -1,4 +1,4 @@
-"""Reads topics from one place of their logs to another, in a task. Invariant: a cancelled step loses no record.
+"""Reads topics between two offsets of each partition, in a task. Invariant: a cancelled step loses no record.
 
 `bounded.read` does the same on threads. Here the first step looks up the ends, because the plain call `read` cannot wait.
 """
@@ -44,7 +44,7 @@ def read(
     client: Client | None = None,
     **options: Unpack[ConsumerOptions],
 ) -> Read:
-    """All records of `topics` between two places of their logs: `async for record in read("orders", …)` ends.
+    """All records of `topics` between two offsets of each partition: `async for record in read("orders", …)` ends.
 
     Arguments and errors are as in `pykafka4.read`. A wrong argument raises during the call. The first step of the loop, or `async with`,
     looks up the ends, and raises the errors of that lookup, which close the read.
@@ -120,7 +120,7 @@ class Read:
 
     @property
     def lost(self) -> list[LostRange]:
-        """The ranges that were lost so far, with on_lost="warn"."""
+        """The ranges that have been lost so far, with on_lost="warn"."""
         return list(self._reading.lost)
 
     async def close(self) -> None:

@@ -52,7 +52,7 @@ class Client(ServesStatus):
     def __init__(
         self, client: ThreadClient | None = None, *, callback_executor: Executor | None = None, **options: Unpack[ClientOptions]
     ) -> None:
-        """Raises ConfigError for an invalid option. Connecting happens in the background. Needs no running event loop."""
+        """Raises ConfigError for an invalid option. The client connects in the background. Needs no running event loop."""
         if client is not None and not isinstance(client, ThreadClient):
             raise ConfigError(f"client must be a pykafka4.Client, not {shown_unless_secret(client)}")
         if client is not None and (options or callback_executor is not None):

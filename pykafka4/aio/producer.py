@@ -54,7 +54,7 @@ class Producer(ProducerHandle):
     _name = "aio.Producer"
 
     def __init__(self, client: Client | None = None, **options: Unpack[ProducerOptions]) -> None:
-        """Raises ConfigError for an invalid option. Connecting happens in the background.
+        """Raises ConfigError for an invalid option. The client connects in the background.
 
         The constructor waits only for the start of the client's thread. May be called without a running event loop.
         """
@@ -327,12 +327,13 @@ class Producer(ProducerHandle):
             return await self._binding.until(latch, self._session.settled(pending), system.monotonic() + limit)
 
     async def close(self, timeout: float | None = None) -> list[ProducerRecord]:
-        """Deliver the queued records, fail those that remain, and return the undelivered records, in order within each partition.
+        """Deliver the queued records; return the undelivered records, in order within each partition.
 
-        Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all). `close` may be called
-        twice. It aborts an open transaction, and waits for one that is already ending. After a cancellation the producer accepts no record
-        and still delivers the queued records, and the next call continues; a note on the CancelledError has the number of records without
-        an outcome.
+        Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all) for deliveries, then
+        fails the remaining records. `close` aborts an open transaction, and waits for one that is already ending. Each returned
+        record says whether it may be in the log (`written`). `close` may be called twice. After a cancellation the producer accepts no
+        record, but still delivers the queued records, and the next call finishes the first one; a note on the CancelledError has the number
+        of records without an outcome.
         """
         limit, session = check_timeout(timeout), self._session
         self._binding.enter()

@@ -150,7 +150,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def __init__(
         self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Unpack[ConsumerOptions]
     ) -> None:
-        """Raises ConfigError for an invalid option. Connecting happens in the background, as soon as there is something to read.
+        """Raises ConfigError for an invalid option. The client connects in the background, as soon as there is something to read.
 
         `callback_executor` runs the callbacks of `commit_async`; default: one thread of the client.
         """

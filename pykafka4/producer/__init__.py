@@ -70,7 +70,7 @@ class Producer(ProducerHandle):
 
         While every thread of a ThreadPoolExecutor waits in `send` for memory that callbacks hold, a client thread runs the callbacks.
 
-        Connecting happens in the background; no broker needs to be up yet.
+        The client connects in the background; no broker needs to be up yet.
         """
         session: ProducerSession | None = None
         try:

@@ -1,4 +1,4 @@
-"""Connects Spark with Kafka. Invariant: no client or producer crosses the border of a process; each Python worker creates its own.
+"""Connects Spark with Kafka. Invariant: no client or producer crosses a process boundary; each Python worker creates its own.
 
 Modules; each line imports only from lines below it:
     data_source  the readers and writers of `format("pykafka4")`
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pykafka4.spark.sink.foreach_batch import foreach_batch as foreach_batch
     from pykafka4.spark.workers import worker_stats as worker_stats
 
-# A module is imported when a name of it is used: Spark plans each read and ends each micro-batch in a new process, which needs none of
-# them.
+# A module is imported when one of its names is used, because Spark plans each read and ends each micro-batch in a new process, which needs
+# none of these modules.
 _HOME = {
     "ArrowWriter": "pykafka4.spark.sink.arrow_writer",
     "BatchFunction": "pykafka4.spark.sink.foreach_batch",
@@ -39,7 +39,7 @@ _HOME = {
 __all__ = ["ArrowWriter", "BatchFunction", "PartitionWriter", "arrow_writer", "foreach_batch", "partition_writer", "worker_stats"]
 
 
-if not TYPE_CHECKING:  # a type checker would take each misspelt name for a name that this function knows
+if not TYPE_CHECKING:  # with this function, a type checker would accept every misspelt name
 
     def __getattr__(name: str) -> Any:
         if name not in _HOME:

@@ -17,7 +17,7 @@ __all__ = ["batch_reader", "batch_writer", "schema", "stream_reader", "stream_wr
 
 
 def schema(options: Mapping[str, str]) -> StructType:
-    """The columns of a read. Spark calls this for batches and for streams, without a sign of the difference."""
+    """The columns of a read. Spark calls this for batches and for streams, and does not say for which."""
     from pykafka4.spark.source.schema import schema_of
 
     return schema_of(options)

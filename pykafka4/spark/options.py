@@ -1,6 +1,6 @@
-"""Parses the options of `format("pykafka4")`: names, values out of text, and `kafka.*` as options of pykafka4.
+"""Parses the options of `format("pykafka4")`: checks names, parses values, and translates `kafka.*` into options of pykafka4.
 
-Invariant: an option for another use is refused with the uses that it is for, or logged if the JVM connector ignores it there; no error and
+Invariant: an option for another use is refused, with the uses that it has, or only logged if the JVM connector ignores it; no error and
 no `repr` has a value of `kafka.*` unless that value is known not to be a secret. Names are case-insensitive, as in Spark.
 """
 
@@ -72,13 +72,13 @@ OPTIONS: Final[Mapping[str, frozenset[Use]]] = {
     "batchId": frozenset({Use.BATCH_WRITE}),
     "transactionalIdPrefix": WRITES,
 }
-# Options that the JVM connector does not have, so a job that is moved from it never has them where they are ignored.
+# Options that the JVM connector does not have. For another use they are refused: no job that is moved from the connector has them.
 ONLY_HERE: Final = {
     *("columns", "isolationLevel", "filterPushdown", "commitOffsetsToGroup"),
     *("delivery", "idempotencyKey", "batchId", "transactionalIdPrefix"),
 }
 REFUSED_IN_STREAMS: Final = {"endingOffsets", "endingOffsetsByTimestamp"}  # the JVM connector refuses them as well
-# Options of the JVM connector without effect here, which are not refused: a job that is moved need not be changed.
+# Options of the JVM connector that have no effect here. They are logged, not refused: a job that is moved need not be changed.
 WITHOUT_EFFECT: Final = {
     "groupidprefix": "reads are not members of a group",
     "fetchoffset.numretries": "offsets are looked up until kafkaConsumer.pollTimeoutMs has passed",
@@ -105,7 +105,7 @@ class Given:
 
     @classmethod
     def of(cls, use: Use, options: Mapping[str, str]) -> Given:
-        """The options that Spark passes. Raises ConfigError for an unknown or misplaced option that is not just logged."""
+        """The options that Spark passes. Raises ConfigError for an unknown option, or one of another use that is not only logged."""
         lower = {name.lower(): value for name, value in options.items()}
         values = {name: value.strip() for name, value in lower.items() if not name.startswith(KAFKA) and _has_effect(use, name)}
         return cls(use, values, {name.removeprefix(KAFKA): value for name, value in lower.items() if name.startswith(KAFKA)})
@@ -151,7 +151,7 @@ class Given:
         return int(found[1]) * UNITS[found[2]]
 
     def parsed(self, name: str, form: str) -> Any:
-        """A value in JSON. `form` is an example of an allowed value, for the error."""
+        """The value, parsed as JSON. `form` describes the allowed values, for the error."""
         if (text := self.text(name)) is None:
             return None
         try:
@@ -160,12 +160,12 @@ class Given:
             raise wrong(name, text, f"is not JSON ({error}); takes {form}") from None
 
     def names(self, name: str) -> list[str] | None:
-        """A list of names, which commas separate in the text."""
+        """The names in a list that is separated by commas."""
         text = self.text(name)
         return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
     def client_options(self, kind: type[ClientConfig], refused: Mapping[str, str]) -> dict[str, Any]:
-        """The options `kafka.*` as options of pykafka4. `refused` has the reasons for names that are not allowed.
+        """The options `kafka.*` as options of pykafka4. `refused` maps names that are not allowed to the reasons.
 
         Raises ConfigError for an unknown, wrong, refused or missing option.
         """
@@ -219,7 +219,7 @@ def _has_effect(use: Use, name: str) -> bool:
 
 
 def _unknown(use: Use, name: str) -> ConfigError:
-    """The error for an unknown option, without its value, which may be a secret with a misspelt name."""
+    """The error for an unknown option. The value is left out: it may be a secret whose option is misspelt."""
     known = [option for option, uses in OPTIONS.items() if use in uses]
     near = difflib.get_close_matches(name, [option.lower() for option in known], n=1, cutoff=0.75)
     if near:

@@ -17,7 +17,7 @@ CHECK_S = 0.25  # seconds between checks for failures
 
 
 def wait(producer: Producer, patience: float) -> None:
-    """Wait up to `patience` seconds until each record has its outcome. Raises the first failure while other records wait.
+    """Wait up to `patience` seconds until each record has its outcome. Raises the first failure, even if other records still wait.
 
     For other failures, and for records without an outcome, the end of `delivery_scope` or of the transaction raises the error.
     """
@@ -42,7 +42,7 @@ def flushed(producer: Producer) -> bool:
 
 
 def trouble(producer: Producer) -> str:
-    """The reasons why no records are delivered, as a note on an error that only says that the buffer is full."""
+    """The reasons why no records are delivered, as a note for an error that says only that the buffer is full."""
     status = producer.status()
     lines = [f"the cluster is {status['state']}", status["reason"]]
     lines += [f"{partition} is offline: {entry['reason']}" for partition, entry in islice(status["offline"].items(), 5)]

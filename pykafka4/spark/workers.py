@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["Pool", "check_travelling", "client_for", "close", "discard", "pool", "with_linger", "worker_stats"]
 
 GONE = {"closed", "crashed", "unresponsive"}  # states of a client that serves no further task
-# The linger of a task's producer. Rows of Python come so slowly that 5 ms leave batches a quarter full; the end of the task sends the last
-# rows.
+# The linger of a task's producer. Python yields rows so slowly that a linger of 5 ms leaves batches a quarter full; the last rows are sent
+# when the task ends.
 LINGER_MS = 100.0
-LIMIT = 8  # the most idle producers, and the most clients, in a pool: each has a thread and connections
+LIMIT = 8  # the maximum of idle producers, and of clients, in a pool: each has a thread and connections
 CHECK_S = 1.0  # seconds for a flush without records, which raises at once if the loop has crashed or a fatal error has ended the producer
 
 
@@ -48,7 +48,7 @@ class Pool:
     def lease(self, options: Mapping[str, Any]) -> Iterator[Producer]:
         """A producer for one task, from the pool or new. It returns to the pool only if the block ends without an error."""
         try:
-            from pykafka4.producer import Producer  # here: Spark starts a process for each commit on the driver, which sends nothing
+            from pykafka4.producer import Producer  # here: each commit on the driver has its own process, which sends nothing
 
             options = with_linger(options)
             config = ProducerConfig.parse(options)
@@ -88,9 +88,10 @@ class Pool:
         return None
 
     def keep(self, config: ProducerConfig, producer: Producer) -> None:
-        """Take a producer back. Closes an idle one with the same configuration (two tasks ran in threads), and the oldest above `LIMIT`.
+        """Return a producer to the pool.
 
-        A producer whose configuration cannot be a key is closed.
+        Closes an idle producer with the same configuration (two tasks ran in threads), and above `LIMIT` the oldest idle producer. A
+        producer whose configuration cannot be a key is closed.
         """
         if not _can_be_hashed(config):
             discard(producer)
@@ -102,7 +103,10 @@ class Pool:
             discard(other)
 
     def client(self, options: Mapping[str, Any]) -> Client:
-        """The client with these options; new if it was closed, has crashed or hangs. Above `LIMIT`, closes the client unused longest."""
+        """The client with these options; a new client if there is none, or if it was closed, has crashed or hangs.
+
+        Closes the least recently used client if there are more than `LIMIT`.
+        """
         config = ClientConfig.parse(options)
         found = self.clients.pop(config, None)
         if found is None or found.status()["state"] in GONE:
@@ -186,7 +190,7 @@ def check_travelling(options: Mapping[str, Any]) -> None:
             raise ConfigError(f"{name}='drop': a task reports its rows as written, so none may be dropped; leave the option out")
 
 
-_pools: dict[int, Pool] = {}  # by process id: an inherited pool is never used, and never changed
+_pools: dict[int, Pool] = {}  # by process id: a forked process neither uses nor changes the inherited pool
 
 
 def pool() -> Pool:

@@ -1,4 +1,4 @@
-"""Describes the brokers of a cluster: their addresses, and whether they run. The cluster owns the logs, so a stop loses no log."""
+"""Describes the brokers of a cluster: their addresses, and whether they run. The cluster owns the logs, so a stopped broker loses none."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Connection(Protocol):
         """Execute the requests that have arrived."""
 
     def close(self) -> None:
-        """Close the connection; requests that were not executed never will be."""
+        """Close the connection; requests that have not been executed never will be."""
 
 
 @attrs.define(eq=False)
 class Broker:
-    """One broker of the model cluster."""
+    """A broker: its address, its condition, and its connections."""
 
     node: int
     host: str

@@ -1,7 +1,7 @@
 """Shows the client at work without a Kafka installation: a producer, a group of three consumers, and a broker that is killed midway.
 
-`python -m pykafka4 demo` runs it against three model brokers in the same process. Invariant: the checks at the end compare the brokers' log
-and the consumers' records with the numbers that the producer sent, not with what the client reports.
+`python -m pykafka4 demo` runs the demo against three model brokers in the same process. Invariant: the checks at the end compare the
+brokers' log and the consumers' records with the numbers that the producer sent, not with the client's reports.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RECORDS = 60_000
 SENDING_S = 6.0  # seconds over which the producer spreads its records, so that there is something to see
 ELECTION_S = 0.5  # seconds from the kill of a broker to the election of other leaders
 WAIT_S = 60.0  # seconds after which each wait fails
-FRAME_S = 0.1  # seconds between two pictures on a terminal
+FRAME_S = 0.1  # seconds between two updates of the line on a terminal
 LINE_S = 1.0  # seconds between two lines, if the output is not a terminal
 BAR = 30  # characters
 
@@ -45,7 +45,7 @@ class Check:
 
 @attrs.define(eq=False)
 class Demo:
-    """One run. Producer and consumers have threads that write `sent`, `read` and `owned`; the thread of `run` draws, kills and checks."""
+    """One run. The threads of producer and consumers write `sent`, `read` and `owned`; the thread of `run` draws, kills and checks."""
 
     server: ModelServer
     producer: Producer
@@ -60,7 +60,7 @@ class Demo:
     started: float = attrs.field(factory=time.monotonic)
 
     def run(self) -> list[Check]:
-        """Play the story from the first record to the checks; return the checks. Raises TimeoutError if a step takes over a minute."""
+        """Play the story from the first record to the checks; return the checks. Raises TimeoutError if a step takes more than a minute."""
         with ThreadPoolExecutor(MEMBERS + 1, thread_name_prefix="demo") as threads:
             members = [threads.submit(self._consume, number) for number in range(MEMBERS)]
             try:

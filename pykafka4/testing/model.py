@@ -1,11 +1,11 @@
-"""Adds to the cluster the faults and changes that a test can order. Invariant: nothing fails unless a test ordered it.
+"""Adds to the cluster the faults and changes that a test can order. Invariant: nothing fails unless a test has ordered the fault.
 
     cluster = ModelCluster(brokers=3)
     cluster.create_topic("orders", partitions=6)
     cluster.push_error(ProduceRequest, "NOT_LEADER_OR_FOLLOWER", topic="orders", partition=3)
     cluster.stop_broker(2, failover=1.5)
 
-Time is the timeline's: the simulation jumps ahead, `ModelServer` follows the clock. Only the thread that owns the cluster may call it.
+Time is the timeline's: the simulation jumps ahead, `ModelServer` follows the real clock. Only the thread that owns the cluster may call it.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class ModelCluster(Cluster):
 
     # ---- state
 
-    controller: Any = property(attrgetter("brokers.controller"), doc="The broker that is the controller.")
+    controller: Any = property(attrgetter("brokers.controller"), doc="The number of the broker that is the controller.")
 
     def log(self, topic: str, partition: int) -> PartitionLog:
-        """The log of a partition's leader; KeyError or IndexError if it does not exist."""
+        """The log of a partition's leader; raises KeyError or IndexError if the partition does not exist."""
         return self.topics[topic].partitions[partition].log
 
     def records(self, topic: str, partition: int | None = None) -> list[WireRecord]:
@@ -65,7 +65,7 @@ class ModelCluster(Cluster):
     def append(self, topic: str, partition: int, records: Iterable[WireRecord], *, codec: int = 0, gap: int = 0) -> int:
         """Append records, as another producer would, after a gap of `gap` offsets; return their base offset.
 
-        While the leader is down, all in-sync replicas have the records at once, as if they had been written before.
+        While the leader is down, all in-sync replicas get the records at once, as if they had been written before.
         """
         target = self.topics[topic].partitions[partition]
         base = target.log.end_offset + gap
@@ -176,7 +176,7 @@ class ModelCluster(Cluster):
 
     @checked
     def start_broker(self, node: int) -> None:
-        """Start a broker again; partitions without a leader get one. It knows only the last batch of each producer and partition."""
+        """Start a broker, which knows only the last batch of each producer and partition; partitions without a leader get one."""
         broker = self.brokers[node]
         if not broker.up:
             for partition in self.partitions():
@@ -245,7 +245,7 @@ class ModelCluster(Cluster):
     def deafen(self, node: int, seconds: float) -> None:
         """For `seconds` let `node` learn of no changes: it returns the leaders, brokers and coordinators of this moment.
 
-        If another broker replaces it as the leader, it still accepts Produce requests with acks=all, but no replica confirms them.
+        If another broker replaces `node` as a leader, `node` still accepts Produce requests with acks=all, but no replica confirms them.
         """
         coordinators = {name: at for name in self.groups if (at := self.coordinator(name)) is not None}
         self.metadata.deafen(node, seconds, coordinators)
@@ -280,7 +280,7 @@ class ModelCluster(Cluster):
     push_error: Any = property(attrgetter("controls.push_error"), doc="See `Controls.push_error`.")
 
     def control(self, api: Api, function: Handler, *, keep: bool = False) -> None:
-        """Call `function(call)` for the next request of this API, with `keep` for all its requests.
+        """Call `function(call)` for the next request of this API, or with `keep` for all its requests.
 
         The function returns a response, None to execute the request, or `LATER` if it will call `call.answer` itself.
         """
@@ -289,9 +289,9 @@ class ModelCluster(Cluster):
     def deny(self, resource: str, name: str, *operations: str) -> None:
         """Deny operations (by default all) on a resource until `allow`: `deny("topic", "orders", "WRITE")`.
 
-        Resources are `topic`, `group`, `transactional_id` and `cluster`, whose name is `kafka-cluster`. Each operation is checked by
-        itself: unlike in Kafka's ACLs, READ and WRITE do not include DESCRIBE. The denial applies to all clients. ValueError for an
-        operation that brokers never check on such a resource.
+        Resources are `topic`, `group`, `transactional_id` and `cluster`, whose name is `kafka-cluster`. Each operation is checked
+        separately: unlike in Kafka's ACLs, READ and WRITE do not include DESCRIBE. The denial applies to all clients. Raises ValueError for
+        an operation that brokers never check on such a resource.
         """
         self.controls.deny(resource, name, operations)
 
@@ -301,7 +301,7 @@ class ModelCluster(Cluster):
 
     @checked
     def throttle(self, api: Api, seconds: float, times: int = 1) -> None:
-        """Set a throttle time in the next `times` responses of this API; for that time the connection's next requests wait."""
+        """Set a throttle time in the next `times` responses of this API; the connection's next requests wait for that time."""
         self.controls.throttle(api, seconds, times)
 
     def heal(self) -> None:

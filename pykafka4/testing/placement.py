@@ -41,7 +41,7 @@ class Placement:
         return self._moved[key]
 
     def loading(self, key: str) -> bool:
-        """Whether the coordinator of `key` still loads its state."""
+        """Whether the coordinator of `key` is still loading the key's state."""
         return self._loading.get(key, 0.0) > self._timeline.now
 
     def heal(self) -> None:

@@ -1,4 +1,4 @@
-"""Gives tests a model server, by the pytest fixture `kafka_server`. Invariant: a test does not pass if a fault that it ordered has not
+"""Provides the pytest fixture `kafka_server`, a model server for a test. Invariant: a test does not pass if a fault that it ordered has not
 happened, unless its marker has unmet="ignore".
 
 pytest loads this plugin by itself (entry point `pytest11`). `@pytest.mark.kafka_server(brokers=1, release="2.8", unmet="ignore")` on a

@@ -1,4 +1,4 @@
-"""`read`: the records between two places of the logs, and the end."""
+"""`read`: the records between two offsets of each partition, and the end."""
 
 from __future__ import annotations
 

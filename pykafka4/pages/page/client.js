@@ -120,7 +120,7 @@ function showPartitions({ partitions }) {
   const rest = partitions.found - partitions.rows.length;
   const notes = [];
   if (!partitions.count) notes.push(data.kind === "client" ? "None is offline." : "None is in use.");
-  else if (!partitions.found) notes.push("No partition has this in its name.");
+  else if (!partitions.found) notes.push("No partition matches the filter.");
   if (rest > 0) notes.push(`${count(rest)} more${everything ? "; the filter finds them" : ""}.`);
   put("partitions-rest", notes.join(" "));
   const all = byId("partitions-all");

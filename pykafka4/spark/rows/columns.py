@@ -39,7 +39,7 @@ class Column:
 
 
 def columns(**names: str | None) -> tuple[Column, ...]:
-    """The configured columns. Raises ConfigError if a name is empty or no string."""
+    """The configured columns. Raises ConfigError if a name is empty or not a string."""
     for option, name in names.items():
         if name is not None and (not isinstance(name, str) or not name):
             raise ConfigError(f"{option}={name!r}: must be the name of a column, or None for no column")
@@ -77,8 +77,8 @@ def send_rows(
 ) -> None:
     """Send each row, and call `check_failures()` when its time has come: `check_failures` returns the time of its next call, or raises.
 
-    The places of the columns are looked up only when the fields of the rows change. Nearly all rows are a `Row` with a value, or with a
-    value and a key; such a row costs no other calls of Python functions than `send` and the clock.
+    The places of the columns are looked up only when the fields of the rows change. Nearly every row is a `Row` with a value, or with a
+    value and a key; for such a row, the only Python functions called are `send` and the clock.
     """
     fields: Any = None
     kind: Any = None
@@ -147,7 +147,7 @@ def as_headers(column: Column, value: Any) -> list[tuple[str, Any]] | None:
 
 
 def header(column: Column, pair: Any) -> tuple[str, Any]:
-    """One header, from a struct<key, value> in either order, or from a pair."""
+    """One header, from a struct<key, value> with its fields in either order, or from a pair."""
     if set(getattr(pair, "__fields__", ())) == {"key", "value"}:
         pair = pair["key"], pair["value"]
     if isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and (pair[1] is None or isinstance(pair[1], BYTES)):
@@ -158,7 +158,7 @@ def header(column: Column, pair: Any) -> tuple[str, Any]:
 def as_millis(column: Column, value: Any) -> int | None:
     """Milliseconds since 1970. A naive datetime is local time: Spark passes timestamps in the worker's time zone."""
     if isinstance(value, datetime):
-        # Seconds and milliseconds separately: a float of 1.7e9 seconds times 1000 can be one millisecond too low.
+        # Seconds and milliseconds are computed separately: a float of 1.7e9 seconds times 1000 can be one millisecond too low.
         return int(value.replace(microsecond=0).timestamp()) * 1000 + value.microsecond // 1000
     return whole(column, value, "timestamp, or bigint milliseconds since 1970")
 

@@ -31,7 +31,7 @@ class PartitionWriter:
 
     def __call__(self, rows: Iterable[Any]) -> None:
         rows = iter(rows)
-        for first in rows:  # at most once; an empty partition needs no producer
+        for first in rows:  # runs at most once: the body takes all rows; an empty partition needs no producer
             self.write(chain((first,), rows))
 
     def write(self, rows: Iterable[Any]) -> None:
@@ -75,7 +75,7 @@ def partition_writer(
     milliseconds, `partition` is int.
 
     One producer of each Python worker serves its tasks one after the other. A task ends when all records are acknowledged; the first record
-    that was not delivered within `delivery_timeout_ms` fails the task with `DeliveryFailed`: topic, partition, cause. Delivery is at least
+    that is not delivered within `delivery_timeout_ms` fails the task with `DeliveryFailed`: topic, partition, cause. Delivery is at least
     once: Spark runs a failed task again from its first row. An invalid option or topic raises ConfigError or TypeError here; a wrong column
     raises in the task.
     """

@@ -1,4 +1,4 @@
-"""Writes rows within `df.mapInArrow`. Invariant: a task returns one row, with the number of its rows, and only if all are in the log."""
+"""Writes rows within `df.mapInArrow`. Invariant: a task returns one row, the number of its input rows, and only if all are in the log."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def arrow_writer(
     of columns, or None for no column, as in `Producer.send_arrow`. The job runs when an action needs the counts:
     `df.mapInArrow(writer, writer.schema).groupBy().sum("sent").first()`.
 
-    A task ends when all records are acknowledged; the first record that was not delivered within `delivery_timeout_ms` fails the task with
+    A task ends when all records are acknowledged; the first record that is not delivered within `delivery_timeout_ms` fails the task with
     `DeliveryFailed`: topic, partition, cause. Delivery is at least once: Spark runs a failed task again from its first row. An invalid
     option or topic raises ConfigError or TypeError here; a wrong column raises in the task.
     """

@@ -1,5 +1,5 @@
-"""Writes the DataFrame of a batch job. Invariant: written records stay in the log, even after a failed job; `abort` logs the number that
-ended tasks have written."""
+"""Writes the DataFrame of a batch job. Invariant: written records stay in the log, even after a failed job; `abort` logs how many
+of them ended tasks have written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class KafkaBatchWriter(DataSourceArrowWriter):
     """The writer of a batch job. Spark pickles it, calls `write` in each task, and `commit` or `abort` on the driver."""
 
     options: SinkOptions
-    done: CommitToken | None = None  # the token of an earlier job with the same key that has ended: this job writes nothing
+    done: CommitToken | None = None  # the token of an ended job with the same key; with it, this job writes nothing
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Deliver the rows of a task."""
@@ -42,7 +42,7 @@ class KafkaBatchWriter(DataSourceArrowWriter):
         return deliver(self.options, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """End the job. Its rows are in the log: each task has waited for its own. Raises KafkaError for a repetition that differs."""
+        """End the job. Its rows are in the log: each task has waited for its own. Raises KafkaError if this run differs from the first."""
         if self.done is not None:
             rows = sum(each.rows for each in messages if isinstance(each, Repeated))
             log.warning(REPEATED, self.options.idempotency_key, self.done.rows, rows)

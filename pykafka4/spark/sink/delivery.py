@@ -22,5 +22,5 @@ WAYS: Final[dict[Delivery, Callable[[SinkOptions, Iterable[pa.RecordBatch]], Out
 
 
 def deliver(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Outcome:
-    """Deliver each row, or raise the first failure. `rows` of the outcome is the number of its rows that are in the log."""
+    """Deliver each row, or raise the first failure. `rows` of the outcome is the number of the task's rows in the log."""
     return WAYS[sink.delivery](sink, batches)

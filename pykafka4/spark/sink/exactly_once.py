@@ -3,8 +3,9 @@ attempt of the task has begun.
 
 The token is an offset that is committed with the rows, in a consumer group that only the tasks of one Spark partition use. An attempt
 begins with `init_transactions`: from then on no earlier attempt (a zombie, the twin of a speculative task) can commit, and the open
-transaction of an earlier attempt is aborted. Then the attempt looks the token up. Both orders end well: an earlier attempt that commits
-before that is found by its token; an earlier attempt that tries to commit after that fails as fenced, and Spark's retry finds the token.
+transaction of an earlier attempt is aborted. Then the attempt looks the token up. Both orders end well: if an earlier attempt has
+committed before `init_transactions`, the lookup finds its token; if an earlier attempt tries to commit afterwards, its commit fails as
+fenced.
 """
 
 from __future__ import annotations
@@ -91,8 +92,8 @@ class CommitToken:
             return cls(committed.offset, int(more["rows"]), str(more["run"]))
         except (ValueError, KeyError, TypeError):
             raise ConfigError(
-                f"a committed offset has the metadata {committed.metadata!r}, which delivery=exactly_once has not written: others use its "
-                "group; set transactionalIdPrefix to a prefix of your own"
+                f"a committed offset has the metadata {committed.metadata!r}, which delivery=exactly_once has not written: another "
+                "application uses the group; set transactionalIdPrefix to a prefix of your own"
             ) from None
 
 
@@ -129,7 +130,7 @@ def unit_of(sink: SinkOptions) -> WriteUnit:
     if not work:
         raise ConfigError(
             "delivery=exactly_once of a batch job needs the option idempotencyKey: a text that stays the same when the job is repeated, "
-            "and that no other job has, such as 'orders-2026-11-28' (of foreach_batch: a name)"
+            "and that no other job has, such as 'orders-2026-11-28' (with foreach_batch: the argument name)"
         )
     number = int(batch or 0) if sink.batch_id is None else sink.batch_id
     prefix = sink.transactional_id_prefix or PREFIX
@@ -138,13 +139,13 @@ def unit_of(sink: SinkOptions) -> WriteUnit:
 
 @guarded
 def write_once(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Written | Skipped:
-    """Deliver and commit each row, or find the token of an earlier attempt; or raise the first failure.
+    """Deliver and commit each row, unless an earlier attempt has committed the rows; or raise the first failure.
 
     After an error of the commit itself, the rows may be committed: the next attempt looks for the token.
     """
     unit = unit_of(sink)
     rows = (batch for batch in batches if batch.num_rows)
-    for first in rows:  # at most once; an empty partition needs no producer
+    for first in rows:  # runs at most once: the body takes all batches; an empty partition needs no producer
         topic = sink.topic or first_topic(first)
         return _write(sink, unit, TopicPartition(topic, 0), chain((first,), rows))
     return Written({})
@@ -188,8 +189,8 @@ def transactional(options: Mapping[str, Any], unit: WriteUnit, patience: float) 
         yield client, producer
     except ProducerFencedError as error:
         error.add_note(
-            f"{unit}: another attempt of this task has begun, and finds whether this one had committed; Spark repeats the task, if it is "
-            f"needed. A task that takes longer than transaction_timeout_ms (option kafka.transaction.timeout.ms) is ended in the same way"
+            f"{unit}: another attempt of this task has begun, and finds whether this one had committed; Spark repeats the task if "
+            f"necessary. A task that takes longer than transaction_timeout_ms (option kafka.transaction.timeout.ms) ends in the same way"
         )
         raise
     finally:
@@ -205,7 +206,7 @@ def find_token(client: Client, group: str, token_partition: TopicPartition | Non
     """Find the newest token in a group, committed under `token_partition`; None if there is none. With `token_partition=None` the token
     may be under any topic: the first row chooses the topic, and the rows of the earlier attempt may have had another order.
 
-    `require_stable`: the coordinator may have decided the commit of an attempt that was just fenced, and not have made it visible yet.
+    `require_stable`: the coordinator may have decided the commit of an attempt that was just fenced, but not have made it visible yet.
     Without it, the lookup would miss this token, and the rows would be written twice.
     """
     found = client.committed_offsets(group, None if token_partition is None else [token_partition], patience, require_stable=True)
@@ -227,7 +228,7 @@ def is_written(unit: WriteUnit, token: CommitToken) -> bool:
         raise ConfigError(
             f"{unit}: batch {token.number} is committed under this name already, so the checkpoint was set back, or another query has the "
             "name: rows may be missing or be written twice. Nothing is written; to write from here on, set another transactionalIdPrefix "
-            "or idempotencyKey (of foreach_batch: transactional_id_prefix or name)"
+            "or idempotencyKey (with foreach_batch: transactional_id_prefix or name)"
         )
     return token.number == unit.number
 

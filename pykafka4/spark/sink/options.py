@@ -51,7 +51,7 @@ class SinkOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], use: Use) -> SinkOptions:
-        """The options from those that Spark passes. Raises ConfigError with the wrong option and its allowed values."""
+        """The parsed options that Spark passes. Raises ConfigError with the wrong option and its allowed values."""
         given = Given.of(use, options)
         delivery = given.choice("delivery", [each.value for each in Delivery])
         return cls(

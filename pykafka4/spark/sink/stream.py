@@ -39,5 +39,5 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
         log.debug("micro-batch %d wrote %s", batchId, counted(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Log the records that stay in the log after a failed micro-batch, which Spark runs again."""
+        """Log how many rows of ended tasks stay in the topics after a failed micro-batch, which Spark runs again."""
         log.warning("micro-batch %d failed after its tasks had written %s, which stay in the log", batchId, counted(messages))

@@ -15,7 +15,7 @@ COLUMN = "topic"
 
 
 def by_topic(batch: pa.RecordBatch, wanted: Collection[str | None]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of each topic, in the order in which the topics appear.
+    """The rows of each topic, one topic after the other.
 
     Most batches have one topic, and are not copied. Of a batch with several topics, only the `wanted` columns are copied.
     """

@@ -7,7 +7,7 @@ Modules; each line imports only from lines below it:
     refused       the reader of a stream whose options are refused
     query         the driver's part of a running stream: client, tracker, lag group
     lag_group     commits of a stream for tools that show lag
-    lookups       the lookups of a stream, by means of `logs`
+    lookups       the lookups of a stream, made with `logs`
     tracker       the end of the next micro-batch
     limits        the part of the backlog that a micro-batch reads
     offsets       the offset of a stream, as the checkpoint keeps it

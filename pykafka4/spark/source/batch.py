@@ -42,7 +42,7 @@ class KafkaBatchReader(DataSourceReader):
         options = self.options
         with Client(**options.client) as client:
             logs = Logs.of(client, options)
-            # Topics are looked up before offsets. If a topic is created again in between, the id is the old one, and the task finds that.
+            # Topics are looked up before offsets. If a topic is created again in between, the id is the old one, and the task notices that.
             # In the other order, offsets of the old topic would go with the id of the new one.
             topics = logs.topics(options.subscription)
             spans = find_spans(logs, topics.values(), options, self.limits)

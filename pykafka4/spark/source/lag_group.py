@@ -2,7 +2,7 @@
 fails the query.
 
 Spark calls `commit` of a reader only with the next batch: a query that waits for records would show its last batch as unread. The start of
-a trigger is the end of that batch, so each trigger commits its start while it looks up offsets. Spark ends the process of the reader at
+a trigger is the end of the last batch, so each trigger commits its start while it looks up offsets. Spark ends the process of the reader at
 once when a query has ended, so `latestOffset` waits for the commit.
 """
 
@@ -33,7 +33,7 @@ class LagGroup:
     _reported: set[str] = attrs.Factory(set)
 
     def commit(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Begin to commit `positions`, unless they were committed before."""
+        """Begin to commit `positions`, unless the last call had the same positions."""
         if positions == self._committed:
             return
         self._committed = positions

@@ -1,6 +1,6 @@
 """Limits the part of the backlog that a micro-batch reads. Invariant: a limited batch has offsets of each partition with a backlog.
 
-The JVM connector has the same rules, so a job that moves has the same batches. A limit is divided in proportion to the backlogs, rounded
+The JVM connector has the same rules, so a job that is moved keeps its batches. A limit is divided in proportion to the backlogs, rounded
 down, but each partition gets at least one offset; so the batch exceeds a limit that is smaller than the number of partitions.
 """
 

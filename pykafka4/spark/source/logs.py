@@ -1,4 +1,4 @@
-"""Looks up the partitions of a subscription and their offsets, for the driver. Invariant: each call requests anew; no result is kept."""
+"""Looks up the partitions of a subscription and their offsets, for the driver. Invariant: each call sends requests; no result is kept."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Logs:
             time.sleep(PAUSE_S)
 
     def offsets(self, at: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """The offset of each partition at EARLIEST, LATEST or a time in milliseconds; None: no record is as late as the time.
+        """The offset of each partition at EARLIEST, LATEST or a time in milliseconds; None if no record is at that time or later.
 
         Raises the error of a partition.
         """
@@ -113,7 +113,7 @@ class Logs:
         return _known(self.offsets(dict.fromkeys(partitions, LATEST)))
 
     def since(self, partitions: Collection[TopicPartition], ms: int) -> dict[TopicPartition, int]:
-        """The first offset of each log with a record at the time `ms` or later; the end of the log without such a record."""
+        """The first offset of each log with a record at the time `ms` or later; the end of a log without such a record."""
         found = self.offsets(dict.fromkeys(partitions, ms))
         late = [tp for tp, offset in found.items() if offset is None]
         return {**_known(found), **self.latest(late)}
@@ -121,8 +121,8 @@ class Logs:
     def resolve(self, read_end: ReadEnd, partitions: Collection[TopicPartition], latest_if_no_such_time: bool) -> dict[TopicPartition, int]:
         """The offset of each partition at `read_end`. An offset that the option names is not checked.
 
-        Raises ConfigError if `read_end` names partitions, but not exactly these; and if a log has no record at a time or later, unless
-        `latest_if_no_such_time`.
+        Raises ConfigError if `read_end` names partitions, but not exactly these; and if a log has no record at the wanted time or
+        later, unless `latest_if_no_such_time`.
         """
         read_end.check_names(partitions)
         if read_end.offsets is not None:

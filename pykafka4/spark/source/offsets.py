@@ -6,8 +6,8 @@ the end before it, `ranges` needs nothing else. In the first batch all partition
 first batch begins at "latest", offset 100, and is logged with its end, 200; the sink fails; the query is restarted, looks "latest" up
 again, and finds 300. No batch reads the offsets 100 to 199.
 
-The JSON has the form of the JVM connector, `{"orders": {"0": 200}}`, and one more key, which cannot be the name of a topic. So tools read
-it, and a query continues from a checkpoint of the JVM connector.
+The JSON has the form of the JVM connector, `{"orders": {"0": 200}}`, and one more key, which cannot be the name of a topic. So tools for
+that form can read it, and a query can continue from a checkpoint of the JVM connector.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class StreamOffset:
         version = extra.get("version", VERSION)
         if version != VERSION:
             raise ConfigError(
-                f"the checkpoint has an offset of version {shown(version)}, this pykafka4 reads version {VERSION}: "
+                f"the checkpoint has an offset of version {shown(version)}, and this pykafka4 reads version {VERSION}: "
                 "install the version of pykafka4 that has written the checkpoint, or a later one"
             )
         topics = {topic: partitions for topic, partitions in value.items() if topic != EXTRA}

@@ -26,7 +26,7 @@ REFUSED_PROPERTIES: Final = {
     "enable.auto.commit": "Spark keeps the offsets; commitOffsetsToGroup commits the offsets of a stream for tools that show lag",
     "interceptor.classes": "classes of Java cannot be loaded",
 }
-# Options of consumers that `read_arrow` refuses. This list repeats them, as an import of its module would load a consumer on the driver.
+# Options of consumers that `read_arrow` refuses, repeated here because an import of that module would load a consumer on the driver.
 OF_GROUPS: Final = {
     *("group_id", "group_instance_id", "group_protocol", "group_remote_assignor", "partition_assignment_strategy"),
     *("session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms", "enable_auto_commit", "auto_commit_interval_ms"),
@@ -59,7 +59,7 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], use: Use) -> SourceOptions:
-        """The options from those that Spark passes. Raises ConfigError with the wrong option and its allowed values."""
+        """The parsed options that Spark passes. Raises ConfigError with the wrong option and its allowed values."""
         given = Given.of(use, options)
         kafka = _kafka(given)
         delay, timeout = given.seconds("maxTriggerDelay"), given.seconds("kafkaConsumer.pollTimeoutMs")
@@ -98,7 +98,7 @@ class SourceOptions:
 
     @property
     def consumer(self) -> dict[str, Any]:
-        """The options for a read with that Client."""
+        """The other options, for a read that uses a Client with the options `client`."""
         return {**split_options(self.kafka)[1], "isolation_level": self.isolation_level}
 
     def _check(self) -> None:

@@ -23,10 +23,10 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class FilteringReader(KafkaBatchReader):
-    """A reader with filter pushdown. A separate class, because Spark refuses `pushFilters` unless a setting of Spark is on as well."""
+    """A reader with filter pushdown. It is a separate class because Spark refuses `pushFilters` unless a setting of Spark is on as well."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Leave offsets that cannot pass out of the read; returns the filters that Spark still has to apply."""
+        """Limit the read to offsets that can pass the filters; return the filters that Spark still has to apply."""
         self.limits, left = limits_of(filters)
         return left
 

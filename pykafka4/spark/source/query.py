@@ -32,11 +32,11 @@ class DriverQuery:
     client: Client
     tracker: Tracker
     group: LagGroup | None
-    behind: int = 0  # the number of offsets that no batch has yet
+    behind: int = 0  # the number of offsets that are in no batch yet
 
     @classmethod
     def of(cls, options: SourceOptions) -> DriverQuery:
-        """The part for these options, with a client of its own, whose connections `close` ends."""
+        """The driver's part for these options, with a client of its own, which `close` closes."""
         client = Client(**options.client)
         planning = dict(zip(PLANNING, (options.min_partitions, options.max_records_per_partition), strict=True))
         age_ms = options.client.get("metadata_max_age_ms")
@@ -50,7 +50,7 @@ class DriverQuery:
         return cls(client, tracker, LagGroup(client, options.commit_group) if options.commit_group else None)
 
     def next_end(self, start: StreamOffset, most: int | None, least: int | None) -> StreamOffset | None:
-        """See Tracker. Commits `start` to the group: Spark asks for a batch when the records before `start` are processed."""
+        """See Tracker.next_end. Commits `start` to the group: Spark asks for a batch when the records before it have been processed."""
         if self.group is not None:
             self.group.commit(start.positions)
         end = self.tracker.next_end(start, most, least)
@@ -61,7 +61,7 @@ class DriverQuery:
         return end
 
     def report(self) -> dict[str, Any]:
-        """The ends of the logs, in the form of the JVM connector, and `behind`, under a key that no topic can have."""
+        """The ends of the logs, in the form of the JVM connector, and `behind`, under a key that cannot be the name of a topic."""
         return {**by_topic(self.tracker.latest), "@behind": self.behind}
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Reads the offset range of a task as Arrow batches. Invariant: each record of the range is in one batch, or the task fails,
-or the log names the lost offsets (failOnDataLoss=false).
+or a warning names the lost offsets (failOnDataLoss=false).
 
-A range is read when the position of the read has reached its end, not when a last record has been read: compaction, aborted transactions
+A read ends when its position has reached the end of the range, not when it has found a last record: compaction, aborted transactions
 and control batches leave offsets without records. Only workers import this module: the driver plans without a consumer and without pyarrow.
 """
 
@@ -72,7 +72,7 @@ def read_range(options: SourceOptions, part: OffsetRange, names: Sequence[str]) 
         with read_arrow(split=split, client=client, **how) as found:
             first = next(found, None)
             if is_recreated(client, options, part):
-                lose(options, f"{wanted}: the topic was deleted and created again since then")
+                lose(options, f"{wanted}: the topic has been deleted and created again")
                 return
             for columns in found if first is None else chain((first,), found):
                 yield in_schema(pa.record_batch(columns), schema)
@@ -81,7 +81,7 @@ def read_range(options: SourceOptions, part: OffsetRange, names: Sequence[str]) 
 
 
 def is_recreated(client: Client, options: SourceOptions, part: OffsetRange) -> bool:
-    """Whether the topic was deleted and created again since the range was planned. The name does not show that.
+    """Whether the topic was deleted and created again after the range was planned. The name does not show that.
 
     It is called after the first fetch. The id of a deleted topic never comes back, so with an unchanged id the fetched records belong to
     the range. A check before the fetch would lose this race: the id is still the same, the topic is recreated, records of the new topic are

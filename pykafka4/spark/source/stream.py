@@ -40,7 +40,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._query: DriverQuery | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """A constant, because Spark calls this again to repeat the first batch. `latestOffset` looks the starts up; its result has them."""
+        """A constant, because Spark calls this again to repeat the first batch. `latestOffset` looks up the starts, and returns them."""
         return INITIAL.as_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -62,7 +62,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if end is None else end.as_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """The ends of the logs at the last trigger, and the number of offsets that no batch had then."""
+        """The ends of the logs at the last trigger, and the number of offsets that were in no batch then."""
         return None if self._query is None else self._query.report()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:

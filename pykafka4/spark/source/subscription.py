@@ -90,7 +90,7 @@ def _pattern(given: Given) -> Subscription:
     text = given.text("subscribePattern") or ""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", FutureWarning)  # such sets as [a-z&&[^q]] would match other topics than in Java
+            warnings.simplefilter("error", FutureWarning)  # a set such as [a-z&&[^q]] matches different topics in Java
             re.compile(text)
     except (re.error, FutureWarning) as error:
         raise wrong("subscribePattern", text, f"is not a regular expression of Python ({error})") from None
@@ -111,7 +111,7 @@ PARSERS: Final = {"subscribe": _subscribe, "subscribePattern": _pattern, "assign
 
 
 def parse_read_end(given: Given, end: str, default: int) -> ReadEnd:
-    """The end by the options `starting…` or `ending…`. A time for all partitions has precedence, then times of partitions, then offsets."""
+    """The end that the options `starting…` or `ending…` name: a time for all partitions, else times of partitions, else offsets."""
     timestamp, times, offsets = f"{end}Timestamp", f"{end}OffsetsByTimestamp", f"{end}Offsets"
     if (ms := given.count(timestamp, least=0)) is not None:
         return ReadEnd(timestamp, ms)

@@ -1,9 +1,9 @@
-"""Decides where the next micro-batch of a stream ends. Invariant: no offset between the positions of two batches is left out, unless it is
-named as lost.
+"""Decides where the next micro-batch of a stream ends. Invariant: no offset between the positions of two batches is left out, unless a
+report names it as lost.
 
 A trigger without new records costs one ListOffsets per leader; topics are looked up again when the known topics are `topics_age_s` old. A
-batch costs a lookup of topics as well, after the lookup of their ends. ListOffsets names a topic, and a topic that was deleted and
-created again has the same name, and may have more records than the old one: its ends would pass for ends of the old topic.
+batch costs a lookup of topics as well, after the lookup of their ends. ListOffsets identifies a topic by its name. A topic that was
+deleted and created again has the same name, and may have more records than the old one: its ends would pass for ends of the old topic.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TrackerLookups(Protocol):
         ...
 
     def ends(self, partitions: Partitions) -> Positions | None:
-        """The first offset of each partition that no batch may have yet. None if one of the partitions does not exist."""
+        """The end of each partition: the first offset that no batch may have yet. None if one of the partitions does not exist."""
         ...
 
     def log_ends(self, partitions: Partitions) -> Positions:
@@ -116,7 +116,7 @@ class Tracker:
             ends = limited(begins, ends, most)
         if ends == start.positions and not starts and not start.is_initial:
             return None
-        deleted = {tp.topic for tp in known} & start.topic_ids.keys()  # and existing topics, whose ids the snapshot overwrites below
+        deleted = {tp.topic for tp in known} & start.topic_ids.keys()  # also existing topics, whose ids the snapshot overwrites below
         ids = {**{name: start.topic_ids[name] for name in deleted}, **snapshot.topics.ids}
         return StreamOffset(ends, starts, ids, self.planning)
 
@@ -170,7 +170,7 @@ class Tracker:
     def _lose_topic(self, name: str, start: StreamOffset, snapshot: Snapshot) -> None:
         self._lose(
             f"topic {name} was deleted and created again (its id was {start.topic_ids[name]}, now it is {snapshot.topics.ids[name]}): "
-            "unread records of the old topic are lost, the new topic is read from its first record"
+            "unread records of the old topic are lost, and the new topic is read from its first record"
         )
 
     def _lose_partitions(self, gone: list[TopicPartition]) -> None:
@@ -182,7 +182,7 @@ class Tracker:
     def _truncated(self, known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Positions:
         """New starts for positions past the ends of their logs.
 
-        An end can be before a position without a loss: the query has read uncommitted records before, or a new leader does not know yet
+        An end can be before a position without a loss: earlier runs have read uncommitted records, or a new leader does not know yet
         how far its followers are.
         """
         past_ends = {tp: offset for tp, offset in known.items() if offset > ends.get(tp, offset)}
@@ -193,7 +193,7 @@ class Tracker:
         for tp, end in lost.items():
             self._lose(
                 f"{tp}: the log ends at {end}, before offset {past_ends[tp]}, up to which it was read: it was truncated, or the topic was "
-                "deleted and created again; the query continues at its end"
+                "deleted and created again; the query continues at the end of the log"
             )
         return lost
 

@@ -36,7 +36,7 @@ __all__ = ["Cluster"]
 
 
 class Request(Protocol):
-    """A request, as far as its count needs it."""
+    """The attributes of a request that `Cluster` reads."""
 
     key: int
     name: str
@@ -76,7 +76,7 @@ class Cluster:
         self.shares = Shares(self.topics, timeline)
         markers = MarkerWriter(self.brokers, self.topics, timeline, self.appended, self._settle_offsets)
         self.transactions = TransactionCoordinators(self.brokers, timeline, random, self.new_producer_id, markers)
-        self.transaction_version = behaviour.transaction_version  # the finalized level of this feature
+        self.transaction_version = behaviour.transaction_version  # the finalized level of the feature `transaction.version`
         # shortcuts
         self.alive, self.partition, self.partitions = self.brokers.alive, self.topics.partition, self.topics.partitions
         self.groups, self.group, self.coordinator = self.coordinators.groups, self.coordinators.group, self.coordinators.coordinator_of
@@ -109,7 +109,7 @@ class Cluster:
         return self._last_producer
 
     def _settle_offsets(self, group: str, marker: Marker) -> bool:
-        """End a transaction in the group whose offsets it has; False if the group's coordinator does not serve it now."""
+        """End a transaction that has offsets of the group; False if no coordinator serves the group now."""
         if not self.coordinators.serves(group):
             return False
         self.group(group).settle(marker.producer_id, marker.producer_epoch, committed=marker.kind is ControlType.COMMIT)
@@ -146,7 +146,7 @@ class Cluster:
                 self.replication.elect(topic.partitions[-1])
 
     def alter_topic(self, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False) -> None:
-        """Change configs of a topic; None restores the default of a config. ValueError for an invalid value."""
+        """Change configs of a topic; None restores the default of a config. Raises ValueError for an invalid value."""
         topic = self.topics[name]
         settings = checked_settings(altered(topic.settings, changes), self.brokers)
         if validate_only:

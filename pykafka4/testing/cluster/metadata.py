@@ -24,7 +24,7 @@ class Snapshot:
     brokers: tuple[int, ...]
     controller: int
     topics: Mapping[str, tuple[UUID, tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...]]]
-    coordinators: Mapping[str, int] = attrs.Factory(dict)  # by group; only in the earlier state of one broker
+    coordinators: Mapping[str, int] = attrs.Factory(dict)  # by group; only in a snapshot that `deafen` keeps
 
 
 class Metadata:
@@ -64,7 +64,7 @@ class Metadata:
         self._deaf[node] = (attrs.evolve(self.snapshot(), coordinators=coordinators), self._timeline.now + seconds)
 
     def was_replaced(self, node: int, partition: Partition) -> bool:
-        """Whether `node` believes that it leads the partition, as when it last learned of a change, while another broker leads it now."""
+        """Whether `node`, which learns of no changes, still believes that it leads the partition, although it no longer does."""
         known, until = self._deaf.get(node, (None, 0.0))
         if known is None or self._timeline.now >= until or partition.leader == node:
             return False

@@ -62,7 +62,7 @@ RELEASES: Final[Mapping[str, Ranges]] = {
 
 
 def versions_of(release: str) -> Ranges:
-    """The version ranges that a release advertises; ValueError naming the known releases, TypeError if `release` is not a string."""
+    """The version ranges of a release. Raises ValueError, with the known releases, for an unknown one; TypeError unless it is a string."""
     if not isinstance(release, str):
         raise TypeError(f"release={release!r} must be a string such as '3.9'")
     if release not in RELEASES:
@@ -87,7 +87,7 @@ class Behaviour:
         self.waits_below_min = number >= (3, 7)  # the high watermark stays while fewer than min.insync.replicas are in sync
         self.interrupts_sync = number < (2, 4)  # members get REBALANCE_IN_PROGRESS until they have their assignment
         self.replication_lag = 0.5 if number >= (4, 0) else 0.0  # seconds until a new coordinator knows that its log is replicated
-        self.transaction_version = 2 if number >= (4, 0) else 0  # the finalized level of the feature
+        self.transaction_version = 2 if number >= (4, 0) else 0  # the finalized level of the feature `transaction.version`
         self.verifies_transactions = number >= (3, 6)  # a leader checks with the coordinator before a transaction's first write (KIP-890)
         # The error for a topic that is being created.
         self.missing_topic = "UNKNOWN_TOPIC_OR_PARTITION" if number >= (3, 0) else "LEADER_NOT_AVAILABLE"

@@ -52,7 +52,7 @@ LOG_SETTINGS: Final = tuple(name for name, _ in CONFIGS.values() if name not in 
 
 
 def checked_settings(settings: Mapping[str, Any], brokers: Collection[int]) -> dict[str, Any]:
-    """The settings of `create_topic`, checked; TypeError or ValueError for an invalid one."""
+    """The settings of `create_topic`, checked. Raises TypeError or ValueError for an invalid one."""
     checks: dict[str, Callable[[str, Any], Any]] = {**SETTINGS, "replicas": partial(whole, least=1, most=len(brokers))}
     known(settings, {*checks, "leaders"}, "a setting of a topic")
     return {name: checks[name](name, value) for name, value in settings.items()}
@@ -67,7 +67,7 @@ def settings_from_configs(configs: Mapping[str, str]) -> dict[str, Any]:
 
 
 def altered(settings: Mapping[str, Any], changes: Mapping[str, str | None]) -> dict[str, Any]:
-    """`settings` after a change of configs; None restores the default of a config. ValueError for an invalid value."""
+    """`settings` after a change of configs; None restores the default of a config. Raises ValueError for an invalid value."""
     gone = {CONFIGS[config][0] for config, value in changes.items() if value is None and config in CONFIGS}
     new = settings_from_configs({config: value for config, value in changes.items() if value is not None})
     return {name: value for name, value in settings.items() if name not in gone} | new

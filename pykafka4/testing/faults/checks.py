@@ -1,4 +1,4 @@
-"""Checks the arguments that a test passes. Invariant: a wrong argument raises at once; the error has its name and value."""
+"""Checks the arguments that a test passes. Invariant: a wrong argument raises an error at once, with its name and value."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
 
 
 def seconds(name: str, value: Any, *, zero: bool = True) -> float:
-    """`value` as a float. It must be a number of seconds."""
+    """`value` as a float. It must be finite, and at least 0, or above 0 if `zero` is False."""
     allowed = "a finite, non-negative number" if zero else "a positive number"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name}={value!r} is not {allowed}")
@@ -107,7 +107,7 @@ ARGUMENTS: Final[Mapping[str, Callable[[str, Any, Named], Any]]] = {
 
 
 def checked(method: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a method of the cluster: its arguments are checked, by their names. None is accepted if it is the default."""
+    """Decorate a method of the cluster, so that its arguments are checked by their names. None is accepted if it is the default."""
     signature = inspect.signature(method)
 
     @functools.wraps(method)

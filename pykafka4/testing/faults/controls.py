@@ -1,7 +1,7 @@
 """Lists the faults that a test has ordered. Invariant: a matching request uses up one of a fault's `times`; denials and kept functions
 stay.
 
-`requests/session.py` carries faults out: DELAY and DROP_BEFORE before a request is executed, the others by `REACTIONS`.
+`requests/session.py` carries faults out: DELAY and DROP_BEFORE before a request is executed, the others after it, by `REACTIONS`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ ERRORS: Final = {resource: f"{resource.upper()}_AUTHORIZATION_FAILED" for resour
 
 
 def _checked(resource: str, operations: Iterable[str]) -> frozenset[str]:
-    """`operations`, by default all that the model checks on such a resource; ValueError for an operation that it never checks."""
+    """`operations`, by default all that the model checks on such a resource. Raises ValueError for an operation that it never checks."""
     if resource not in OPERATIONS:
         raise ValueError(f"{resource!r} is not one of {', '.join(OPERATIONS)}")
     named = frozenset(operations)
@@ -135,7 +135,7 @@ class Controls:
     def push_error(
         self, api: Api, error: str, *, topic: str | None = None, partition: int | None = None, times: int = 1, when: When = When.BEFORE
     ) -> None:
-        """Order `error` (Kafka's name) for the next `times` responses of this API, or for `times` partitions if each has an error."""
+        """Order `error` (Kafka's name) for the next `times` responses of this API, or for `times` partitions if each has its own error."""
         self.pushed.append(PushedError(api_key(api), error_name(error), topic, partition, checks.whole("times", times, 1), when))
 
     def throttle(self, api: Api, seconds: float, times: int) -> None:

@@ -27,7 +27,7 @@ Api = str | int | type[Keyed]
 
 
 def api_key(api: Api) -> int:
-    """The key of an API, given by its name ("Produce"), its key, or its request class; ValueError with the nearest name."""
+    """The key of an API, given by its name ("Produce"), its key, or its request class. Raises ValueError with the nearest name."""
     if isinstance(api, str):
         if api not in KEYS:
             raise ValueError(f"{api!r} is not the name of an API{nearest(api, KEYS)}")
@@ -39,12 +39,12 @@ def api_key(api: Api) -> int:
 
 
 def api_name(api: Api) -> str:
-    """The name of an API; ValueError as for `api_key`."""
+    """The name of an API. Raises ValueError as `api_key` does."""
     return NAMES[api_key(api)]
 
 
 def error_name(error: str) -> str:
-    """`error` if it is the name of a Kafka error; otherwise ValueError with the nearest name."""
+    """`error`, which must be the name of a Kafka error. Raises ValueError with the nearest name."""
     if not isinstance(error, str) or error not in BY_NAME or BY_NAME[error].code == 0:
         hint = nearest(FORMER.get(error, error), BY_NAME.keys() - {"NONE"}) if isinstance(error, str) else ""
         raise ValueError(f"{error!r} is not the name of a Kafka error{hint}")

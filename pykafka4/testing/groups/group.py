@@ -78,14 +78,14 @@ class Group:
     protocol_type: str = ""
     leader: str = ""
     members: dict[str, Member] = attrs.Factory(dict)
-    expected: set[str] = attrs.Factory(set)  # ids that new members have received (MEMBER_ID_REQUIRED) and not joined with yet
+    expected: set[str] = attrs.Factory(set)  # ids that new members have received (MEMBER_ID_REQUIRED) but have not joined with yet
     offsets: dict[TopicPartition, OffsetAndMetadata] = attrs.Factory(dict)
-    pending: dict[int, dict[TopicPartition, tuple[int, OffsetAndMetadata]]] = attrs.Factory(dict)  # by producer id; with commit number
+    pending: dict[int, dict[TopicPartition, tuple[int, OffsetAndMetadata]]] = attrs.Factory(dict)  # by producer id; (commit number, offset)
     producer_epochs: dict[int, int] = attrs.Factory(dict)  # producer id: the highest epoch that committed offsets here
     _commits: int = 0  # number of commits so far, with and without transactions
     _last_commit: dict[TopicPartition, int] = attrs.Factory(dict)  # the number of the last commit without a transaction
     _before: dict[TopicPartition, OffsetAndMetadata | None] = attrs.Factory(dict)  # the values before the last commits
-    _behind_until: float = 0.0  # the time until which a new coordinator may return these
+    _behind_until: float = 0.0  # the time until which a new coordinator may return `_before`
     history: list[tuple[int, dict[str, bytes]]] = attrs.Factory(list)  # (generation, assignments), for checks
     upgrades: int = 0  # number of conversions, with members, to the consumer protocol
     downgrades: int = 0  # number of conversions back
@@ -95,7 +95,7 @@ class Group:
     # ---- JoinGroup
 
     def join(self, request: JoinRequest, answer: Callable[[Joined], None]) -> None:
-        """Let a member join; `answer` is called when the generation is complete; at once with an error, or without a rebalance."""
+        """Let a member join; `answer` is called when the generation is complete, or at once with an error or if no rebalance is needed."""
         if self.modern.members:
             return self.mixed.join(request, answer)
         error = self._join_refusal(request)
@@ -144,9 +144,9 @@ class Group:
         was_leader = self.leader == old.id
         if was_leader:
             self.leader = new_id
-        if self.state is S.STABLE and self._common([])[0] == self.protocol:  # even if it subscribes to other topics now
+        if self.state is S.STABLE and self._common([])[0] == self.protocol:  # even if the member subscribes to other topics now
             self.keep_alive(member)
-            if was_leader and not request.skips_assignment:  # it must not assign, so the response has its old id as the leader
+            if was_leader and not request.skips_assignment:  # it must not assign: the response names its old id as the leader
                 return answer(Joined("NONE", self.generation, self.protocol, old.id, new_id))
             return answer(self._joined(member, skip=was_leader))
         return self._wait_for_others(member, answer)
@@ -228,7 +228,7 @@ class Group:
     # ---- SyncGroup, Heartbeat, LeaveGroup
 
     def refusal(self, generation: int, member_id: str, instance_id: str | None) -> str | None:
-        """The error for a request of the member; None if it is a member of this generation."""
+        """The error for a request of a member; None if the member is in this generation."""
         static = self._static(instance_id)
         if static is not None and static.id != member_id:
             return "FENCED_INSTANCE_ID"

@@ -1,5 +1,5 @@
-"""Assigns partitions to a group by the consumer protocol (KIP-848). Invariant: a partition has at most one owner, until that member
-gives it back or is removed.
+"""Assigns partitions to a group by the consumer protocol (KIP-848). Invariant: a partition has at most one owner; another member
+gets it only when its owner has given it back or was removed.
 
 A member reaches the group's epoch when it has given back the partitions that it must give back. Partitions that another member still has
 come to it later.

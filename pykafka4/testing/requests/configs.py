@@ -21,7 +21,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 def describe_configs(call: Call) -> DescribeConfigsResponse:
-    """The configs that clients have set, and max.message.bytes and min.insync.replicas, of topics; brokers have none."""
+    """The configs of topics that clients have set, and max.message.bytes and min.insync.replicas; brokers have no configs."""
     return DescribeConfigsResponse(results=[_describe(call, resource) for resource in call.message.resources])
 
 

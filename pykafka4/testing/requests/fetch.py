@@ -24,8 +24,8 @@ from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
 
 __all__ = ["fetch"]
 
-SESSIONS_SINCE: Final = 7  # the version of Fetch
-BY_ID_SINCE: Final = 13
+SESSIONS_SINCE: Final = 7  # the first version of Fetch with sessions
+BY_ID_SINCE: Final = 13  # the first version of Fetch that names topics by id
 LEADERS_SINCE: Final = 16  # the first version of Fetch whose responses name new leaders
 FULL, SESSIONLESS = 0, -1  # epochs of a request that begins a session, or has none
 Answer: TypeAlias = FetchResponse.Topic.Partition
@@ -36,8 +36,8 @@ class Wanted:
     """The partitions that a Fetch requests, and its session."""
 
     asked: list[RequestedPartition]
-    session: FetchSession | None = None  # the session to which it belongs
-    opens: bool = False  # it begins a session
+    session: FetchSession | None = None  # the session to which the Fetch belongs
+    opens: bool = False  # whether the Fetch begins a session
 
 
 def fetch(call: Call) -> Any:
@@ -59,7 +59,7 @@ def fetch(call: Call) -> Any:
 
 
 def want(call: Call) -> tuple[Wanted, str | None]:
-    """(the partitions that the Fetch requests, error). Its changes of the session are applied."""
+    """(the partitions that the Fetch requests, error). Applies the changes that the Fetch makes to its session."""
     message: FetchRequest = call.message
     sessions = call.cluster.fetch_sessions[call.broker.node]
     asked = [RequestedPartition(t.topic, t.topic_id, part, name(call, t)) for t in message.topics for part in t.partitions]
@@ -131,7 +131,7 @@ def _diverging(log: PartitionLog, part: FetchRequest.Topic.Partition) -> tuple[i
 
 
 def fetched(call: Call, wanted: Wanted, epoch: int | None = None) -> FetchResponse:
-    """The response with the records of this moment. `epoch`: of the session when a Fetch began to wait; None without a wait."""
+    """The response with the records of this moment. `epoch`: the session's epoch when the Fetch began to wait; None if it did not."""
     session = wanted.session
     if session is not None and epoch not in (None, session.epoch):
         return FetchResponse(error_code=code("INVALID_FETCH_SESSION_EPOCH"), session_id=session.id, responses=[])

@@ -44,7 +44,7 @@ __all__ = [
     "sync",
 ]
 
-NOT_FOUND_FROM = 6  # the version of DescribeGroups with an error for a group that does not exist
+NOT_FOUND_FROM = 6  # the first version of DescribeGroups with an error for a group that does not exist
 KINDS = GROUP_KEY, TRANSACTION_KEY = 0, 1
 
 
@@ -61,7 +61,7 @@ def refusal(call: Call, group_id: str, operation: str = "READ", *, nameless: boo
 
 
 def error_after(call: Call, error: str) -> str:
-    """`error`, or after success the error that a test has ordered for after the execution."""
+    """`error`; if it is NONE, the error that a test has ordered for after the execution, if any."""
     return (call.ordered_error(when=When.AFTER) if error == "NONE" else None) or error
 
 
@@ -69,7 +69,7 @@ def error_after(call: Call, error: str) -> str:
 
 
 def join(call: Call) -> Any:
-    """Let a member join; `Group.join` says when the response follows."""
+    """Let a member join; see `Group.join` for the time of the response."""
     message: JoinGroupRequest = call.message
     refused = refusal(call, message.group_id)
     if refused:
@@ -193,7 +193,7 @@ def member_refusal(call: Call, topics: list[str] | None) -> str | None:
 
 
 def beaten(kind: Any, beat: Any, member_id: str, interval: float) -> Any:
-    """The response, of class `kind`, to a heartbeat that also assigns, with the contents of the group's `beat`."""
+    """The response, of class `kind`, to a heartbeat that also assigns partitions, with the contents of the group's `beat`."""
     assignment = None
     if beat.assignment is not None:
         row = kind.Assignment.TopicPartitions

@@ -1,4 +1,4 @@
-"""Finds the partitions that a request names. Invariant: only the leader serves a partition; from version 11 on any replica serves Fetch."""
+"""Finds the partitions that a request names. Invariant: only the leader serves a partition, except Fetch from version 11 on."""
 
 from __future__ import annotations
 

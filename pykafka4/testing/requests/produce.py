@@ -20,14 +20,14 @@ __all__ = ["produce"]
 ALL: Final = -1  # acks
 LEADERS_SINCE: Final = 10  # the first version of Produce whose responses name new leaders
 ABORTABLE_SINCE: Final = 11  # the first version with TRANSACTION_ABORTABLE
-ADDS_SINCE: Final = 12  # the first version that adds its partitions to the transaction (KIP-890)
+ADDS_SINCE: Final = 12  # the first version whose requests add their partitions to the transaction (KIP-890)
 
 
 @attrs.define(eq=False)
 class Row:
     """A partition's part of a response that waits until the high watermark reaches `offset`.
 
-    None: it never does. The broker was replaced as the leader without learning of this, so no replica copies its records.
+    `offset` is None if that never happens: the broker is no longer the leader, but has not learned of it, so no replica copies its records.
     """
 
     partition: Partition

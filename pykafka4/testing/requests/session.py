@@ -1,4 +1,4 @@
-"""Executes the requests of one connection, for a broker. Invariant: requests are executed one at a time, and responses sent in order.
+"""Executes the requests of one connection, for a broker. Invariant: requests are executed one at a time, and responses are sent in order.
 
 Bytes arrive in any pieces. Requests that have arrived when the client disconnects may still be executed (`zombies`), as a frozen broker
 does when it resumes and finds requests in the buffers of lost connections.
@@ -112,7 +112,7 @@ class Session:
         while len(self._pieces) >= 4:
             (size,) = struct.unpack_from(">i", self._pieces)
             if not 0 <= size <= MAX_REQUEST:
-                return self._refuse(b"", f"its size is {size}, allowed are 0 to {MAX_REQUEST} bytes")
+                return self._refuse(b"", f"its size is {size} bytes, but must be from 0 to {MAX_REQUEST}")
             if len(self._pieces) < 4 + size:
                 break
             self._arrived.append(bytes(self._pieces[4 : 4 + size]))
@@ -130,7 +130,7 @@ class Session:
             self._retire()
 
     def close(self) -> None:
-        """Close the connection, as its broker; requests that were not executed never will be."""
+        """Close the connection, as its broker; requests that have not been executed never will be."""
         self.dead = True
         self._arrived.clear()
         self.broker.sessions.pop(self, None)
@@ -173,7 +173,7 @@ class Session:
             self._run(call)
 
     def _decode(self, frame: bytes) -> Call | None:
-        """The request in `frame`. Extra bytes after it are ignored, as by brokers: librdkafka sends some."""
+        """The request in `frame`. As in brokers, extra bytes after it are ignored: librdkafka sends some."""
         if len(frame) < 8:
             self._refuse(frame, f"{len(frame)} bytes are too few for a request header")
             return None
@@ -198,7 +198,7 @@ class Session:
         self.close()
 
     def _unsupported(self, frame: bytes, key: int, correlation_id: int) -> None:
-        if key != ApiVersionsRequest.api_key:  # the response's format in an unknown version is not defined
+        if key != ApiVersionsRequest.api_key:  # a response in an unknown version has no defined format
             spoken = "versions {} to {}".format(*self.cluster.versions[key]) if key in self.cluster.versions else "no version of it"
             return self._refuse(frame, f"the model of Kafka {self.cluster.release} supports {spoken}")
         low, high = self.cluster.versions[key]

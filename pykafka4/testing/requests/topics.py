@@ -21,7 +21,7 @@ __all__ = ["create_partitions", "create_topics", "delete_records", "delete_topic
 
 
 def create_topics(call: Call) -> CreateTopicsResponse:
-    """Create topics; the first replica of an assignment is the leader, and the first assignment has the number of replicas of all."""
+    """Create topics; the first replica of an assignment leads, and the first assignment sets the number of replicas of all partitions."""
     return CreateTopicsResponse(topics=[_create(call, topic) for topic in call.message.topics])
 
 
@@ -121,7 +121,7 @@ def _cut(call: Call, topic: str, partition: int, offset: int) -> DeleteRecordsRe
 
 
 def describe_log_dirs(call: Call) -> DescribeLogDirsResponse:
-    """The only folder of the broker, with the size of each replica in bytes."""
+    """The broker's only log directory, with the size of each replica in bytes."""
     if refused := call.ordered_error():
         return DescribeLogDirsResponse(error_code=code(refused), results=[])
     kind, node, wanted = DescribeLogDirsResponse.Result.Topic, call.broker.node, call.message.topics

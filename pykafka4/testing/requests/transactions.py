@@ -88,7 +88,7 @@ def _after(call: Call) -> str | None:
 
 
 def add_partitions(call: Call) -> AddPartitionsToTxnResponse:
-    """Add partitions to one transaction; from version 4 on to several, or only check that they were added, for brokers."""
+    """Add partitions to one transaction; from version 4 on, for brokers, to several transactions, or only check that they were added."""
     message: AddPartitionsToTxnRequest = call.message
     if call.version < BATCHED_SINCE:
         name, topics = message.v3_and_below_transactional_id, message.v3_and_below_topics

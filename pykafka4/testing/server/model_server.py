@@ -41,7 +41,7 @@ __all__ = ["ModelServer"]
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 OPTIONS: Final = ("brokers", "release", "auto_create_topics", "default_partitions", "random")
-LONGEST_SLEEP_S: Final = 1.0  # seconds of the thread's longest sleep: with it a missed wake-up is a delay, not a hang
+LONGEST_SLEEP_S: Final = 1.0  # the thread's longest sleep: a missed wake-up causes a delay, not a hang
 
 
 def as_bytes(name: str, value: object) -> bytes | None:
@@ -61,7 +61,7 @@ class ModelServer:
     """A model cluster to which real clients can connect.
 
     `release`: the release of Kafka whose API versions and behaviour the brokers have, from "0.11" to "4.4". Other `options` go to
-    `ModelCluster`: `auto_create_topics` (True), `default_partitions` (3), `random`. TypeError or ValueError for invalid options.
+    `ModelCluster`: `auto_create_topics` (True), `default_partitions` (3), `random`. Raises TypeError or ValueError for invalid options.
     """
 
     def __init__(self, brokers: int = 3, *, release: str = "4.4", **options: Any) -> None:
@@ -88,9 +88,9 @@ class ModelServer:
         return ",".join(f"{b.host}:{b.port}" for b in self.cluster.brokers.values())
 
     def do(self, act: Callable[[ModelCluster], T]) -> T:
-        """Run `act` on the cluster while nothing else happens there, and return its result.
+        """Run `act` on the cluster while no other code uses the cluster, and return the result.
 
-        RuntimeError if the server has crashed, or in a forked child; ClosedError after `close`.
+        Raises RuntimeError if the server has crashed, or in a forked child; ClosedError after `close`.
         """
         self._check_process()
         with self._lock:
@@ -102,7 +102,7 @@ class ModelServer:
         return result
 
     def wait_for(self, condition: Callable[[ModelCluster], Any], timeout: float | None = 10.0) -> None:
-        """Wait until `condition(cluster)` holds; KafkaTimeoutError after `timeout` seconds (None: never), other errors as for `do`."""
+        """Wait until `condition(cluster)` holds. Raises KafkaTimeoutError after `timeout` seconds (None: never), and the errors of `do`."""
         limit = check_timeout(timeout)
         self._check_process()
 
@@ -117,7 +117,7 @@ class ModelServer:
             raise KafkaTimeoutError(f"the condition did not hold within {timeout} s")
 
     def create_topic(self, name: str, partitions: int | None = None, **settings: Any) -> None:
-        """See `ModelCluster.create_topic`. ValueError for a topic that exists and for names and numbers that Kafka does not allow."""
+        """See `ModelCluster.create_topic`. Raises ValueError for an existing topic, and for names and numbers that Kafka does not allow."""
         check_topic(name)
         self.do(lambda cluster: cluster.create_topic(name, partitions, **settings))
 
@@ -126,8 +126,8 @@ class ModelServer:
     ) -> int:
         """Append a record for each value, as another producer would, and return the first offset. str is encoded as UTF-8.
 
-        The topic is created if it does not exist. `timestamp_ms` is the time of all records, by default now. IndexError if there is no such
-        partition.
+        The topic is created if it does not exist. `timestamp_ms` is the time of all records, by default now. Raises IndexError if there is
+        no such partition.
         """
         if not values:
             raise ValueError("produce() needs at least one value")
@@ -147,7 +147,7 @@ class ModelServer:
     def records(self, topic: str, partition: int | None = None) -> list[WireRecord]:
         """The records of one partition, or of all partitions of the topic, with `offset`, `key`, `value`, `headers` and `timestamp_ms`.
 
-        ValueError if there is no such topic, IndexError if it has no such partition.
+        Raises ValueError if there is no such topic, IndexError if the topic has no such partition.
         """
         check_topic(topic)
         if partition is not None:
@@ -167,7 +167,7 @@ class ModelServer:
         return self.do(lambda cluster: {tp: p.offset for tp, p in cluster.groups[group].offsets.items()} if group in cluster.groups else {})
 
     def close(self) -> None:
-        """Stop the server; a second call does nothing. RuntimeError with the cause if the server crashed. No effect in a forked child."""
+        """Stop the server; a second call, or a call in a forked child, does nothing. Raises RuntimeError from the cause of a crash."""
         if os.getpid() != self._process:
             return
         with self._lock:
@@ -188,19 +188,19 @@ class ModelServer:
         `error` is Kafka's name of the error; `api` is Kafka's name of the API, its key, or its request class. Requests about partitions
         (such as Produce, Fetch, ListOffsets and OffsetCommit) fail for each partition that matches `topic` and `partition`, and each
         partition counts once. The request is not executed; with `after` (Produce, OffsetCommit, and requests of members and transactions)
-        it is executed, and then its response is the error. ValueError, at once, for a fault that could never happen: an unknown name, an
-        API that this release does not have, a topic or partition if the response has none.
+        it is executed, and then its response is the error. Raises ValueError at once for a fault that could never happen: an unknown name,
+        an API that this release does not have, a topic or partition if the response has none.
         """
         self._order(lambda cluster: orders.fail(cluster, api, error, topic, partition, times, after))
 
     def delay(self, api: Api, seconds: float, *, broker: int | None = None, times: int = 1) -> None:
-        """Execute the next `times` requests of an API (at `broker`, by default at any broker) `seconds` late. ValueError as for `fail`."""
+        """Execute the next `times` requests of an API `seconds` late (at `broker`, by default at any). Raises ValueError as `fail` does."""
         self._order(lambda cluster: orders.delay(cluster, api, seconds, broker, times))
 
     def disconnect(self, api: Api, *, broker: int | None = None, times: int = 1, after: bool = False) -> None:
         """Close the connection instead of responding to the next `times` requests of an API (at `broker`, by default at any broker).
 
-        The request is not executed; with `after` it is executed, and only its response is lost. ValueError as for `fail`.
+        The request is not executed; with `after` it is executed, and only its response is lost. Raises ValueError as `fail` does.
         """
         self._order(lambda cluster: orders.disconnect(cluster, api, broker, times, after))
 
@@ -251,7 +251,7 @@ class ModelServer:
     def _turn(self) -> bool:
         with self._lock:
             pause = min(self._timeline.next_at - system.monotonic(), LONGEST_SLEEP_S)
-        # Without the lock: `do` may change the cluster meanwhile, perhaps with an earlier event, and its wake-up ends this sleep.
+        # The lock is free here: `do` may change the cluster meanwhile, perhaps with an earlier event, and its wake-up ends this sleep.
         ready = self._sockets.select(max(0.0, pause))
         with self._lock:
             if self._stopping:

@@ -86,7 +86,7 @@ def inject(cluster: ModelCluster, word: str, detail: str, api: Api, fault: Fault
 
 
 def known(cluster: ModelCluster, api: Api) -> str:
-    """The name of `api`; ValueError if this release does not have it."""
+    """The name of `api`. Raises ValueError if this release does not have the API."""
     name = api_name(api)
     if api_key(api) not in cluster.versions:
         raise ValueError(f"the model of Kafka {cluster.release} has no {name}")

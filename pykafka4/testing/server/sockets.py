@@ -108,13 +108,13 @@ class Sockets:
         try:
             self._wake_in.send(b"\0")
         except (BlockingIOError, OSError):
-            pass  # a wake-up waits in the socket already, or the sockets are closed
+            pass  # a wake-up is already waiting in the socket, or the sockets are closed
 
     def _drain(self, events: int) -> None:
         self._wake_out.recv(4096)
 
     def select(self, timeout: float) -> list[tuple[Any, int]]:
-        """Wait for events; may be called at any time."""
+        """Wait for events; may be called while other code uses the cluster."""
         ready: list[tuple[Any, int]] = self._selector.select(timeout)
         return ready
 

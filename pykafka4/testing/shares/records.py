@@ -1,6 +1,6 @@
 """Keeps the state of each record of a partition in a share group. Invariant: a record in a final state is never acquired again.
 
-The states belong to the model cluster, so they survive the end of a broker. Locks do not: under a new leader acquired records are available
+The states belong to the model cluster, so they survive when a broker stops. Locks do not: under a new leader acquired records are available
 again.
 """
 

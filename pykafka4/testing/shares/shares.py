@@ -39,7 +39,7 @@ class ShareSession:
         return self.closed or not self.way.open
 
     def releases(self, partition: tuple[UUID, int]) -> bool:
-        """Whether its end has released the records of a partition. As in Kafka, it does not release partitions that it had forgotten."""
+        """Whether the session's end has released the records of `partition`. As in Kafka, records of forgotten partitions stay locked."""
         return self.ended and partition in self.partitions
 
 

@@ -151,7 +151,7 @@ class StoredBatch:
 
     @classmethod
     def of(cls, data: bytes) -> StoredBatch:
-        """A batch with its own base offset. ValueError if it is not a record batch."""
+        """The batch in `data`, which keeps its base offset. Raises ValueError if `data` is too short for a record batch."""
         header = parse_header(data)
         if header is None:
             raise ValueError(f"{len(data)} bytes are too few for a record batch, whose header has {HEADER.size}")
@@ -163,7 +163,7 @@ class StoredBatch:
         return self.base_offset + self.header.last_offset_delta + 1
 
     def records(self) -> tuple[WireRecord, ...]:
-        """The records; a control batch has none for clients. DecodeError for a corrupt batch."""
+        """The records; a control batch has none for clients. Raises DecodeError for a corrupt batch."""
         if self._records is None:
             self._records = () if self.header.control else tuple(records_of(read_header(self.data)))
         return self._records

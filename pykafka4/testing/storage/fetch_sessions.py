@@ -32,7 +32,7 @@ class RequestedPartition:
     topic: str  # empty if the request names topics by id
     topic_id: UUID
     wish: FetchRequest.Topic.Partition
-    name: str | None = None  # the topic's name, since the topic was first found
+    name: str | None = None  # the topic's name; None until the topic has been found
     high_watermark: int = -1
     log_start_offset: int = -1
 
@@ -84,7 +84,7 @@ class FetchSessions:
     """The sessions that a broker remembers."""
 
     def __init__(self, timeline: Timeline, numbers: Iterator[int]) -> None:
-        """`numbers` has the ids of the next sessions. No id is used twice, not even after a restart."""
+        """`numbers` yields the ids of the next sessions. No id is used twice, not even after a restart."""
         self._timeline, self._numbers = timeline, numbers
         self._sessions: dict[int, FetchSession] = {}
         self.slots = SLOTS
@@ -97,7 +97,7 @@ class FetchSessions:
         return session
 
     def open(self, partitions: Iterable[tuple[RequestedPartition, Answer]], *, by_id: bool) -> int:
-        """Begin a session whose first response has these partitions; return its id, 0 if there is no room."""
+        """Begin a session whose first response has these partitions; return its id, or 0 if there is no room."""
         known = {}
         for asked, answer in partitions:
             asked.high_watermark, asked.log_start_offset = answer.high_watermark, answer.log_start_offset

@@ -103,7 +103,7 @@ class PartitionLog:
         return Appended("NONE", base, stamp, next_offset=self.end_offset, unchecked=unchecked)
 
     def _record_errors(self, records: tuple[WireRecord, ...]) -> Appended | None:
-        """The error for a batch with invalid records, None if all are valid. One invalid timestamp makes the code INVALID_TIMESTAMP."""
+        """The error for a batch with invalid records; None if all are valid. One invalid timestamp makes the code INVALID_TIMESTAMP."""
         errors: list[RecordError] = []
         error = "INVALID_RECORD"
         for index, record in enumerate(records):
@@ -216,7 +216,7 @@ class PartitionLog:
         return at < len(self.batches) and self.batches[at] is batch
 
     def divergence_from(self, other: PartitionLog) -> int | None:
-        """The first offset of this log that `other` lacks, None if it lacks none. Records that retention has deleted there do not count."""
+        """The first offset of this log that `other` lacks; None if there is none. Offsets below the start of `other` do not count."""
         for at in range(len(self.batches) - 1, -1, -1):
             batch = self.batches[at]
             if batch.next_offset <= other.start_offset or other.holds(batch):
@@ -242,7 +242,7 @@ class PartitionLog:
 
     @property
     def stable_offset(self) -> int:
-        """The last stable offset: of every record below it, the log knows whether its transaction was committed."""
+        """The last stable offset: for every record below it, the log knows whether the record's transaction was committed."""
         return self.transactions.stable_until(self.high_watermark, self.start_offset)
 
     def end_for(self, isolation: Isolation) -> int:
@@ -250,7 +250,7 @@ class PartitionLog:
         return self.stable_offset if isolation is Isolation.READ_COMMITTED else self.high_watermark
 
     def aborted(self, offset: int, size: int) -> list[Ended]:
-        """The aborted transactions that a response names with `size` bytes of records from `offset` on, in the order of their markers."""
+        """The aborted transactions for a response with `size` bytes of records from `offset` on, in the order of their markers."""
         if not any(entry.aborted for entry in self.transactions.ended):
             return []
         upper = index_bound(self.batches, offset, size)
@@ -319,14 +319,14 @@ class PartitionLog:
         return (self.epochs[at - 1][0] if at else epoch), self.epochs[at][1]
 
     def epoch_at(self, offset: int) -> int:
-        """The leader epoch of `offset`, -1 if there is none."""
+        """The leader epoch of `offset`; -1 if there is none."""
         at = bisect.bisect_right([start for _, start in self.epochs], offset) - 1
         return self.epochs[at][0] if at >= 0 else -1
 
     # ---- deleting
 
     def delete_before(self, offset: int) -> None:
-        """Raise the start offset to `offset`, as DeleteRecords and retention do; the last epoch that began below it begins there."""
+        """Raise the start offset to `offset`, as DeleteRecords and retention do; the last epoch that began below `offset` begins there."""
         self.start_offset = min(max(self.start_offset, offset), self.end_offset)
         self.high_watermark = max(self.high_watermark, self.start_offset)
         keep = next((i for i, b in enumerate(self.batches) if b.next_offset > self.start_offset), len(self.batches))

@@ -60,7 +60,7 @@ class Partition:
 
 @attrs.define(eq=False)
 class Topic:
-    """A topic. If a topic is deleted and created again, the new one is another topic with another id."""
+    """A topic. A topic that is deleted and created again is a new `Topic` with a new id."""
 
     name: str
     id: UUID
@@ -73,7 +73,7 @@ class Topics(dict[str, Topic]):
     """The topics that exist, by name."""
 
     def partition(self, topic: str, partition: int) -> Partition | None:
-        """The partition, None if it does not exist."""
+        """The partition; None if it does not exist."""
         found = self.get(topic)
         return found.partitions[partition] if found and 0 <= partition < len(found.partitions) else None
 

@@ -3,7 +3,7 @@
 Invariant: every running in-sync replica has all records below the high watermark, except after an unclean election.
 
 With a delay of 0, the default, followers have all records at once, and a broker leaves the in-sync replicas when it stops. With a delay, a
-follower copies that many seconds after a write, only while its broker and the leader's run, and it learns of a higher high watermark one
+follower copies that many seconds after a write, only while its broker and the leader run, and it learns of a higher high watermark one
 copy later, as in Kafka; a broker then stays in sync until the controller notices that it has stopped, or until it has been behind for
 `lag_max` seconds.
 """
@@ -179,7 +179,7 @@ class Replication:
             self.gone(node)
 
     def gone(self, node: int) -> None:
-        """Remove a broker from the in-sync replicas of partitions that others lead: the controller has noticed that it stopped."""
+        """Remove a broker from the in-sync replicas of partitions that it does not lead: the controller has noticed that it stopped."""
         for partition in self._topics.partitions():
             if partition.leader != node:
                 self.shrink(partition, node)
@@ -214,7 +214,7 @@ class Replication:
         self.produces.wake(partition)
 
     def elect(self, partition: Partition) -> None:
-        """Let a running in-sync replica lead, any running replica if the topic allows unclean elections, otherwise none."""
+        """Let a running in-sync replica lead, or if the topic allows unclean elections any running replica; otherwise no broker leads."""
         running = [n for n in partition.replicas if self._brokers[n].up]
         candidates = [n for n in running if n in partition.in_sync] or (running if partition.unclean else [])
         if candidates:

@@ -159,7 +159,7 @@ class TransactionCoordinators:
         return "CONCURRENT_TRANSACTIONS" if same else "INVALID_TXN_STATE"
 
     def _fence(self, known: Transaction) -> None:
-        """Abort the transaction of a producer that took too long, or in whose place another producer begins; fence that producer."""
+        """Abort the transaction of a producer that took too long or is being replaced, and fence the producer."""
         before = known.epoch
         known.fence()
         self._decide(known, False, known.epoch, known.producer_id, before)

@@ -60,7 +60,7 @@ class Transaction:
 
     @property
     def completing(self) -> bool:
-        """Whether the outcome is decided, and not all markers are written."""
+        """Whether the outcome is decided, but not all markers are written."""
         return self.state in (S.PREPARE_COMMIT, S.PREPARE_ABORT)
 
     @property

@@ -105,7 +105,7 @@ def test_the_first_batch_of_the_jvm_connector_cannot_be_run_again():
 
 
 def test_an_unknown_version_is_refused():
-    with pytest.raises(ConfigError, match="version 2, this pykafka4 reads version 1: install"):
+    with pytest.raises(ConfigError, match="version 2, and this pykafka4 reads version 1: install"):
         StreamOffset.of_json({"@pykafka4": {"version": 2}})
 
 

@@ -302,10 +302,10 @@ def test_a_topic_that_was_made_again_after_planning(server: ModelServer, readers
     server.do(lambda cluster: cluster.delete_topic("t"))
     server.create_topic("t", 1)
     server.produce("t", *[b"new"] * 10)
-    with pytest.raises(DataLost, match="t-0 is to be read from 5 to 10: the topic was deleted and created again since then; option failOn"):
+    with pytest.raises(DataLost, match="t-0 is to be read from 5 to 10: the topic has been deleted and created again; option failOn"):
         list(readers().read(part))
     assert list(readers(failOnDataLoss="false").read(part)) == []
-    assert "t-0 is to be read from 5 to 10: the topic was deleted and created again since then; the read continues" in caplog.text
+    assert "t-0 is to be read from 5 to 10: the topic has been deleted and created again; the read continues" in caplog.text
     assert [row["value"] for row in rows(readers())] == [b"new"] * 10
 
 

@@ -113,7 +113,7 @@ function showTopics({ topics }) {
   const unsent = topics.count - topics.rows.length;
   const notes = [];
   if (!topics.count) notes.push("No message has arrived yet.");
-  else if (!found.length) notes.push("No topic has this in its name.");
+  else if (!found.length) notes.push("No topic matches the filter.");
   if (rest > 0) notes.push(`${count(rest)} more.`);
   if (unsent > 0) notes.push(`${unsent === 1 ? "1 topic with fewer messages is" : `${count(unsent)} topics with fewer messages are`} only in /account/json.`);
   put("topics-rest", notes.join(" "));
