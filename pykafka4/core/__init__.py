@@ -1,6 +1,7 @@
 """Declares the contract between machines and the loop: requests, replies, effects, and the tables of state transitions.
 
-Rule: input reaches a machine as method calls on the loop thread, its requests and jobs leave it as `Effects`, and `now` is an argument.
+Rule: a machine gets its input as method calls on the loop thread, gets the time as the argument `now`, and returns requests and jobs as
+`Effects`.
 Nothing in `core` uses sockets, threads or clocks (the time of day comes from a callable), so the same machines run under the real loop
 (`net.loop`) and in the simulation (`tests/simulation`), where every schedule can be replayed from its seed.
 
@@ -8,7 +9,7 @@ Modules; each line imports only from lines below it:
     engine        `Engine`: the turn, which polls all machines of one client
     producer/     the producer's machine: queues of sealed batches, Produce requests, outcomes
     consumer/     the consumer's machine: positions, Fetch requests, chunks and events for `poll`
-    admin/        the machine of an admin client: questions about many keys, each request to a broker that can answer it
+    admin/        the machine of an admin client, which sends requests about many keys to the brokers that can answer them
     telemetry/    the push of client metrics to brokers that subscribe to them
     share/        the machine of a share consumer: membership, share sessions with brokers
     group/        membership of a consumer group, its coordinator, commits
@@ -16,7 +17,7 @@ Modules; each line imports only from lines below it:
     metadata/     brokers, topics, leaders, coordinators; offline partitions
     network/      connections, and the choice of a connection for each request
     sasl/         SASL mechanisms, with which connections authenticate
-    backoff       lengths of pauses: between retries, and between attempts to connect to a broker
+    backoff       pauses between retries and between attempts to connect to a broker, and the timeouts of these attempts
     histogram     counts of values by size
     timers        calls and the times at which they are due
     outbox        requests and jobs of a machine, for its next turn
@@ -54,8 +55,8 @@ __all__ = [
 
 INFINITY: Final = float("inf")
 
-# A node is a broker id (0 and up), a broker over a lane (`network.endpoint.via`), a bootstrap address (-1, -2, … in the order of the
-# option), or one of these two numbers, which are so far below zero that no list of bootstrap addresses reaches them.
+# A node is a broker id (0 and up), a broker over a lane (`network.endpoint.via`), a bootstrap address (-1, -2, … in the order of
+# `bootstrap_servers`), or one of these two numbers, which are so far below zero that no list of bootstrap addresses reaches them.
 ANY: Final = -1_000_001  # any broker: one that is connected, with few requests in flight
 CONTROLLER: Final = -1_000_002  # the controller according to the metadata; any broker while it is unknown
 
@@ -78,7 +79,7 @@ class Failed:
 
     @property
     def passing(self) -> bool:
-        """Whether a retry can help: after a timeout, or a connection that was lost or refused, but not with a broker that is too old."""
+        """Whether a retry can help: it can after a timeout or a lost or refused connection, but not with a broker that is too old."""
         return isinstance(self.reason, (ConnectionLost, KafkaTimeoutError))
 
 
@@ -89,7 +90,7 @@ class Owner(Protocol):
     """The machine that sent a request, as the network sees it. The engine implements this interface."""
 
     def pass_on(self, now: float, request: Request, outcome: Outcome) -> None:
-        """Call `request.on_reply`, unless the machine has failed. An exception of that method stops only this machine."""
+        """Call `request.on_reply`, unless the machine has failed. An exception in `on_reply` stops only this machine."""
 
 
 class RequestTarget(Protocol):
@@ -104,7 +105,7 @@ class RequestTarget(Protocol):
 class Request:
     """A request to a broker. Each kind of request is a subclass, whose `on_reply` calls the method that reads the response.
 
-    The fields of a subclass hold the state that this method needs, so no closure is made for a response.
+    The fields of a subclass hold the state that `on_reply` needs, so no closure is made for a response.
 
     `deadline` is a monotonic time in seconds: a request that is not written by that time fails. After the write the broker has `deadline -
     asked_at` seconds for its response, however long the request waited for a connection; then the network fails the connection.
@@ -129,8 +130,8 @@ class Request:
     owner: Owner | None = None  # set by the engine; None: an exception in `on_reply` stops the client
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
-        """Handle the outcome of the request. Called on the loop thread, never from inside `submit`; once, unless the machine that sent the
-        request has failed or the loop has ended before."""
+        """Handle the outcome of the request. Called once, on the loop thread, never from inside `submit`; not called after the
+        machine that sent the request has failed, or the loop has ended."""
         raise NotImplementedError
 
 
@@ -174,7 +175,7 @@ class Effects:
     """The output of a machine."""
 
     requests: tuple[Request, ...] = ()
-    deliver: tuple[Callable[[], None], ...] = ()  # for the callback executor, in the order of submission
+    deliver: tuple[Callable[[], None], ...] = ()  # passed to the callback executor in this order
     jobs: tuple[Job, ...] = ()
     wake_at: float = INFINITY  # poll the machine again at that time or earlier
 
@@ -185,7 +186,7 @@ NOTHING: Final = Effects()
 class Machine(Protocol):
     """The logic of one user of the client (a producer or consumer, for example), or of a part that all users share.
 
-    A poll visits only partitions that have work, except after rare events such as an abort: thousands of others may be idle.
+    A poll visits only partitions that have work, except after rare events such as an abort: thousands of partitions may be idle.
     """
 
     def poll(self, now: float) -> Effects:

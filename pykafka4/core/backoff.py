@@ -1,4 +1,4 @@
-"""Computes the pauses between retries, which double up to a limit and are partly random."""
+"""Computes pauses between attempts, and timeouts of attempts; both double up to a limit, and are partly random."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_DOUBLINGS = 30  # without a limit, 2.0 ** attempts would overflow after a l
 
 
 class Backoff:
-    """Pauses that double from `first` to `longest` seconds, each randomly up to 20 % shorter or longer."""
+    """Pauses or timeouts that double from `first` to `longest` seconds, each randomly up to 20 % shorter or longer."""
 
     __slots__ = ("_first", "_longest", "_random", "attempts")
 
@@ -37,11 +37,11 @@ class Backoff:
         return cls(config.socket_connection_setup_timeout_ms / 1000, config.socket_connection_setup_timeout_max_ms / 1000, random)
 
     def next(self) -> float:
-        """Return the next pause in seconds; at most `longest` plus the jitter."""
+        """Return the next pause or timeout in seconds, at most `longest` plus the jitter."""
         plain = min(self._first * 2.0 ** min(self.attempts, MOST_DOUBLINGS), self._longest)
         self.attempts += 1
         return plain * self._random.uniform(1 - JITTER, 1 + JITTER)
 
     def reset(self) -> None:
-        """Return to the first pause, after a success."""
+        """Return to the first pause or timeout, after a success."""
         self.attempts = 0

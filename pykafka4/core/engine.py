@@ -1,8 +1,8 @@
 """Polls all machines of one client and passes their requests to the network; a turn is the same under the real loop and in the simulation.
 
-Invariant: an exception in one machine stops that machine alone, and fails the calls and records that wait for it. This covers the machine's
-`poll`, the handlers of its responses and jobs, and calls for the machine. Only an exception in the shared parts (network, cluster,
-recovery) leaves `turn`, and stops the client.
+Invariant: an exception in one machine stops that machine alone, and fails the calls and records that wait for it. The exception may come
+from the machine's `poll`, from a handler of its responses and jobs, or from a call for the machine. Only an exception in the shared parts
+(network, cluster, recovery) leaves `turn`, and stops the client.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = get_log("pykafka4.engine")
 
 @attrs.frozen(eq=False)
 class Turn:
-    """The output of a turn. The loop carries it out in the order close, connect, write, deliver, jobs; then it waits for events.
+    """The output of a turn. The loop does this work in the order close, connect, write, deliver, jobs, then waits for events.
 
     The wait ends at `wake_at` at the latest.
     """
@@ -75,12 +75,12 @@ class Engine:
         self.network = Network(config, random, prepare)
         self.cluster = Cluster(config, self.network, random, events)
         self.recovery = Recovery(config, self.cluster, self.network, random, events)
-        self.on_failure: list[Callable[[Machine, KafkaError], None]] = []  # called when an exception stopped a machine
-        # A machine passes work only to machines that are polled after it, so these act in the same turn: users call recovery and the
-        # cluster, and recovery calls the cluster (`refresh`). In the other order a request for metadata would wait for the next turn.
+        self.on_failure: list[Callable[[Machine, KafkaError], None]] = []  # called when an exception has stopped a machine
+        # A machine passes work only to machines that are polled later in the same turn: the machines of users call recovery and the
+        # cluster, and recovery calls the cluster (`refresh`). In the other order, a request for metadata would wait for the next turn.
         self._shared: tuple[Machine, ...] = (self.recovery, self.cluster)
         self._slots: tuple[Slot, ...] = ()  # the machines that are polled
-        self._all: dict[Machine, Slot] = {}  # also failed machines, until they are removed
+        self._all: dict[Machine, Slot] = {}  # includes failed machines, until they are removed
         self._deliver: list[Callable[[], None]] = []  # callbacks for the next `Turn`; kept here, so that a crash within a turn loses none
 
     def add(self, machine: Machine, what: str = "machine") -> None:
@@ -144,8 +144,8 @@ class Engine:
             requests += effects.requests
             if effects.wake_at < wake_at:
                 wake_at = effects.wake_at
-        # The network is last, so it writes the requests of this turn in this turn. Machines act on the outcomes that it passes on here when
-        # they are polled in the next turn.
+        # The network is last, so it writes the requests of this turn in this turn. It also passes on outcomes here, and the machines act
+        # on these outcomes in the next turn.
         for request in requests:
             self.network.submit(now, request)
         net = self.network.poll(now)
@@ -208,7 +208,7 @@ class Engine:
 
 
 def describe(error: BaseException) -> str:
-    """The error as `ValueError: the message`; only the type if `__str__` of the error raises."""
+    """The error as `ValueError: the message`; only the type if the error's `__str__` raises."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:

@@ -18,7 +18,8 @@ BATCH_BYTES: Final = (1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0
 
 @attrs.frozen
 class Histogram:
-    """Counts at one moment: `counts[i]` values are at most `bounds[i]` and above the bound before; the last count is of all larger values.
+    """Counts at one moment: `counts[i]` values are above `bounds[i - 1]` and at most `bounds[i]`; the last count is of values above all
+    bounds.
 
     `sum` is the sum of all values, in the unit of the metric.
     """
@@ -33,7 +34,7 @@ class Histogram:
         return sum(self.counts)
 
     def plus(self, other: Histogram) -> Histogram:
-        """The sum of both histograms; their bounds are the same."""
+        """The sum of both histograms, whose bounds must be the same."""
         counts = tuple(mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True))
         return Histogram(self.bounds, counts, self.sum + other.sum)
 

@@ -90,7 +90,7 @@ Policy: TypeAlias = Start | Lately  # auto_offset_reset
 
 
 def reset_policy(reset: str) -> Policy:
-    """The option `auto_offset_reset` as a value."""
+    """The `Policy` for a value of the option `auto_offset_reset`."""
     duration = duration_ms(reset)
     return Start(reset) if duration is None else Lately(duration)
 
@@ -131,9 +131,9 @@ class Claim:
         # written by the loop
         self.delivered = 0  # bytes made available to the application
         self.end = -1  # the end of the log in the last response: high watermark, with read_committed the last stable offset
-        self.ended = False  # the partition was revoked or lost: an application that does not read the claim yet must not start
-        self.recreated: int = 0 if replaces is None else replaces.recreated  # how often the topic was deleted and created again
-        self.missing: bool = False if replaces is None else replaces.missing  # brokers reported the topic as missing
+        self.ended = False  # the partition was revoked or lost: an application that does not read the claim yet must not begin to
+        self.recreated: int = 0 if replaces is None else replaces.recreated  # how many times the topic was deleted and created again
+        self.missing: bool = False if replaces is None else replaces.missing  # brokers have reported the topic as missing
         # written by the application
         self.consumed = 0  # bytes of `delivered` read or dropped
         self.position: int | None = None  # offset of the next record to return
@@ -192,7 +192,7 @@ class MemberIdentity:
     generation: int = -1  # or the member epoch; -1: not a member
     member_id: str = ""
     instance_id: str | None = None
-    begins: bool = False  # the generation waits for its assignment: the coordinator accepts no commits until then
+    begins: bool = False  # the generation has no assignment yet, and until it has one, the coordinator accepts no commits
     topic_ids: dict[str, UUID] = attrs.Factory(dict)  # of the topics that the member reads, if its protocol names them by id
 
 
@@ -204,7 +204,7 @@ class Assigned:
     """The group assigned these partitions to this member, in addition to the partitions that the member holds."""
 
     claims: tuple[Claim, ...]
-    reported: bool = False  # written by the application: the listener was called
+    reported: bool = False  # written by the application: the listener has been called
 
 
 @attrs.define(eq=False)
@@ -215,12 +215,12 @@ class Ended:
     ending: Ending  # revoked partitions that the application does not release by `deadline` are lost
     reason: str = ""
     deadline: float = INFINITY
-    reported: bool = False  # written by the application: the listener was called
+    reported: bool = False  # written by the application: the listener has been called
 
 
 @attrs.frozen(eq=False)
 class Located:
-    """The offset at which reading starts, or continues after a reset. The reader handles the event after the chunks that came before."""
+    """The offset at which reading starts, or continues after a reset. The reader handles the event after the chunks before it."""
 
     claim: Claim
     offset: int
@@ -245,9 +245,9 @@ class Subscribed:
 
 
 class Lasting(enum.Enum):
-    """How often `poll` raises an error."""
+    """Whether `poll` raises an error once, or again and again until a seek."""
 
-    ONCE = "once"  # meanwhile the loop retries
+    ONCE = "once"  # the loop retries by itself
     UNTIL_SEEK = "until seek"
 
 
@@ -390,7 +390,7 @@ class Position:
 
     @property
     def last_end(self) -> int:
-        """The end of the log in the last response, also before a seek; -1 if there was none."""
+        """The end of the log in the last response, even if a seek followed it; -1 if there was no response."""
         return self.claim.end if self.claim.end >= 0 else self.end_before
 
     @property

@@ -9,6 +9,6 @@ Modules; each line imports only from lines below it:
     known           lookups of partitions, leaders and topic ids in the metadata
     topic           the metadata of one topic: its id, its leaders and their epochs
     brokers         a broker's id, address and rack; events for added and removed brokers
-    events          events of the metadata for the application's listeners
-    metadata_queue  the topics of the next Metadata request; a common limit for topics that were often requested without success
+    events          the events that `Client.events` passes to the application
+    metadata_queue  the topics of the next Metadata request; a common limit for topics that were requested many times without success
 """

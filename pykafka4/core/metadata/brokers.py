@@ -1,4 +1,4 @@
-"""Declares `Broker`, and compares two lists of brokers. A broker with a new address counts as a removed and an added broker."""
+"""Declares `Broker`, and compares two lists of brokers. A broker with a new address counts as one removed and one added broker."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
 """Requests the metadata of brokers and topics in use, and applies the responses.
 
-Invariant: an older leader epoch or a response without brokers does not replace the known metadata, and a single report of a missing topic
-removes only the topic's leaders, not its partitions.
+Invariant: a response without brokers does not replace the known metadata, an older leader epoch does so only in the cases below, and a
+single report of a missing topic removes only the topic's leaders, not its partitions.
 
 Brokers learn of changes at different times, so a response can be older than the metadata. Leader epochs (per topic id) show which is newer;
 a response with a replaced topic id is older, too. Older metadata is accepted if responses have had nothing newer for a long time: then a
 topic without an id was recreated, the cluster was restored from a backup, or the id that arrived later was the older one. Any epoch is
-accepted after a topic without an id was missing.
+accepted after a topic without an id has been missing.
 
-Rule: a topic is requested at once after its first error (`refresh`), then with its backoff (`_pace`), which only a change without trouble,
-or a long time without a request, resets. So machines may report errors as often as they like.
+Rule: a topic is requested at once after its first error (`refresh`), then with its backoff (`_pace`), which only a change that leaves no
+trouble, or a long time without a request, resets. So machines may report errors as often as they like.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Cluster(KnownMetadata):
 
     @property
     def silent(self) -> str | None:
-        """The broker that has not answered the last request; None if it has, or if the request waits for a connection. For any thread."""
+        """The broker that owes a response to the last request; None if the request has ended or waits for a connection. For any thread."""
         request = self._request  # read once: the loop may set the field to None between two reads
         return None if request is None or request.taker is None else request.taker.title
 
@@ -144,7 +144,7 @@ class Cluster(KnownMetadata):
         return list(self._wanted)
 
     def troubles(self, topics: Iterable[str]) -> dict[str, str]:
-        """Return topic -> reason for each of `topics` that is in use and has an error or leaderless partitions."""
+        """Return topic -> reason for each of `topics` that is in use and has an error, leaderless partitions, or no known partitions."""
         found = {}
         for name in topics:
             known = self._topics.get(name) if name in self._wanted else None
@@ -196,7 +196,7 @@ class Cluster(KnownMetadata):
             self._drop(topic)
 
     def refresh(self, now: float, topics: Collection[str] | None = None) -> None:
-        """Request the topics of `topics` that are in use (None: all, and the brokers): at once the first time, then with backoff.
+        """Request those of `topics` that are in use (None: all, and the brokers): at once the first time, then with backoff.
 
         The broker that sent the current metadata may have nothing newer. So the request goes to another broker, if one can be reached.
         """
@@ -204,7 +204,7 @@ class Cluster(KnownMetadata):
         for name in self._all() if topics is None else [t for t in topics if t in self._wanted]:
             known = self._topic(name)
             # After twice the longest backoff without a request, no backoff for this topic is running: this is a new incident. Topics in
-            # rotation keep their turn: thousands of them would otherwise be due at once.
+            # rotation keep their place: thousands of them would otherwise be due at once.
             if now - known.asked_at > 2 * self._config.retry_backoff_max_ms / 1000 and not self._queue.in_rotation(name):
                 known.backoff.reset()
                 known.not_before = now
@@ -272,7 +272,7 @@ class Cluster(KnownMetadata):
     # -- the choice of topics to request
 
     def _avoid(self, now: float) -> None:
-        """Prefer other brokers for the next request than the broker that sent the current metadata."""
+        """Make the next request prefer brokers other than the one that sent the current metadata."""
         if self._updated_by is not None:
             self._network.avoid(now, self._updated_by)
 
@@ -335,7 +335,8 @@ class Cluster(KnownMetadata):
             self.crash(error)
 
     def _expire(self, now: float) -> None:
-        """Request all metadata after `metadata_max_age_ms`, and again the topics that a slow broker has not returned yet."""
+        """Request all metadata after `metadata_max_age_ms`, and again the topics that a slow broker has not returned yet; drop the
+        partitions of topics that have been missing for long."""
         if now >= self._expires:
             self._set_expiry(now)
             self.refresh(now)
@@ -374,9 +375,10 @@ class Cluster(KnownMetadata):
         return self._ask(now), min(now + OTHER_BROKER_S, self._expires)
 
     def _ask(self, now: float) -> Request:
-        """Build a request for the topics that are due now or soon. Topics to create have their own request: its flag is for all its topics.
+        """Build a request for the topics that are due now or soon. Topics to create get a request of their own, because its flag applies to
+        all its topics.
 
-        The request names no more topics than one step of the loop can apply; the others stay in the queue, and are next.
+        A request names no more topics than one step of the loop can apply; the others stay in the queue, and are next.
         """
         soon = now + self._config.retry_backoff_ms / 1000
         due = self._queue.due(now, soon)
@@ -496,7 +498,7 @@ class Cluster(KnownMetadata):
         else:  # the machines that need a partition report that it has no leader
             self._network.troubles.over((self, name))
         if troubled:
-            if known.backoff.attempts % ASKS_PER_BROKER == 0:  # not every time: a missing topic should not open connections to all brokers
+            if known.backoff.attempts % ASKS_PER_BROKER == 0:  # not every time: a missing topic must not cause connections to all brokers
                 self._avoid(now)
             self._ask_for(name, known.not_before)
 
@@ -521,7 +523,7 @@ class Cluster(KnownMetadata):
         elif known.is_replaced(now, received.topic_id):
             return False
         else:
-            # Without ids, a topic that was missing may have been recreated. Its epochs begin at 0, and would be mistaken for old ones.
+            # Without ids, a topic that was missing may have been recreated. The new epochs begin at 0, and would be mistaken for old ones.
             if known.missing_since is not None and received.topic_id == NO_UUID:
                 known.forget_epochs(range(len(known.epochs)))
             known.error = known.missing_since = None

@@ -37,7 +37,7 @@ class CoordinatorUser(Protocol):
     """The machine that needs a coordinator."""
 
     def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:
-        """Handle the error, not a retriable one, that ended the lookup. `want` starts another lookup."""
+        """Handle the error that ended the lookup, because a retry cannot help. `want` starts another lookup."""
 
 
 class Coordinator:
@@ -103,7 +103,7 @@ class Coordinator:
 
     @property
     def troubles(self) -> Troubles:
-        """The log of errors that the client retries."""
+        """See `Target`."""
         return self._network.troubles
 
     def want(self) -> None:

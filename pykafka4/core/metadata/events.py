@@ -68,8 +68,8 @@ class LossReason(enum.Enum):
 class OffsetsLost:
     """Event: a consumer of the client will not read the offsets of `tp` from `first` up to `until` (not included).
 
-    For TRUNCATED, the consumer has fetched these offsets: the log has other records, or none, there. For RECREATED and DELETED, `until` is
-    the end of the log in the last response: a record that was written later is lost as well.
+    For TRUNCATED, the consumer has fetched these offsets: the log now has other records there, or none. For RECREATED and DELETED, `until`
+    is the end of the log in the last response: records that were written after that response are lost as well.
     """
 
     tp: TopicPartition

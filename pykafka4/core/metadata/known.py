@@ -67,7 +67,7 @@ class KnownMetadata:
         return None if known is None else known.error
 
     def refusal(self, topic: str, after_request: int = 0) -> BrokerError | None:
-        """The lasting error with which brokers refuse `topic`; None without one since Metadata request number `after_request`.
+        """The lasting error with which brokers refuse `topic`; None if no response to a request after number `after_request` had one.
 
         A user of `topic` passes the number of the last request before its first use: the right may have been granted since earlier
         requests for other users of the client.
@@ -76,7 +76,7 @@ class KnownMetadata:
         return None if known is None else known.refusal(topic, after_request)
 
     def unknown_since(self, topic: str) -> float | None:
-        """The time since which brokers report `topic` as missing; None if they do not."""
+        """The time since which brokers have reported `topic` as missing; None if they do not."""
         known = self._topics.get(topic)
         return None if known is None else known.missing_since
 

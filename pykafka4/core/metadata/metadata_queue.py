@@ -1,8 +1,9 @@
-"""Chooses the topics of the next Metadata request: each topic when it is due, but topics that often failed only within a common budget.
+"""Chooses the topics of the next Metadata request: each topic when it is due, but topics that failed many times only within a common
+budget.
 
 Topics that were requested many times without success are in rotation: together they are limited to BUDGET per round
 (`retry_backoff_max_ms`), so that thousands of topics without a leader cost no more than hundreds. Outages rarely end for one topic alone:
-when a response contains a change, all topics in rotation are due at once, at most once per round.
+when a response contains a change, all topics in rotation become due immediately, at most once per round.
 
 The cluster sets the times: `Cluster._pace` has the backoff of a single topic.
 
@@ -64,7 +65,7 @@ class MetadataQueue:
         self._due[name] = min(when, self._due.get(name, INFINITY))
 
     def put_in_rotation(self, name: str, partitions: int) -> None:
-        """Request `name`, a topic with this number of partitions, in its turn; no change if the topic is already queued."""
+        """Put `name`, a topic with this number of partitions, in rotation; no change if the topic is already queued."""
         if name not in self:
             self._rotation[name] = TOPIC + partitions
 

@@ -8,8 +8,8 @@ fail is not retried too often. A partition that was taken offline although no re
 
 A poll checks only partitions with an event: their topic changed, the broker that they wait for is connected, or their backoff has ended.
 Thousands of partitions that have no leader for hours cost nothing. The cluster repeats requests for topics without a leader
-(`Cluster._pace`, `MetadataQueue`); recovery repeats requests only for topics that the metadata has in full, because the cluster does not
-(`seeks`): their leader cannot be reached, or they lack the partition.
+(`Cluster._pace`, `MetadataQueue`); recovery repeats requests only for topics with complete metadata, for which the cluster sends no more
+requests (`seeks`): a leader cannot be reached, or the metadata lacks the partition.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SLACK_PART = 0.1  # the maximum of the slack as a part of retry_backoff_ms, so t
 
 @attrs.frozen
 class PartitionOffline:
-    """Event: a request for `tp` failed, or its leader cannot be reached; the client sends nothing to `tp` until it is online again."""
+    """Event: a request for `tp` failed, or `tp` has no leader that can be reached; the client sends nothing to `tp` until it is online."""
 
     tp: TopicPartition
     reason: KafkaError
@@ -128,8 +128,8 @@ class Recovery:
     def take_offline(self, now: float, tp: TopicPartition, reason: KafkaError, since: float | None = None) -> None:
         """Take `tp` offline although no request for it failed: `tp` has no leader, or there is no connection to its leader.
 
-        The partition is online as soon as its leader is connected: it has no backoff. This call requests no metadata, because the cluster
-        requests it anyway.
+        The partition comes online as soon as its leader is connected: it has no backoff. This call requests no metadata, because the
+        cluster requests it anyway.
         """
         if (known := self.offline.get(tp)) is not None:
             known.reason = reason
@@ -197,7 +197,7 @@ class Recovery:
                 self._end(tp)
 
     def _look(self, tp: TopicPartition, now: float) -> None:
-        """Bring `tp` online if possible. If not, the next change of its topic, a connection or a timer calls this again."""
+        """Bring `tp` online if possible. If not, the next change of its topic, a connection or a timer calls this method again."""
         offline = self.offline.get(tp)
         if offline is None:
             return

@@ -71,7 +71,7 @@ class Topic:
     def was_missing(self, seconds: float) -> bool:
         """Whether brokers have reported the topic as missing for `seconds`.
 
-        The time ends with the last such report, not now: meanwhile there may have been no broker to send a request to.
+        The time ends with the last such report, not now: since that report, there may have been no broker to send a request to.
         """
         return self.missing_since is not None and self.missing_since + seconds <= self.missing_at
 
@@ -87,8 +87,8 @@ class Topic:
         self.error = attrs.evolve(row, retriable=True) if row.name in NOT_YET else row
 
     def vanish(self, now: float, sent_at: float) -> bool:
-        """Remove the leaders until a response contains them, because a broker reported the topic as missing; returns whether it had
-        partitions.
+        """Remove the leaders until a response contains them, because a broker reported the topic as missing; returns whether the
+        topic had partitions.
 
         The request was sent at `sent_at`. `was_missing` uses only this time: a response may have been in the socket while the process was
         frozen, and then says nothing about the time until `now`.
@@ -105,7 +105,7 @@ class Topic:
     def lead(self, partition: int, node: int | None, epoch: int) -> None:
         """Store the leader, unless `epoch` is lower than the known epoch. Old brokers return -1, which is accepted until an epoch is known.
 
-        Most responses change nothing, and some have thousands of partitions: an unchanged leader allocates nothing.
+        Most responses change nothing, and some have thousands of partitions: storing an unchanged leader allocates nothing.
         """
         if epoch < self.epochs[partition]:
             return
@@ -126,7 +126,7 @@ class Topic:
         return topic_id in self.former_ids and not self._contradicted(now)
 
     def compare(self, now: float, epochs: Iterable[tuple[int, int]]) -> None:
-        """Forget known epochs if responses have had only lower ones for a long time. Call it with a response's epochs, before `lead`."""
+        """Forget known epochs if responses have had only lower ones for a long time. Call this with a response's epochs, before `lead`."""
         known = self.epochs
         older = [partition for partition, epoch in epochs if epoch < known[partition]]
         if not older:

@@ -1,7 +1,7 @@
 """Sends requests to brokers, and receives their responses. Invariant: while the loop runs, each request gets exactly one outcome, whatever
 happens to connections.
 
-Connections here have no sockets: `net.transport` moves their bytes.
+The connections of this folder have no sockets: `net.transport` moves their bytes.
 
 Modules; each line imports only from lines below it:
     call            a request that is repeated, after a backoff or at another broker, until an outcome ends the call

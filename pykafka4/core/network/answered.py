@@ -10,10 +10,11 @@ __all__ = ["Answered"]
 
 
 class Answered:
-    """The addresses, as in messages. All clients with the same security protocol share one object; its changes are atomic."""
+    """The addresses, in the form that messages show. All clients with the same security protocol share one object; its changes are
+    atomic."""
 
     __slots__ = ("negotiated", "served")
 
     def __init__(self) -> None:
-        self.negotiated: set[str] = set()  # addresses that answered ApiVersions: Kafka brokers, without TLS if the client uses none
-        self.served: set[str] = set()  # addresses that answered another request: without SASL, if the client uses none
+        self.negotiated: set[str] = set()  # addresses that answered ApiVersions: Kafka brokers, which demand no TLS if the client uses none
+        self.served: set[str] = set()  # addresses that answered another request: they demand no SASL if the client uses none

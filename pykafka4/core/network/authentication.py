@@ -1,9 +1,9 @@
 """Moves the SASL exchange of one connection by one step with each response or finished job. Invariant: every exchange ends in success or in
 one error.
 
-Steps that may take long are jobs for a helper thread: the application's callable for credentials, a KDC's ticket, the derivation of keys.
-`step` returns the next step: a job, a message for the broker, or None when the mechanism's exchange is complete. `connection` begins an
-exchange when it connects, and another before the `lifetime` of the last one ends.
+Steps that may take long are jobs (`Threads.CREDENTIALS`): the application's callable for credentials, a KDC's ticket, the derivation of
+keys. `step` returns the next step: a job, a message for the broker, or None when the mechanism's exchange is complete. `connection` begins
+an exchange when it connects, and another before the `lifetime` of the last one ends.
 
 An error has no traceback, no cause and no context: the frames of an exchange hold credentials, an exception of a callable may repeat them,
 and an error may be kept for days.
@@ -39,7 +39,7 @@ SHOWN_MECHANISMS: Final = 500  # characters of a broker's list
 
 
 class Authentication:
-    """One exchange on one connection."""
+    """One SASL exchange on one connection."""
 
     __slots__ = ("_address", "_awaited", "_mechanism", "_name", "_prepare", "_secret_filter", "is_talking", "lifetime")
 
@@ -75,7 +75,8 @@ class Authentication:
         return self._error(f"{self._awaited} in time (socket_connection_setup_timeout_ms)", certain=False)
 
     def cut_off(self, reason: KafkaError) -> AuthenticationError:
-        """Return the error for a connection lost during the exchange. It is a guess: a broker that shuts down closes connections, too."""
+        """Return the error for a connection lost during the exchange. The error is a guess: a broker that shuts down closes connections,
+        too."""
         why = str(reason).removeprefix(f"{self._address}: ")
         return self._error(f"the connection was lost ({why}); some brokers refuse credentials in this way", certain=False)
 

@@ -1,5 +1,5 @@
 """Repeats a request until an outcome ends the call. Invariant: after a failure, the same target gets no second request without a backoff,
-unless `start_over` drops it.
+unless `start_over` drops the backoff.
 
 A request that any broker can answer is sent again after OTHER_BROKER_S without a response, to another broker if one can be reached. The
 first response that ends the call counts, however late: otherwise a slow broker's response would never count while other brokers refuse at
@@ -32,9 +32,9 @@ OTHER_BROKER_S = 3.0  # seconds without a response, after which another broker g
 class Next(Enum):
     """The next step of a call after a request that has not ended it."""
 
-    RETRY = "send it again after a backoff"
-    ELSEWHERE = "find another broker and send it there; after a backoff if the target stays the same"
-    GIVE_UP = "tell the owner of the call"
+    RETRY = "send the request again after a backoff"
+    ELSEWHERE = "find another broker, and send the request there; after a backoff if the target stays the same"
+    GIVE_UP = "report the error to the owner of the call"
 
 
 Verdict: TypeAlias = tuple[Next, KafkaError] | None  # the next step after an outcome, and the reason; None: the call has ended
@@ -46,7 +46,7 @@ def unanswered(failed: Failed) -> Verdict:
 
 
 class Target(Protocol):
-    """The broker to which requests go; each request may go to another one."""
+    """The broker to which requests go; each request may go to a different broker."""
 
     @property
     def address(self) -> int | None:
@@ -84,7 +84,7 @@ class AnyBroker:
         """Do nothing: the network connects to a broker when there is a request."""
 
     def lost(self, now: float, node: int, reason: KafkaError) -> None:
-        """Make requests for ANY prefer other brokers for a while, if the client knows which broker this was."""
+        """Make requests for ANY prefer brokers other than `node` for a while; do nothing if `node` is ANY."""
         if node != ANY:
             self.network.avoid(now, node)
 
@@ -103,7 +103,7 @@ class CallRequest(Request):
 
 @attrs.define(eq=False)
 class Call:
-    """A request to one target, with its repetitions. `poll` sends them; to cancel the call, stop polling.
+    """A request to one target, and its repetitions. `poll` sends each of them; to cancel the call, stop polling.
 
     `message()` returns the message to send, `answered(now, outcome)` the verdict on its outcome. When a retry cannot help, the call runs
     `gave_up(now, error)`; the next `poll` would nevertheless send the request again.

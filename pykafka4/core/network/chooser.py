@@ -30,7 +30,7 @@ class Endpoints(Protocol):
     """The network: the part that the chooser uses."""
 
     def endpoint(self, node: int) -> Endpoint | None:
-        """Return the endpoint of a node; the endpoint of a lane is created."""
+        """Return the endpoint of a node; the endpoint of a lane is created on first use."""
 
 
 class Connections(Protocol):
@@ -47,7 +47,7 @@ class Connections(Protocol):
 
 
 class BrokerChooser:
-    """Chooses among the endpoints and READY connections of a `Network`. Its only change is that it creates spare endpoints on demand."""
+    """Chooses among the endpoints and READY connections of a `Network`. It changes nothing, but creates spare endpoints on demand."""
 
     __slots__ = ("_endpoints", "_network", "_ready", "_spare")
 
@@ -87,7 +87,8 @@ class BrokerChooser:
         )
 
     def avoided_at(self, now: float, node: int) -> float:
-        """Return the time since which `node` is avoided, -INFINITY if it is not. Of avoided brokers, the longest avoided comes first."""
+        """Return the time since which `node` has been avoided, -INFINITY if it is not. Of avoided brokers, the longest avoided comes
+        first."""
         avoided_at = self._endpoints[node].avoided_at
         return avoided_at if avoided_at > now - AVOID_S else -INFINITY
 

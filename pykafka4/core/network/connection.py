@@ -109,7 +109,7 @@ def usable(theirs: tuple[int, int], api_key: int) -> tuple[int, int] | None:
 class Connection:
     """One connection to a broker, without its socket. `Network` drives it.
 
-    Before `wake_at`, `poll` has nothing to do, and does nothing.
+    Before `wake_at`, `poll` does nothing.
     """
 
     __slots__ = (
@@ -191,7 +191,7 @@ class Connection:
         self._queued: deque[Request] = deque()
         self._flying: deque[Flight] = deque()  # handed out; the responses come in this order
         self._silent: deque[Flight] = deque()  # handed out; no response will come
-        self._own: list[Buffer] = []  # bytes of the handshake, to be written before requests
+        self._own: list[Buffer] = []  # bytes of the handshake, which are written before requests
         self._asked_version = FIRST_ASKED_VERSION
         self._correlation = 0
 
@@ -214,7 +214,7 @@ class Connection:
 
     @property
     def has_output(self) -> bool:
-        """Whether there are bytes or requests to write; while the broker throttles the client, they wait."""
+        """Whether there are bytes or requests to write, even if the requests have to wait while the broker throttles the client."""
         return bool(self._own or (self._queued and self.state is S.READY))
 
     def submit(self, now: float, request: Request) -> None:
@@ -243,7 +243,7 @@ class Connection:
         self._negotiate(now, FIRST_ASKED_VERSION)
 
     def receive(self, now: float, frame: Buffer) -> None:
-        """Handle a complete frame that has arrived, without its size."""
+        """Handle a complete frame that has arrived. `frame` does not include its size."""
         if self.state is S.CLOSED:
             return
         try:
@@ -281,7 +281,8 @@ class Connection:
         return advised
 
     def _guess_cause(self, reason: KafkaError) -> KafkaError | None:
-        """Return the guess that the listener demands another `security_protocol`, if the broker closed the connection before an answer."""
+        """Return the guess that the listener demands another `security_protocol`, if the broker closed the connection instead of answering;
+        otherwise None."""
         if self.state is S.NEGOTIATING and not self._config.encrypts and self.address not in self._answered.negotiated:
             why = "its listener may demand TLS: set security_protocol to SSL or SASL_SSL"
         elif self.state is S.READY and self._flying and not self._config.authenticates and self.address not in self._answered.served:
@@ -295,7 +296,7 @@ class Connection:
     def poison(self, reason: KafkaError, fact: KafkaError | None = None) -> None:
         """End the connection. Requests that were handed out fail as MAYBE, the others as NO.
 
-        `fact` is the reason for these requests if `reason` is a guess. One lost connection must not fail a record as not authenticated:
+        If `reason` is a guess, the requests fail with `fact` instead. One lost connection must not fail a record as not authenticated:
         `Refusals` believes a guess after several attempts, and only then fails the waiting requests and records.
         """
         if self.state is S.CLOSED:
@@ -347,7 +348,7 @@ class Connection:
         request = HandshakeRequest(self.node, message, self._setup_deadline)
         try:
             self._own += self._launch(now, request, version)
-        except Exception as error:  # for instance a client_id that is too long: ends this connection, not the whole client
+        except Exception as error:  # for instance, for a client_id that is too long; the error must end only this connection
             reason = ConnectionLost(f"{self.address}: ApiVersions v{version} cannot be encoded: {type(error).__name__}: {error}")
             reason.__cause__ = error
             self.poison(reason)
@@ -422,7 +423,7 @@ class Connection:
 
     def _authenticate(self, now: float) -> None:
         """Begin an authentication. Until its first message is written, the connection still writes requests."""
-        from pykafka4.core.network.authentication import Authentication  # imported here: few clients need it
+        from pykafka4.core.network.authentication import Authentication  # imported here: few clients use SASL
 
         assert self._prepare is not None
         self._authentication = Authentication(self._config.sasl_mechanism or "", self.address, self._prepare, self._secret_filter)
@@ -495,7 +496,8 @@ class Connection:
         flight = Flight(request, version, self._correlation, now)
         self._correlation = (self._correlation + 1) & MAX_CORRELATION
         (self._flying if request.expects_reply else self._silent).append(flight)
-        # Views keep the bytes valid: a batch gets its outcome (a timeout, say), frees its buffer, and the transport writes it afterwards.
+        # Views keep the bytes valid. Otherwise: a batch gets its outcome (a timeout, say) and frees its buffer, then the transport writes
+        # it.
         return [buffer if isinstance(buffer, bytes) else memoryview(buffer) for buffer in buffers]
 
     def _take_reply(self, now: float, frame: Buffer) -> None:
@@ -549,7 +551,7 @@ class Connection:
     def _undecodable(self, error: DecodeError) -> ConnectionLost:
         """Return the error for a response that cannot be decoded.
 
-        A ConnectionLost, because the client does not know whether the broker carried the request out, as after a lost connection.
+        The error is a ConnectionLost: as after a lost connection, the client does not know whether the broker carried the request out.
         """
         request = f" to {type(self._flying[0].request.message).__name__}" if self._flying else ""
         hint = self._doubt() if self.state is S.NEGOTIATING else ""

@@ -51,5 +51,5 @@ class Flight:
 
 
 def of_others(reason: KafkaError) -> KafkaError:
-    """Return the reason for all requests of an ended connection but the first: a response that was too large belonged to the first."""
+    """Return the reason for all requests of an ended connection but the first, to which a response that was too large belonged."""
     return ConnectionLost(str(reason)) if isinstance(reason.__cause__, FrameTooLarge) else reason

@@ -2,10 +2,10 @@
 exactly one outcome, whatever happens to connections, and never inside `submit`.
 
 A broker responds to the requests of one connection in order, and holds some responses back: the response to a Fetch until there is data,
-the response to a JoinGroup until all members have joined. Requests that must not wait for these use another lane, a separate connection
-to the same broker: `new_lane()` returns its number, and `via(lane, node)` the node for it. A request for ANY goes to a connected broker. If
-all of them have left a request unanswered for long (`acks=all` with a frozen replica), the client connects to another broker, or opens a
-spare connection on a lane that no machine uses.
+the response to a JoinGroup until all members have joined. Requests that must not wait for these use another lane, a separate connection to
+the same broker: `new_lane()` returns its number, and `via(lane, node)` the node for it. A request for ANY goes to a connected broker. If
+all connected brokers have left a request unanswered for long (`acks=all` with a frozen replica), the client connects to another broker, or
+opens a spare connection on a lane that no machine uses.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class NetworkEffects:
 
 
 class Network:
-    """All connections of one client. Machines check nodes and want connections; the engine submits requests; the loop reports events."""
+    """All connections of one client. Machines check nodes and request connections (`want`); the engine submits requests; the loop reports
+    events."""
 
     def __init__(self, config: ClientConfig, random: Random, prepare: Callable[[str], Mechanism] | None = None) -> None:
         """`prepare(host name of a broker)` makes the SASL mechanism of a connection, and may block. None: no SASL."""
@@ -74,7 +75,7 @@ class Network:
         self._endpoints: dict[int, Endpoint] = {}
         self._links: dict[int, Endpoint] = {}
         self._ready: dict[int, Connection] = {}
-        self._muted: dict[int, float] = {}  # READY nodes that are throttled or authenticate again -> end of the pause; no writes before
+        self._muted: dict[int, float] = {}  # READY nodes that throttle the client, or authenticate it again -> end of this pause in writes
         self._last_link = self._last_lane = 0
         self._lanes: set[int] = set()
         self._spare = self.new_lane()  # for requests to ANY while all other connections are stalled
@@ -98,7 +99,8 @@ class Network:
         return bool(self._ready)
 
     def ready(self, node: int) -> bool:
-        """Whether a request to `node` would be written in this turn. A later turn may be too late: the request's batches may be freed."""
+        """Whether a request to `node` would be written in this turn. A later turn may be too late: the request's batches may have been
+        freed."""
         return node in self._ready and node not in self._muted
 
     def want(self, node: int) -> None:
@@ -198,7 +200,7 @@ class Network:
         return "" if endpoint is None else endpoint.why
 
     def down_since(self, node: int) -> float | None:
-        """Return the time since which attempts to connect to `node` fail; None if no attempt has failed since the last connection."""
+        """Return the time since which attempts to connect to `node` have failed; None if none has failed since the last connection."""
         endpoint = self._endpoints.get(node)
         return None if endpoint is None else endpoint.down_since
 
@@ -220,8 +222,8 @@ class Network:
     # -- for the cluster
 
     def set_addresses(self, now: float, addresses: Mapping[int, tuple[str, int]]) -> None:
-        """Set the brokers of the cluster and their addresses. A connection to a broker that moved is closed now, to a broker
-        that left as soon as no request is in flight."""
+        """Set the brokers of the cluster and their addresses. A connection to a broker that moved is closed now; a connection
+        to a broker that left is closed as soon as no request is in flight."""
         for endpoint in [e for e in self._endpoints.values() if e.node >= 0]:
             address = addresses.get(broker_of(endpoint.node))
             if address is None:
@@ -395,7 +397,6 @@ class Network:
         self._dirty[endpoint.node] = endpoint
 
     def _is_dropped(self, endpoint: Endpoint) -> bool:
-        """Whether the endpoint belongs to a lane that was dropped."""
         return endpoint.node >= LANE and endpoint.node // LANE not in self._lanes
 
     def _revive(self, endpoint: Endpoint) -> None:

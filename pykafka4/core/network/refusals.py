@@ -10,7 +10,7 @@ A refusal may be only a guess: the broker closes every connection instead of ans
 network does not work yet. A guess is believed only if for several seconds nothing else happened anywhere in the cluster, and if every
 attempt led to the same guess: all listeners of a cluster demand the same. So a guess about the listener is wrong once any broker has
 answered, and the next attempt comes after the usual backoff. The application's callable for credentials is the same for all brokers: if
-only the callable has failed for these seconds, that is enough, whatever other brokers did.
+during these seconds every failed authentication was a failure of the callable, that is enough, whatever else brokers did.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Refusals:
         self.listeners: dict[Refused, None] = {}  # (now, broker, error): broker ANY stands for the whole cluster
         self._endpoints, self._ready = endpoints, ready
         self._accepted: set[int] = set()  # brokers that have answered a request
-        self._without_credentials = INFINITY  # the time since which the application's callable has only failed
+        self._without_credentials = INFINITY  # the time since which every failed authentication has been a failure of the callable
 
     def has_answered(self, node: int) -> bool:
         """Whether the broker of `node` has ever answered a request that is not part of the handshake."""

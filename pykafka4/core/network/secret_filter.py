@@ -12,7 +12,7 @@ from pykafka4.options.secret import Secret
 __all__ = ["SecretFilter"]
 
 MOST_KEPT_SECRETS: Final = 4  # credentials: the current ones, and those of connections that were made before a password changed
-SHORTEST_SECRET: Final = 8  # characters of a secret that is hidden in host names: `kafka` is a bad password, and a part of many names
+SHORTEST_SECRET: Final = 8  # characters; a shorter secret is not hidden in host names: `kafka` is a bad password, and a part of many names
 
 
 class SecretFilter(Secret):

@@ -1,4 +1,5 @@
-"""Counts the connections, requests and bytes of each broker. Invariant: counters only grow; a request costs one call at each end."""
+"""Counts the connections, requests and bytes of each broker. Invariant: counters only grow; a request costs one call when it is written,
+and one when it ends."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Reports errors that are retried without end: one warning after WARN_AFTER_S, further ones every REPEAT_S, and the reason in `status()`.
 
-Invariant: after `over`, a cause is neither logged nor shown; without `over`, until STALE_S (or longer, see there) after its last failed
-attempt. A single failed attempt is normal, and is not logged. Of thousands of partitions that fail at the same time, at most one is logged
-every GAP_S.
+Invariant: a cause is logged and shown only until `over`, or until STALE_S (or longer, see there) after its last failed attempt. A single
+failed attempt is normal, and is not logged. Of thousands of partitions that fail at the same time, at most one is logged every GAP_S.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ USUAL_CAUSES: Final = {
     "NOT_ENOUGH_REPLICAS": "fewer replicas are in sync than min.insync.replicas demands: usually brokers are down",
     "KAFKA_STORAGE_ERROR": "a disk of the broker has failed or is full",
     "INVALID_REPLICATION_FACTOR": "fewer brokers are running than default.replication.factor demands for a new topic",
-    "UNKNOWN_TOPIC_OR_PARTITION": "it does not exist: usually its name is misspelt, or it was not created yet",
+    "UNKNOWN_TOPIC_OR_PARTITION": "it does not exist: usually its name is misspelt, or it has not been created yet",
     "LEADER_NOT_AVAILABLE": "the partition has no leader: usually the brokers of its replicas are down",
     "REBALANCE_IN_PROGRESS": "the group does not come to rest: usually a member joins and leaves again and again",
 }
@@ -67,7 +66,7 @@ class Troubles:
         self._quiet_until = self._forget_at = -INFINITY  # the earliest next warning; the next removal of stale troubles
 
     def note(self, now: float, what: object, error: KafkaError, patience: float = WARN_AFTER_S) -> None:
-        """Note that an attempt of `what` has failed, and is repeated; log a warning if attempts fail for `patience` seconds."""
+        """Note that an attempt of `what` has failed, and is repeated; log a warning if attempts have failed for `patience` seconds."""
         if now >= self._forget_at:
             self._forget_at = now + self._stale
             self._current = {key: trouble for key, trouble in self._current.items() if trouble.noted_at + self._stale >= now}

@@ -104,7 +104,7 @@ class PartitionStatus:
         return self._held_back(queue, leader.node, now)
 
     def _unready(self, queue: PartitionQueue, node: int, now: float) -> tuple[str | None, float | None]:
-        """The obstacle of a queue whose leader has no connection, or throttles the client.
+        """The obstacle of a queue whose leader is not connected, or throttles the client.
 
         While no record waits, the loss of a connection counts only after an attempt to connect again has failed.
         """
@@ -131,7 +131,7 @@ class PartitionStatus:
         if quiet_since is not None and quiet_since + SILENCE_S <= now:
             return f"broker {node} has not responded for {now - quiet_since:.3g} s", quiet_since
         if queue.stale and queue.in_doubt:
-            return "its epoch has ended; waits until nothing sent in it is in doubt", None
+            return "its epoch has ended; waits until no batch of that epoch is in doubt", None
         if queue.strays and queue.waiting:
             return f"waits for the end of {queue.strays} requests whose records already have outcomes", None
         if queue.held_until > now:

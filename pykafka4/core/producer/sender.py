@@ -47,8 +47,8 @@ log = get_log("pykafka4.producer")
 # Seconds of failed attempts to connect to a leader, after which its partitions with a batch to send count as offline. A leader without a
 # connection gets no request, so no failed request reports these partitions to `Recovery`.
 UNREACHABLE_S = 2.0
-FULL_PIPELINE_POLL_S = 0.02  # seconds between checks for batches that were sealed while every connection in use is full
-MAX_INLINE_COMPRESSION_BYTES = 16 * 1024  # compressing this many bytes takes less time than passing them to the helper executor
+FULL_PIPELINE_POLL_S = 0.02  # seconds between checks for batches that are sealed while every connection in use is full
+MAX_INLINE_COMPRESSION_BYTES = 16 * 1024  # compressing this many bytes takes less time than passing them to a helper thread
 
 
 class Application(Waiters, Protocol):
@@ -254,7 +254,7 @@ class Sender:
         """The time when the oldest record in a batch for `topic` was sent; INFINITY without a record.
 
         A late batch that is older than the batches before it counts only when it is the first of its queue: a search through all batches
-        would cost more than the later failure of its records.
+        would cost too much, and without it the batch only fails later.
         """
         queues = self._queues_of.get(topic, ())
         return min((b.sent_at for queue in queues for b in (*queue.batches[:1], queue.due) if b is not None), default=INFINITY)
@@ -390,7 +390,7 @@ class Sender:
                 self._follow_leader(queue_back)
 
     def _report_leaderless(self, queue: PartitionQueue, now: float) -> None:
-        """Take a leaderless partition offline: `Recovery` owns the reason, and events, `status()` and errors read the reason there."""
+        """Take a leaderless partition offline: `Recovery` keeps the reason, which events, `status()` and errors show."""
         if queue.tp.partition >= 0 and self.cluster.leader(queue.tp) is None and self.cluster.partitions(queue.tp.topic):
             self.recovery.take_offline(now, queue.tp, KafkaError(f"{queue.tp}: no leader"))
 
@@ -453,7 +453,7 @@ class Sender:
     # ---------------------------------------------------------------- sending
 
     def _produce(self, now: float) -> list[Request]:
-        """Build requests for every connected node, until the node has no ready queues or the maximum of requests in flight."""
+        """Build requests for every connected node, until the node has no ready queues, or has the maximum of requests in flight."""
         requests: list[Request] = []
         if self.transactions is not None:
             self._requests.highest = self.transactions.produce_version

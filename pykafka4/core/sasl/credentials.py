@@ -1,6 +1,6 @@
 """Checks and keeps a user name and a password. Invariant: no `repr`, no error and no pickle shows either.
 
-An invalid user name or password raises ConfigError, which says which of the two it is, and its type, but not the value.
+An invalid user name or password raises ConfigError, which says which of the two is invalid, and why, but not the value.
 """
 
 from __future__ import annotations

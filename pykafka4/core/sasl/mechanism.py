@@ -68,7 +68,7 @@ TABLE = Transitions[Step](
         Step.FAILED: set(),
     },
     {
-        Step.NEW: "nothing is sent",
+        Step.NEW: "nothing has been sent",
         Step.WAITING: "the broker's next message is awaited",
         Step.DONE: "complete: the broker has proved what the mechanism wants it to prove",
         Step.FAILED: "refused by either side; the connection has to be closed",

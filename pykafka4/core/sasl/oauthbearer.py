@@ -40,7 +40,7 @@ def _value(value: str) -> str:
         raise ConfigError(f"the OAuth token has {len(text):,} characters, more than {LONGEST_TOKEN:,}; ask for one with fewer claims")
     if not TOKEN.fullmatch(text):
         raise ConfigError(
-            "the OAuth token has characters that RFC 6750 does not allow: pass the token alone, without 'Bearer' and line ends"
+            "the OAuth token has characters that RFC 6750 does not allow: pass the token alone, without 'Bearer' or line ends"
         )
     return text
 
@@ -69,7 +69,7 @@ def _extensions(value: Mapping[str, str] | None) -> Mapping[str, str]:
         if not isinstance(name, str) or not NAME.fullmatch(name) or name == RESERVED:
             raise ConfigError(f"the name of a SASL extension must be ASCII letters, and not {RESERVED!r}, which names the token")
         if not isinstance(content, str) or not VALUE.fullmatch(content):
-            raise ConfigError(f"the SASL extension {name!r} must be a str of one or more printable ASCII characters")
+            raise ConfigError(f"the SASL extension {name!r} must be a str of one or more printable ASCII characters, tabs or line ends")
         extensions[name] = str.__str__(content)
     return MappingProxyType(extensions)
 

@@ -44,7 +44,8 @@ class Salted:
         return self._keys.get((algorithm, salt, iterations))
 
     def derive(self, algorithm: str, password: bytes, salt: bytes, iterations: int) -> Keys:
-        """The keys; slow if `find` does not have them. Raises ValueError if OpenSSL rejects the parameters (FIPS mode has minima)."""
+        """The keys; slow unless they have been derived before. Raises ValueError if OpenSSL rejects the parameters (FIPS mode has
+        minima)."""
         if (known := self.find(algorithm, salt, iterations)) is not None:
             return known
         salted = hashlib.pbkdf2_hmac(algorithm, password, salt, iterations)

@@ -3,8 +3,8 @@
 Invariant: the exchange completes only after the broker has proved, for the client's nonce, that it knows the password's keys.
 
 A broker's message is checked before it costs work: length, salt, and iterations, which decide how long the client computes. User name and
-password are used as UTF-8, as in Kafka, without SASLprep (the reason is in `saslprep`); the error of a refusal says if that matters. The
-client uses no channel binding ("n"), because Kafka has none.
+password are used as UTF-8, as in Kafka, without SASLprep (the reason is in `saslprep`); the error of a refusal says whether that matters.
+The client uses no channel binding ("n"), because Kafka has none.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Scram(Exchange):
     """One exchange of SCRAM-SHA-256 or SCRAM-SHA-512."""
 
     def __init__(self, name: str, credentials: SaslCredentials, nonce: bytes) -> None:
-        """`nonce` has 24 or more bytes from `secrets`, new for each exchange."""
+        """`nonce` has at least SHORTEST_NONCE bytes from `secrets`, new for each exchange."""
         super().__init__()
         if len(nonce) < SHORTEST_NONCE:
             raise ValueError(f"a nonce of {len(nonce)} bytes can be guessed: pass at least {SHORTEST_NONCE}")
@@ -133,7 +133,7 @@ class Scram(Exchange):
             return self._credentials.salted.derive(self._algorithm, self._credentials.password.encode(), found.salt, found.iterations)
         except ValueError:
             pass  # the error is raised below, without this exception as its context: its frames have the password
-        raise failed("OpenSSL rejects the salt or the number of iterations (in FIPS mode); store the credential again with more of both")
+        raise failed("OpenSSL rejects the salt or the iterations (in FIPS mode); store the credential with a longer salt and more iterations")
 
     def _verify(self, message: bytes, expected: bytes) -> None:
         if not message:

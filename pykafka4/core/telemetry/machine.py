@@ -52,7 +52,7 @@ TABLE = Transitions[S](
         S.ENDED: set(),
     },
     {
-        S.WAITING: "until the next push, or until a broker that takes metrics is connected",
+        S.WAITING: "until the next push, or until a broker that accepts metrics is connected",
         S.ASKING: "GetTelemetrySubscriptions is in flight",
         S.PUSHING: "PushTelemetry is in flight",
         S.ENDED: "nothing is sent any more: the client was closed, or brokers have refused for good",
@@ -132,7 +132,7 @@ class Telemetry:
         self._node: int | None = None
         self._seen = -1  # the count of the network's changes at the last search for a broker
         self._packs = True  # False once brokers have refused a codec
-        self._ended: Callable[[], None] | None = None  # to be called after the last push
+        self._ended: Callable[[], None] | None = None  # called after the last push
         self._outbox = Outbox()
 
     @property
@@ -141,7 +141,7 @@ class Telemetry:
         return self.state in (S.WAITING, S.PUSHING) and self.subscription is not None
 
     def poll(self, now: float) -> Effects:
-        """Request the subscription, or push, if either is due and a broker that takes metrics is connected."""
+        """Request the subscription, or push, if either is due and a broker that accepts metrics is connected."""
         if self.state is S.WAITING and now >= self._due and self._find_broker():
             if self.subscription is None:
                 self._ask(now)
@@ -152,7 +152,7 @@ class Telemetry:
         return self._outbox.effects(INFINITY) if self._outbox.requests else NOTHING
 
     def _find_broker(self) -> bool:
-        """Whether a broker that takes metrics is connected. Without one, the next search waits until the connections have changed."""
+        """Whether a broker that accepts metrics is connected. Without one, the next search waits until the connections have changed."""
         if self._node is not None and self._network.is_connected(self._node):
             return True
         if self._seen == self._network.changes:
@@ -161,7 +161,7 @@ class Telemetry:
         return self._node is not None
 
     def _ask(self, now: float) -> None:
-        from pykafka4.wire.protocol.messages_telemetry import GetTelemetrySubscriptionsRequest  # imported here: few brokers take metrics
+        from pykafka4.wire.protocol.messages_telemetry import GetTelemetrySubscriptionsRequest  # imported here: few brokers accept metrics
 
         assert self._node is not None
         self.state = TABLE.move(self.state, S.ASKING)
@@ -178,7 +178,7 @@ class Telemetry:
             metrics = compress(subscription.codec, metrics)
         if len(metrics) > subscription.max_bytes:
             log.info(
-                "%s: %d bytes of metrics are more than brokers take (%d)", self._config.client_id, len(metrics), subscription.max_bytes
+                "%s: %d bytes of metrics are more than brokers accept (%d)", self._config.client_id, len(metrics), subscription.max_bytes
             )
             metrics = b""
         if not metrics and not terminating:
@@ -235,8 +235,8 @@ class Telemetry:
             self._finish(now)
 
     def _failed(self, now: float, outcome: Outcome, seconds: float, what: str) -> bool:
-        """Whether there is no useful response; logs `what`. The state becomes WAITING or ENDED; the next attempt comes after `seconds`, or
-        at once."""
+        """Whether there is no useful response; if so, logs `what` with the reason. The state becomes WAITING or ENDED; the next attempt
+        comes after `seconds`, or at once."""
         if isinstance(outcome, Failed):
             name = str(outcome.reason)
             reaction = PushReaction.NEXT if outcome.passing else PushReaction.STOP
@@ -256,7 +256,7 @@ class Telemetry:
         return True
 
     def end(self, now: float, ended: Callable[[], None]) -> None:
-        """Push once more if brokers want metrics, after a push that is in flight. No other push follows.
+        """Push once more if brokers want metrics; a push in flight ends before that. No other push follows.
 
         `ended` is called when the last push has an outcome, or at once if there is no last push.
         """

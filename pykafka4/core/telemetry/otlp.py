@@ -1,7 +1,7 @@
 """Encodes metrics in OpenTelemetry's protocol, version 1. Invariant: field numbers are the numbers in the published .proto files.
 
-Protocol buffers are simple enough to be written by hand: a field is a varint of number and kind, then its value; a message is a field of
-bytes. Source: opentelemetry-proto 1.x, `metrics.proto`, `common.proto`, `resource.proto`.
+Protocol buffers are simple enough to be written by hand: a field is a varint of number and kind, then its value; an embedded message is a
+field of bytes. Source: opentelemetry-proto 1.x, `metrics.proto`, `common.proto`, `resource.proto`.
 """
 
 from __future__ import annotations

@@ -250,7 +250,7 @@ def test_offline_because_the_epoch_has_ended_while_a_batch_is_in_doubt() -> None
     harness.answer(first, "INVALID_PRODUCER_EPOCH")
     harness.batch()
     row = rows(harness)["t-0"]
-    assert (row["state"], row["reason"]) == ("offline", "its epoch has ended; waits until nothing sent in it is in doubt")
+    assert (row["state"], row["reason"]) == ("offline", "its epoch has ended; waits until no batch of that epoch is in doubt")
 
 
 def test_offline_because_the_broker_does_not_let_the_client_in(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ class Outcomes:
         self._waiters = waiters
         self.on_lost: Callable[[BaseException], None] | None = None  # called with the reason after records have failed
         self._deliver: list[Callbacks] = []
-        self._finished = False  # whether a record got its outcome since `take_finished`
+        self._finished = False  # whether a record has got its outcome since `take_finished`
 
     def take_deliver(self) -> tuple[Callbacks, ...]:
         """Return the callbacks for the executor. Each is returned once."""
@@ -61,12 +61,12 @@ class Outcomes:
         return deliver
 
     def take_finished(self) -> bool:
-        """Whether a record got its outcome since the last call."""
+        """Whether a record has got its outcome since the last call."""
         finished, self._finished = self._finished, False
         return finished
 
     def wake_waiters(self) -> None:
-        """Wake the threads that wait for outcomes, if a record got its outcome since the last call."""
+        """Wake the threads that wait for outcomes, if a record has got its outcome since the last call."""
         if self.take_finished():
             self._waiters.progress()
 

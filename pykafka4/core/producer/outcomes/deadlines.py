@@ -21,7 +21,7 @@ from pykafka4.wire.records.hot import Batch
 __all__ = ["Deadlines"]
 
 # A batch that cannot be sent stays open for delivery_timeout_ms / OPEN_SHARE after its linger. In an outage an application may fill a batch
-# slowly, and all its records expire with the first: a batch that stayed open until then would take records that expire at once.
+# slowly, and all its records expire with the first: a batch that stayed open until its timeout would accept records that expire at once.
 OPEN_SHARE = 10
 
 
@@ -73,7 +73,8 @@ class Deadlines:
     def watch_late(self, queue: PartitionQueue, batch: Batch) -> None:
         """Set a timer for the delivery timeout of `batch`, which is older than batches ahead of it in `queue`.
 
-        The timer of the queue is for its head, and `late` stops at the first batch that is not late: it would not reach this batch in time.
+        The timer of the queue is for its head, and `late` stops at the first batch that is not late, so neither would reach this batch in
+        time.
         """
         self._timers.at(
             batch.sent_at + self._config.delivery_timeout_ms / 1000,

@@ -68,7 +68,7 @@ class RecordCounts(NamedTuple):
 
     @property
     def lost(self) -> int:
-        """The number of records that failed, for any reason; without records that a policy dropped."""
+        """The number of records that failed, for any reason, not counting records that a policy dropped."""
         return sum(self.failed.values())
 
     def asdict(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class ProducerStats:
     a batch, `requests` the Produce requests; `buffered_bytes` is the part of `buffer_memory` in use. Other fields are as in `RecordCounts`.
     `partitions` has the counts of each partition with records, `topics` the counts of each topic: the sums of its partitions and of its
     records without a partition. For topics without a record for `metadata_max_idle_ms`, and for topics that never had a
-    partition, only the entry in `topics` is kept, for the last 1,000 of them.
+    partition, only the entry in `topics` is kept, and only for the last 1,000 of these topics.
     """
 
     accepted: int
@@ -106,7 +106,7 @@ class ProducerStats:
 
     @property
     def lost(self) -> int:
-        """The number of records that failed, for any reason; without records that a policy dropped."""
+        """The number of records that failed, for any reason, not counting records that a policy dropped."""
         return sum(self.failed.values())
 
     def totals(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class Tally(NamedTuple):
     repeated: int = 0
 
     def plus(self, other: Tally) -> Tally:
-        """The sums of both."""
+        """The sums of both tallies."""
         return Tally(*map(add, self, other))
 
 
@@ -176,7 +176,7 @@ def take_census(acc: Accumulator) -> Census:
 
     Batches get their outcomes on the loop, so only `send` on another thread can change the lists meanwhile: this call reads `accepted`, the
     thread appends a record to a batch, this call counts the record, and the sum exceeds `accepted`. Then `accepted` has changed, and the
-    count is repeated. After three vain attempts, or if many records are parked, the accumulator counts in one step.
+    count is repeated. After three failed attempts, or if many records are parked, the accumulator counts in one step.
     """
     for _ in range(3):
         accepted, parked = acc.accepted, acc.parked_records
@@ -478,7 +478,7 @@ class Snapshot:
         queued, in_flight = _by_partition(self.census[1])
         tallies = self.tallies.copy()
         for topic, partition in (*queued, *((topic, partition) for topic, partition, _ in drops.rows)):
-            if partition >= 0 and (topic, partition) not in tallies:  # its first batch is not queued yet, or everything was dropped
+            if partition >= 0 and (topic, partition) not in tallies:  # its first batch is not queued yet, or all its records were dropped
                 tallies[TopicPartition(topic, partition)] = NO_TALLY
         return PartitionParts(tallies, queued, in_flight)
 
@@ -495,7 +495,7 @@ class Snapshot:
             row[3] += repeated
         queued, in_flight = dict(parked), dict[str, int]()
         for sizes, of_topic in ((found.queued, queued), (found.in_flight, in_flight)):
-            for (topic, _), records in sizes.items():  # also batches that get their partition when they are sent
+            for (topic, _), records in sizes.items():  # includes batches that get their partition when they are sent
                 of_topic[topic] = of_topic.get(topic, 0) + records
         losses = by_topic(self.losses, drops)
         return {
@@ -557,7 +557,7 @@ class PartitionCounts(LazyCounts[TopicPartition]):
         self._found: PartitionParts | None = None
 
     def found(self) -> PartitionParts:
-        """See Snapshot.find_partitions."""
+        """See `Snapshot.find_partitions`."""
         if self._found is None:
             self._found = self._snapshot.find_partitions(self._drops)
         return self._found
@@ -595,4 +595,4 @@ def _counts(tally: Tally, queued: int, in_flight: int, loss: Loss) -> RecordCoun
     failed, dropped, first, last = loss
     lost = 0 if loss is NO_LOSS else sum([*failed.values(), *dropped.values()])
     counts = acked + queued + in_flight + lost, acked, queued, in_flight, failed, dropped, first, last, raw, sent, repeated
-    return tuple.__new__(RecordCounts, counts)  # half the time of a call, which matters with thousands of partitions
+    return tuple.__new__(RecordCounts, counts)  # takes half the time of `RecordCounts(...)`, which matters with thousands of partitions

@@ -32,7 +32,7 @@ class Loss(NamedTuple):
     last_ms: int = NEVER
 
     def plus(self, other: Loss) -> Loss:
-        """The sums of both."""
+        """The sums of both losses."""
         first = [ms for ms in (self.first_ms, other.first_ms) if ms != NEVER]
         return Loss(
             _sum(self.failed, other.failed), _sum(self.dropped, other.dropped), min(first, default=NEVER), max(self.last_ms, other.last_ms)
@@ -56,7 +56,8 @@ class Drops:
         self.rows, self.by_reason, (self.first_ms, self.last_ms) = rows, by_reason, times
 
     def plus(self, taken: Iterable[list[Any]], known: Collection[str]) -> Drops:
-        """The sums with the counts `taken` from the accumulator added. Topics that are not, or no longer, `known` keep only their sums."""
+        """The sums, after adding the counts `taken` from the accumulator. Topics that are not, or no longer, `known` keep only their
+        sums."""
         rows, reasons, first_ms, last_ms = self.rows.copy(), self.by_reason.copy(), self.first_ms, self.last_ms
         for part in taken:
             for topic, partition, reason, records, first, last in dropped_rows(part):
@@ -81,7 +82,7 @@ class Drops:
         """`loss`, the failed records of this partition, together with the partition's dropped records."""
         for reason in self.by_reason:
             if (row := self.rows.get((*place, reason))) is not None:
-                dropped = tuple.__new__(Loss, (NOTHING, {reason: row[0]}, row[1], row[2]))  # half the time of a call
+                dropped = tuple.__new__(Loss, (NOTHING, {reason: row[0]}, row[1], row[2]))  # takes half the time of `Loss(...)`
                 loss = dropped if loss is NO_LOSS else loss.plus(dropped)
         return loss
 

@@ -55,7 +55,7 @@ class Obstacles:
         if batch.in_flight:
             return f"broker {queue.node} has not responded"
         if queue.tp.partition < 0:
-            return "no partition of the topic has a leader that took it"
+            return "no partition of the topic had a leader that could take the batch"
         if (offline := self._recovery.offline.get(queue.tp)) is not None:
             return str(offline.reason)
         leader = self._recovery.leader(queue.tp)

@@ -23,8 +23,8 @@ from pykafka4.wire.records.hot import ACKED, Batch
 
 __all__ = ["NO_ID", "SILENCE_S", "InFlightProduce", "ProduceRequests"]
 
-BY_NAME_ONLY = 12  # Produce identifies topics by id from v13 on
-MOST_IN_FLIGHT = 5  # the number of batches per partition that brokers remember of an idempotent producer, from Kafka 1.0 on
+BY_NAME_ONLY = 12  # the last version of Produce that identifies topics by name
+MOST_IN_FLIGHT = 5  # the number of batches per partition that brokers remember for an idempotent producer, from Kafka 1.0 on
 REMEMBERS_ONE = 3  # the highest Produce version of Kafka 0.11, which remembers only the last batch
 # The part of request_timeout_ms for which brokers wait for replicas. If they waited for all of it, one partition without its replicas would
 # delay the response beyond the client's timeout, and the outcomes of all partitions in the response would be lost.
@@ -56,7 +56,7 @@ class InFlightProduce(Request):
 
     @property
     def superseded(self) -> list[tuple[PartitionQueue, Batch]]:
-        """The entries whose leader was replaced after the sending (`PartitionQueue.supersede`)."""
+        """The entries whose leader has been replaced since the request was sent (`PartitionQueue.supersede`)."""
         return [entry for entry, term in zip(self.entries, self.terms, strict=True) if term != entry[0].term]
 
     @property
@@ -81,7 +81,7 @@ class ProduceRequests:
         self.highest: int | None = None  # the highest version to use; None: any
         self._full: dict[int, None] = {}  # the nodes with the maximum of requests in flight
         self._unanswered: dict[int, dict[InFlightProduce, None]] = {}  # node -> its requests, oldest first
-        self._heard_at: dict[int, float] = {}  # node -> when a request to it ended last
+        self._heard_at: dict[int, float] = {}  # node -> when a request to it last ended
 
     events: BatchEvents | None = None
 
@@ -91,7 +91,7 @@ class ProduceRequests:
 
     @property
     def quiet(self) -> bool:
-        """Whether no request is in flight, except to replaced leaders with records that the new leaders have acknowledged."""
+        """Whether no request is in flight, except requests to replaced leaders whose records the new leaders have acknowledged."""
         return all(flight.is_over for flights in self._unanswered.values() for flight in flights)
 
     def all_full(self) -> bool:

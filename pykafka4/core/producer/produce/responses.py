@@ -80,7 +80,7 @@ class ProduceAnswers:
 
     def apply(self, now: float, flight: InFlightProduce, outcome: Outcome) -> None:
         """Apply the outcome of `flight` to its batches, and wake the threads that wait for them, before the turn continues."""
-        # The superseded entries first: their queues no longer count this request, so `request_ended` must not see them.
+        # The superseded entries come first: their queues no longer count this request, so `request_ended` must not see them.
         entries: Entries = flight.entries
         if late := flight.superseded:
             entries = [entry for entry in entries if entry not in late]
@@ -280,7 +280,8 @@ class ProduceAnswers:
             self._give_up_or_hold(queue, batch, now, error)
 
     def _give_up_or_hold(self, queue: PartitionQueue, batch: Batch, now: float, error: KafkaError) -> None:
-        """Fail `batch` if it may be in the log: in another epoch it would be written again. Then `queue` waits for its backoff."""
+        """Fail `batch` if it may be in the log: in another epoch it would be written again. In any case, make `queue` wait for its
+        backoff."""
         if batch.written:
             self._outcomes.fail(queue, batch, short_name(error), error)
         self._deadlines.hold(queue, now)

@@ -1,8 +1,8 @@
 """Assigns partitions to batches of `partitioner="late"`. Invariant: a batch gets a partition that can send a batch now, and keeps it.
 
 With `partitioner="late"` the records of a topic that have neither key nor partition share one open batch. The sealed batches of the topic
-wait in one queue, whose partition is -1, until a broker can take a batch: then the oldest batch moves to the queue of one of that broker's
-partitions, the next one in turn, and is numbered and sent from there. A request gets at most one such batch of each topic.
+wait in one queue, whose partition is -1, until a broker can take a batch: then the oldest batch moves to the queue of that broker's next
+partition, and is numbered and sent from there. A request gets at most one such batch of each topic.
 
 Brokers get records in proportion to the partitions that they lead: a broker that is ahead of its share waits for brokers that are behind
 theirs, but not for a broker that can take nothing for `LAGGARD_S` (because it is not connected, for example) or that leads no online
@@ -40,8 +40,8 @@ class BrokerShare:
     partitions: list[int] = attrs.Factory(list)  # the online partitions that the broker leads
     cursor: int = 0  # index of the partition that was checked last
     checked: int = 0  # number of checks without success since one of the partitions got a batch
-    taken: float = 0.0  # records per partition
-    busy_since: float | None = None  # since when this broker, whose turn it is, has been unable to take a batch
+    taken: float = 0.0  # number of records taken, per partition
+    busy_since: float | None = None  # since when this broker, which is next, has been unable to take a batch
     excused: bool = False  # the broker took nothing for LAGGARD_S: the others do not wait for it
 
 
@@ -179,7 +179,7 @@ class LateBatches:
         return None
 
     def _excuse(self, share: BrokerShare, now: float) -> bool:
-        """Whether the other brokers may continue without this one, whose turn it is, and which can take no batch."""
+        """Whether the other brokers may continue without this one, which is next, but can take no batch."""
         if share.busy_since is None:
             share.busy_since = now
         until = share.busy_since + LAGGARD_S

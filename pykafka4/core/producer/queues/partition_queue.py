@@ -1,5 +1,5 @@
 """Keeps and numbers the sealed batches of one partition. Invariant: no batch overtakes another. The batches in flight are the head, until
-one of them is requeued: then the queue sends nothing until the others have ended (`broken`).
+one of them is requeued: then the queue sends nothing until the requests with the others have ended (`broken`).
 
 A queue belongs to one partition and outlives changes of leaders and connections. A batch is in flight to one leader only: with idempotence,
 requests to a leader that was replaced are *superseded* (`supersede`), and their batches are sent to the new one. With idempotence a queue
@@ -36,7 +36,7 @@ class PartitionQueue:
     backoff: Backoff
     depth: int = 1  # maximum number of batches in flight to the current leader
     batches: list[Batch] = attrs.Factory(list)  # not a deque: an empty one takes 600 bytes, and most queues are empty
-    due: Batch | None = None  # an open batch whose linger has ended; sealed when its connection can take it
+    due: Batch | None = None  # an open batch whose linger has ended; sealed when a connection can take it
     in_flight: int = 0
     strays: int = 0  # number of batches that got their outcome while in flight, and whose requests have not ended yet
     node: int = -1  # the broker to which the last batch was sent

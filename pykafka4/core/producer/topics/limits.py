@@ -1,6 +1,6 @@
-"""Looks up the size limits of topics whose batches brokers refused as too large, and repeats this while the topics are in use.
+"""Looks up the size limits of topics whose batches brokers refused as too large, and repeats the lookups while the topics are in use.
 
-A broker that refuses a batch with MESSAGE_TOO_LARGE does not return its limit. So the client requests the `max.message.bytes` of that topic
+A broker that refuses a batch with MESSAGE_TOO_LARGE does not return its limit. So the client requests the `max.message.bytes` of the topic
 (DescribeConfigs; other topics cost no request). After the response new batches fit, and `send` refuses a record that is too large. The
 limit may change at any time: the client requests it again when brokers refuse another batch, and every `metadata_max_age_ms`. Without the
 right to this request, or with brokers before Kafka 1.1, the limit stays unknown: batches are split until they fit.
@@ -42,7 +42,7 @@ class TopicLimits:
         self._call = Call(AnyBroker(network), backoff, config.request_timeout_ms / 1000, self._message, self._answered, self._gave_up)
 
     def refused(self, topic: str, now: float) -> None:
-        """Look up the limit of `topic`, because a broker refused a batch as too large; not if the last response is younger than FRESH_S."""
+        """Look up the limit of `topic`, because a broker refused a batch as too large, unless the last response is younger than FRESH_S."""
         again_at = self._again_at.get(topic)
         if again_at is None or again_at - self._max_age + FRESH_S < now:
             self._wanted[topic] = None

@@ -82,7 +82,7 @@ class Parking:
     ) -> None:
         self._config, self._acc, self._cluster, self._network = config, accumulator, cluster, network
         self._changes, self._outcomes, self._sender = changes, outcomes, sender
-        # The partitions of each topic, and those with a leader, as the accumulator has them.
+        # topic -> (number of partitions, partitions with a leader), as the accumulator has them
         self._announced: dict[str, tuple[int, tuple[int, ...]]] = {}
         self._used: OrderedDict[str, float] = OrderedDict()  # topic -> when it was last in use, the earliest first
         self._expires = 0.0  # no topic is idle before that time
@@ -117,7 +117,7 @@ class Parking:
         self._hurried |= self._waiting.keys()
 
     def take_hurried(self) -> bool:
-        """Whether records that a flush covers were moved into batches since the last call."""
+        """Whether records that a flush covers have been moved into batches since the last call."""
         moved, self._moved_hurried = self._moved_hurried, False
         return moved
 

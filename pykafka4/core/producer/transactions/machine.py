@@ -94,10 +94,10 @@ TABLE = Transitions[S](
     },
     {
         S.UNINITIALIZED: "init_transactions has not been called, or was denied",
-        S.INITIALIZING: "InitProducerId is on its way: it fences older producers and ends their transaction",
+        S.INITIALIZING: "InitProducerId has to be sent, or is in flight: it fences older producers and ends their transaction",
         S.READY: "no transaction is open",
         S.IN_TRANSACTION: "records are accepted and sent",
-        S.COMMITTING: "no more records; EndTxn follows when all are acknowledged",
+        S.COMMITTING: "no more records are accepted; EndTxn follows when all are acknowledged",
         S.ABORTABLE_ERROR: "a record or a request failed: unsent records fail, and the transaction can only be aborted",
         S.ABORTING: "unsent records fail; EndTxn follows when nothing is in flight",
         S.FATAL: "fenced, or refused for good: every record fails",
@@ -152,7 +152,7 @@ class Transactions:
         self._why: KafkaError = TransactionAborted(f"{self.id}: the transaction was aborted")  # the error of records that an abort fails
         self._now = 0.0  # the time of the last poll
         self._begun_at = 0.0
-        self.given_up: list[tuple[int, int]] = []  # ranges of records that failed only with the transaction: no news to the caller of abort
+        self.given_up: list[tuple[int, int]] = []  # ranges of records that failed only because of an abort, so not news to its caller
         self._dropped = 0  # number of records that were dropped before this transaction
         self._done: Done | None = None  # the callback of the running init, commit or abort
         self._waiters: list[Callable[[], None]] = []  # called when no transaction is open
@@ -222,7 +222,7 @@ class Transactions:
         self._records.expedite()
 
     def abort(self, now: float, done: Done, why: KafkaError | None = None) -> None:
-        """Abort: fail the unsent records, wait for the requests in flight, then send EndTxn if the coordinator may know the transaction.
+        """Abort: fail the unsent records, wait for the requests in flight, then send EndTxn if the coordinator may know of it.
 
         `why` is the error of records that fail here.
         """
@@ -439,7 +439,7 @@ class Transactions:
     def _renew(self, then: Callable[[], None]) -> None:
         """Request the next epoch of this producer id (KIP-360): from then on brokers refuse late requests of the present epoch."""
         if not self._can_renew:
-            why = f"{self.id}: a record may be written late, and brokers before Kafka 2.5 cannot exclude it; create a new producer"
+            why = f"{self.id}: a record may be written late, and brokers before Kafka 2.5 cannot prevent this; create a new producer"
             self._end_producer(UnsupportedVersion(why))
             return
         self._renewing = then
@@ -567,7 +567,7 @@ class Transactions:
 
     def note_unanswered(self) -> None:
         """Count a request that may still be executed. If the next transaction had the same epoch, the request would store offsets in that
-        transaction, or begin one."""
+        transaction, or begin it."""
         self._unanswered += 1
 
     def need_abort(self, error: KafkaError) -> None:

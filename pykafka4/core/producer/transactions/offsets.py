@@ -96,7 +96,7 @@ class OffsetsInTransaction:
     def stop(self, reason: KafkaError) -> None:
         """Fail all calls, because the transaction aborts. EndTxn still waits for the request in flight.
 
-        Otherwise that request might arrive after the abort, and begin a transaction at the coordinator that no EndTxn ends.
+        Otherwise that request might arrive after the abort, and begin a transaction that no EndTxn ends.
         """
         for given in self._given:
             given.stopped = True

@@ -77,7 +77,7 @@ class Transacted:
         return int(self._acc.dropped)
 
     def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int] | None:
-        """See `machine.TransactionRecords`. An abort calls this in each turn: only if records wait, the sender checks all queues."""
+        """See `machine.TransactionRecords`. An abort calls this in each turn, so the sender checks all queues only if records wait."""
         undecided = self._acc.accepted - self._acc.acked - self._acc.failed
         return None if undecided == self._ledger.in_flight else self._sender.fail_unsent(now, reason)
 

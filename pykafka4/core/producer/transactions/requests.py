@@ -34,7 +34,7 @@ __all__ = [
 
 # The highest versions of requests up to transaction.version 1: with higher ones brokers would apply the rules of KIP-890.
 BEFORE_VERSION_2: Final = {"Produce": 11, "EndTxn": 4, "TxnOffsetCommit": 4, "AddPartitionsToTxn": 3}
-OFFSETS_BY_NAME: Final = 5  # from v6 on TxnOffsetCommit identifies topics by id
+OFFSETS_BY_NAME: Final = 5  # the last version of TxnOffsetCommit that identifies topics by name
 
 
 class ErrorMeaning(Enum):
