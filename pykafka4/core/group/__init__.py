@@ -8,7 +8,7 @@ Modules; each line imports only from lines below it:
     topics/      the subscribed topics: by name, or found by a pattern
     committing/  commits, and lookups of committed offsets
     encoding     subscriptions and assignments as bytes
-    notes        notes of this client's members to each other, within subscriptions and assignments
+    notes        notes that members of this client send to each other, within subscriptions and assignments
     coordinator  the group's coordinator, and the connections to it
     reactions    the table of a member's reaction to each error code
 """

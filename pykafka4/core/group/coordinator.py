@@ -20,7 +20,7 @@ from pykafka4.options.config import ConsumerConfig
 
 __all__ = ["GroupCoordinator", "MembersCoordinator"]
 
-CHECK_S = 10.0  # seconds between checks with other brokers that the coordinator is still the coordinator, while it holds a response back
+CHECK_S = 10.0  # seconds between the checks, with other brokers, of a coordinator that holds a response back
 
 
 @attrs.define(eq=False)
@@ -59,11 +59,11 @@ class GroupCoordinator(MembersCoordinator):
         outbox: Outbox,
         user: CoordinatorUser,
     ) -> None:
-        """`lane` is for all requests except JoinGroup and SyncGroup.
+        """`lane` is for all requests to the coordinator except JoinGroup and SyncGroup.
 
-        JoinGroup and SyncGroup use `join_lane`: the coordinator holds their responses back until all members have joined or synced, and
-        until then reads no other request from their connection. On one lane, heartbeats and commits would wait after them and time out,
-        which closes the connection: then the join would be lost as well.
+        JoinGroup and SyncGroup use `join_lane`: the coordinator holds their responses back until all members have joined, or the leader has
+        assigned, and until then reads no other request from their connection. On the same lane, heartbeats and commits would wait until
+        they time out. A timeout closes the connection, so the join would be lost as well.
         """
         super().__init__(config, network, cluster, GROUP, config.group_id or "", random, outbox, user)
         self.lane, self.join_lane = lane, network.new_lane()
@@ -75,12 +75,12 @@ class GroupCoordinator(MembersCoordinator):
         return None if self.node is None else via(self.lane, self.node)
 
     def renew_join_lane(self) -> None:
-        """Abandon a JoinGroup or SyncGroup that is held back, so that the next one does not wait for its response."""
+        """Abandon a JoinGroup or SyncGroup that is held back: on the same connection, the next JoinGroup would have to wait."""
         self._network.drop_lane(self.join_lane)
         self.join_lane = self._network.new_lane()
 
     def dispose(self) -> None:
-        """Close the connections, when the consumer is closed."""
+        """Close the connections, because the consumer is closed."""
         self.well()  # nothing is retried any more
         self._network.drop_lane(self.lane)
         self._network.drop_lane(self.join_lane)
@@ -88,8 +88,8 @@ class GroupCoordinator(MembersCoordinator):
     def check(self, now: float, since: float) -> float:
         """Check with another broker, every CHECK_S seconds, that the coordinator is still the coordinator; returns when to call this again.
 
-        The coordinator has held a response back since `since`. A frozen or isolated broker might do so until the timeout (for a JoinGroup,
-        more than max_poll_interval_ms), while the group has continued with another coordinator.
+        The coordinator has held a response back since `since`. A frozen or isolated broker might hold it back until the timeout (for a
+        JoinGroup, more than max_poll_interval_ms), although the group has continued with another coordinator.
         """
         node = self.node
         if node is None:
@@ -105,7 +105,7 @@ class GroupCoordinator(MembersCoordinator):
         return now + CHECK_S
 
     def checked(self, now: float, node: int, outcome: Outcome) -> None:
-        """Switch to another coordinator if the response of a broker names one instead of `node`."""
+        """Switch to the broker that `outcome` names as the coordinator, if that is not `node`."""
         if isinstance(outcome, Failed) or outcome.message.error_code or outcome.message.node_id == node or self.node != node:
             return
         found = outcome.message.node_id

@@ -1,7 +1,4 @@
-"""Encodes and decodes subscriptions and assignments. Invariant: the bytes are written as in the Java client.
-
-The assignors, which applications can write as well, are in `pykafka4.assignors`.
-"""
+"""Encodes and decodes subscriptions and assignments. Invariant: the bytes are written as in the Java client."""
 
 from __future__ import annotations
 
@@ -55,7 +52,7 @@ def subscription_bytes(
 
 
 def group_member(member_id: str, instance_id: str | None, metadata: bytes, where: str, topics: frozenset[str] | None = None) -> GroupMember:
-    """The member with this subscription in JoinGroup. `where` begins log lines. `topics`, if given, replaces the topics in the bytes.
+    """The member whose subscription is `metadata`. `where` begins log lines. `topics`, if given, replaces the topics in the subscription.
 
     A subscription that cannot be decoded counts as empty: its member gets no partitions.
     """
@@ -89,8 +86,8 @@ def _subscription(metadata: bytes) -> ConsumerProtocolSubscription:
 def group_members(rows: Iterable[JoinGroupResponse.Member], where: str) -> tuple[GroupMember, ...]:
     """The members in the response to the leader's JoinGroup. `where` begins log lines: the client id and the group.
 
-    Topic names are decoded only if they differ from the names of the member before: most members of a group have equal subscriptions, which
-    may list hundreds of topics.
+    Topic names are decoded only if they differ from the previous member's: most members of a group have equal subscriptions, which may list
+    hundreds of topics.
     """
     found: list[GroupMember] = []
     names, topics = b"", frozenset[str]()

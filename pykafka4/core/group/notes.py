@@ -1,11 +1,11 @@
 """Encodes and decodes the notes that members of a group send to each other. Invariant: a malformed note raises DecodeError, nothing else.
 
-In a subscription (JoinGroup) a note is the end of the assignor's user data, which leaders of other clients ignore: `range` and `roundrobin`
-have no user data, `cooperative-sticky` has a number at its beginning. Clients read the user data of `sticky` strictly, so `sticky` has no
-note. After the last field of the subscription, a note would stop a leader of Sarama, which refuses bytes there. (A leader of kafka-go
-refuses every subscription newer than version 0, with or without a note.) In an assignment (SyncGroup) a note follows the last field, but
-only the assignments of members that are known to read notes have one.
-Each subscription of this client, except with `sticky`, has a note, even if the note is empty: it shows that this member reads notes.
+In a subscription (JoinGroup), a note is at the end of the assignor's user data, where leaders of other clients ignore it: `range` and
+`roundrobin` have no user data, and `cooperative-sticky` has a number at the beginning. Clients read the user data of `sticky` strictly, so
+a subscription with `sticky` has no note. A note after the last field of the subscription would stop a leader of Sarama, which refuses bytes
+there. (A leader of kafka-go refuses every subscription newer than version 0, with or without a note.) In an assignment (SyncGroup), a note
+follows the last field; only members that are known to read notes get one.
+Each subscription of this client, except with `sticky`, has a note, which may be empty: the note shows that the member reads notes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_OFFSET: Final = 2**63 - 1
 
 @attrs.frozen
 class Rewind:
-    """New offsets for a group with members. A partition whose new offset was committed is not rewound again for the same `rewind_id`."""
+    """New offsets for a group with members. A partition that has been rewound is not rewound again for the same `rewind_id`."""
 
     rewind_id: str
     offsets: Mapping[TopicPartition, int]
@@ -43,8 +43,8 @@ class Note:
     """The note of a member or of the leader. In a subscription, the member wants `rewind`; in an assignment, the member must carry it out.
 
     `generation` is the member's generation at the time of its wish (-1: none). `done` has, by rewind id, the partitions that the member has
-    rewound lately; in the assignment of the asker, the partitions that the members together have rewound. `refusal` is the leader's reason
-    to refuse the rewind.
+    rewound lately; in the assignment of the member that wants the rewind, the partitions that all members have rewound. `refusal` is the
+    leader's reason to refuse the rewind; empty if the rewind is not refused.
     """
 
     rewind: Rewind | None = None
@@ -63,7 +63,7 @@ def note_bytes(note: Note) -> bytes:
 
 
 def read_note(data: bytes) -> Note | None:
-    """The note in a subscription or assignment; None without a note: its sender does not read notes. Raises DecodeError."""
+    """The note in a subscription or assignment; None if there is none. Raises DecodeError."""
     end = data.rfind(MARK) - LENGTH_BYTES
     if end < 0:
         return None
@@ -118,12 +118,12 @@ def _tps(rows: Iterable[Any]) -> Iterable[TopicPartition]:
 
 def _tp(topic: Any, partition: Any) -> TopicPartition:
     name = str(topic)
-    name.encode()  # a lone surrogate would raise later, when the offsets are committed
+    name.encode()  # a lone surrogate would raise an error later, when the offsets are committed
     return TopicPartition(name, _count(partition, MOST_PARTITION))
 
 
 def _count(value: Any, most: int) -> int:
-    """`value`, if a request can carry it. Any other number raises here: in a request, it would end the member that has read the note."""
+    """`value`, if a request can carry it. Raises an error for any other value, which in a request would end the member."""
     if not 0 <= index(value) <= most:
         raise ValueError(f"{value} is not from 0 to {most}")
     return index(value)

@@ -40,7 +40,7 @@ _BY_NAME = {
 
 
 def reaction(code: int) -> Reaction:
-    """The reaction to `code`: its entry in `_BY_NAME`, otherwise derived from its properties in the table of all error codes."""
+    """The reaction to `code`: the entry in `_BY_NAME`, otherwise a reaction by the code's properties in the table of all error codes."""
     row = error_code(code)
     known = _BY_NAME.get(row.name)
     if known is not None:
@@ -53,7 +53,7 @@ def reaction(code: int) -> Reaction:
 
 
 def way_out(config: ConsumerConfig, code: int) -> str | None:
-    """The way out for the application, for the message of an error that ends the membership; None if the message needs none."""
+    """The explanation of `code` for the application, as a part of the error's message; None if there is none."""
     says = _WAYS_OUT.get(error_code(code).name)
     return None if says is None else says(config)
 
@@ -69,7 +69,7 @@ _WAYS_OUT: dict[str, Callable[[ConsumerConfig], str]] = {
     ),
     "INCONSISTENT_GROUP_PROTOCOL": lambda config: (
         f"no assignor of this consumer (partition_assignment_strategy: {_assignors(config)}) is supported by all members of the group: to "
-        "change the assignor of a running group, add the new one to all members before the old one is removed from any"
+        "change the assignor of a running group, add the new one to all members before you remove the old one from any"
     ),
     "INVALID_SESSION_TIMEOUT": lambda config: (
         f"session_timeout_ms={config.session_timeout_ms:g} is not between the brokers' group.min.session.timeout.ms and "

@@ -1,10 +1,10 @@
 """Commits and looks up the offsets of one consumer.
 
-Invariant: at most one commit is in flight, so an older commit overwrites a newer one only if its response was lost; a commit without a
-response never counts as stored.
+Invariant: at most one commit is in flight, so an older commit overwrites a newer one only if the response to the older one was lost; a
+commit without a response never counts as stored.
 
-A commit without a response may still be executed after a later commit. Therefore the partitions of a lost response stay out of `stored` for
-LATE_S, even when a later commit of them is confirmed: auto-commit sends offsets that `stored` lacks, and so repeats the later commit.
+A commit without a response may still be executed after a later commit. Therefore its partitions stay out of `stored` for LATE_S, even when
+a later commit of them is confirmed: auto-commit sends offsets that `stored` lacks, and so repeats the later commit.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ class Commit:
     deadline: float
     done: Callable[[KafkaError | None], None]
     lost: str = ""  # the reason why the member lost some of the partitions
-    only_new: bool = False  # an auto-commit: omits offsets stored by the time it is sent, and keeps the application's texts with the others
+    only_new: bool = False  # an auto-commit: it omits offsets that are stored when it is sent, and keeps the confirmed texts of the others
     sent: bool = False
     ids: dict[str, UUID] = attrs.Factory(dict)  # topic ids when the commit was made: a later topic of the same name is another topic
-    unknown_until: float | None = None  # a partition that the coordinator does not know after that time does not exist
-    rebalanced_by: float = INFINITY  # until then the commit waits for the next generation, or for the assignment of this one
+    unknown_until: float | None = None  # a partition that the coordinator does not know by then counts as deleted
+    rebalanced_by: float = INFINITY  # until then the commit waits for the next generation, or for the present one's assignment
 
     @property
     def outcome(self) -> str:
@@ -87,7 +87,7 @@ class Commit:
         return "it may have been stored" if self.sent else "it was not sent"
 
     def finish(self, error: KafkaError | None) -> None:
-        """Call `done`, then drop it with all its references: a request in flight keeps the commit until its response."""
+        """Call `done`, and drop it with all its references: a request in flight keeps the commit until its response."""
         done, self.done = self.done, _finished
         done(error)
 
@@ -140,13 +140,13 @@ class Offsets:
         self._timeout = config.request_timeout_ms / 1000
         backoff, refused = Backoff.retry(config, random), lambda now, error: self._finish(self._sent[0], error)
         self._call = Call(coordinator, backoff, self._timeout, self._commit_message, self._commit_answered, refused, LAST_NAME_VERSION)
-        # A call refers to its lookup, the lookup not to its call: so a finished lookup is freed without a garbage collection.
+        # A call refers to its lookup, but a lookup does not refer to its call: so a finished lookup is freed without a garbage collection.
         self._lookups: dict[Lookup, Call] = {}
         self._ended = False
         self.finished = Counter[str]()  # number of commits by outcome: "" for stored commits, otherwise the name of the error
         self.stored: dict[TopicPartition, int] = {}  # confirmed offsets that no late commit can overwrite
         self._confirmed: dict[TopicPartition, OffsetAndMetadata] = {}  # confirmed offsets, including those that a late commit may overwrite
-        # Partitions of a commit without a response: until this time the coordinator may still execute it, and overwrite a later commit.
+        # Partitions of a commit without a response: until this time the coordinator may still execute it, and overwrite a later one.
         self._late: dict[TopicPartition, float] = {}
 
     @property
@@ -160,7 +160,7 @@ class Offsets:
         return any(commit.identity is not None and not commit.lost for commit in self._queue)
 
     def incomplete(self) -> set[TopicPartition]:
-        """The partitions of commits `under_generation`."""
+        """The partitions of a member's commits that are incomplete and may still be accepted."""
         waiting = (commit.offsets for commit in self._queue if commit.identity is not None and not commit.lost)
         return set().union(*waiting)
 
@@ -196,7 +196,7 @@ class Offsets:
         self._confirmed.pop(tp, None)
 
     def fail_lost(self, losses: Mapping[TopicPartition, str]) -> None:
-        """Fail the member's commits of lost partitions, which are given with the reasons. A commit in flight may still be accepted."""
+        """Let the next poll fail the member's commits with lost partitions, but no commit in flight. `losses` has the reasons."""
         for commit in self._queue:
             if commit.identity is not None and not commit.lost:
                 commit.lost = next((losses[tp] for tp in commit.offsets if tp in losses), "")
@@ -213,7 +213,7 @@ class Offsets:
         failure `found` is the error.
 
         When `wanted()` is False, the next poll drops the lookup without a call of `done`. With `some`, partitions with an error do not
-        delay the others: `some(now, found)` gets the offsets of the others at once, and `done` gets only those of the failed partitions.
+        delay the others: `some(now, found)` gets the offsets without an error at once, and `done` gets only the remaining ones.
         """
         lookup = Lookup(frozenset(tps), deadline, done, wanted, some)
         backoff, refused = Backoff.retry(self._config, self._random), partial(self._settle, lookup)
@@ -226,7 +226,7 @@ class Offsets:
             )
 
     def poll(self, now: float) -> float:
-        """Send the next commit and the lookups, fail overdue ones; returns when to be polled again."""
+        """Send the next commit and the lookups, fail those that are overdue; returns when to be polled again."""
         wake_at = self._poll_queue(now)
         if self._lookups:
             self._lookups = {lookup: call for lookup, call in self._lookups.items() if lookup.wanted()}
@@ -355,7 +355,7 @@ class Offsets:
         return self._act(now, commit, outcome.message, verdicts)
 
     def _read_verdicts(self, now: float, commit: Commit, answer: OffsetCommitResponse, asked: OffsetsToCommit) -> Verdicts:
-        verdicts = dict.fromkeys(asked, Reaction.RETRY)  # partitions missing in the response are not stored
+        verdicts = dict.fromkeys(asked, Reaction.RETRY)  # partitions that the response lacks are not stored
         for tp, error in _errors_of(answer, commit.ids):
             if tp in verdicts:
                 verdicts[tp] = Reaction.STRANGER if error == NO_GROUP and commit.identity is not None else reaction(error)
@@ -367,7 +367,7 @@ class Offsets:
         """Whether `tp`, which the coordinator does not know, was deleted. Other commits wait for this one, so it is not repeated for
         long.
 
-        `topic_id` is the id that the coordinator does not know, if the commit named the topic by id.
+        `topic_id` is the id of the topic if the coordinator does not know that id, otherwise None.
         """
         if commit.unknown_until is None:
             commit.unknown_until = now + UNKNOWN_S
@@ -407,7 +407,7 @@ class Offsets:
         return INFINITY
 
     def _lookup_message(self, lookup: Lookup) -> OffsetFetchRequest:
-        """OffsetFetch with the fields of both layouts, as far as the broker may have either: `_fit_lookup` leaves one of them."""
+        """OffsetFetch with the fields of both layouts, as far as the broker may have either: `_fit_lookup` keeps one of them."""
         from pykafka4.wire.protocol.messages_group import OffsetFetchRequest
 
         topics: dict[str, list[int]] = {}
@@ -450,7 +450,7 @@ class Offsets:
         return NEXT_BY_REACTION.get(reaction(code), Next.GIVE_UP), error
 
     def _tell_found(self, now: float, lookup: Lookup, answer: LookupAnswer) -> None:
-        """Report the partitions without an error; `lookup` continues with the partitions that had one."""
+        """Report the partitions without an error; `lookup` continues with the others."""
         refused = frozenset(tp for tp, row in answer.rows if row.error_code)
         found = lookup.tps - refused
         if lookup.some is not None and not answer.error_code and found and found != lookup.tps:
@@ -474,7 +474,7 @@ def _unanswered(lookup: Lookup) -> ClosedError:
     return ClosedError(f"committed offsets of {names_of(lookup.tps)}: the consumer was closed before the coordinator responded")
 
 
-# If the partitions of a response have different reactions, the last of these in this order decides about the commit.
+# If the partitions of a response have different reactions, the reaction that comes last in this list decides about the commit.
 _SEVERITY = [
     Reaction.NONE,
     Reaction.RETRY,
@@ -510,7 +510,7 @@ def _commit_error(
             if worst is Reaction.STRANGER:  # GROUP_ID_NOT_FOUND as well, which `broker_error` would not make a GroupError
                 return GroupError(code, f"commit of {tp}", hint)
             return broker_error(code, f"commit of {tp}", hint, "OffsetCommit", topic=tp.topic, group=group)
-    return KafkaError("commit: the response to OffsetCommit lacks some of its partitions")
+    return KafkaError("commit: the response to OffsetCommit lacks some of the committed partitions")
 
 
 def _ids_of(tps: Iterable[TopicPartition], member: MemberIdentity) -> dict[str, UUID]:
@@ -551,7 +551,7 @@ class LookupAnswer:
         return next(((row.error_code, tp) for tp, row in self.rows if row.error_code), (0, None))
 
     def found(self, tps: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The committed offset of each of `tps`; None for a partition without one."""
+        """The committed offset of each of `tps`; None for a partition without a committed offset."""
         found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(tps)
         for tp, row in self.rows:
             if tp in found and row.committed_offset >= 0:

@@ -1,7 +1,7 @@
-"""Assigns partitions to all members of a classic group, if this member leads it. Invariant: an application's assignor assigns off the loop.
+"""Assigns partitions to all members of a classic group that this member leads. Invariant: an application's assignor never runs on the loop.
 
 Modules; each line imports only from lines below it:
-    leadership    the leader: reads the subscriptions of all members, assigns their partitions, watches their topics
+    leadership    the leader: reads the subscriptions of all members, assigns the partitions, watches the topics
     assigning     the run of an assignor, and the check of its assignment
     rewinds       the leader's part of a rewind: puts the offsets into the assignments
     strategies    the assignors of this member, and the user data that they send

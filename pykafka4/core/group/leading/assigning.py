@@ -90,7 +90,7 @@ class AssignorRun:
         return shares
 
     def _check(self, tp: TopicPartition, member: GroupMember, owners: Mapping[TopicPartition, str]) -> None:
-        """Check one partition, by `placements`: the assignor may have removed partitions from the lists that it got."""
+        """Check one partition against `placements`: the assignor may have removed partitions from the lists that it got."""
         if tp.topic not in member.topics:
             raise InvalidAssignment(f"returned {tp} for member {visible(member.member_id)}, which is not subscribed to that topic")
         placement = self.placements.get(tp.topic)

@@ -44,7 +44,7 @@ STABLE: Final = "Stable"  # the group state in which DescribeGroups returns assi
 
 
 class Leadership:
-    """The leader's part of a member. Idle while another member leads."""
+    """The leader's part of a member. It does nothing while another member leads."""
 
     __slots__ = (
         "_assign_by",
@@ -82,7 +82,7 @@ class Leadership:
         self._strategies, self._outbox = strategies, outbox
         self.holds = False  # this member leads the group
         self.due = INFINITY  # when to call `assign` at the latest; INFINITY: `assign` has nothing to do now
-        self._look_up_by = self._assign_by = INFINITY  # deadlines of the lookups (an unknown topic then counts as empty), of the assignor
+        self._look_up_by = self._assign_by = INFINITY  # deadlines of the lookups (an unknown topic then counts as empty) and the assignor
         self._assignor: Assignor | None = None
         self._reading: object = None  # the job that reads the subscriptions
         self._steps: Iterator[None] | None = None  # preparation of the assignment, topic by topic
@@ -104,7 +104,7 @@ class Leadership:
         self._changes: TopicChanges | None = None  # None while another member leads
 
     def decide(self, response: JoinGroupResponse, due: float, assign_by: float) -> str | None:
-        """Read the role and the members from the response to JoinGroup. Returns the assignor's name if this leader lacks it."""
+        """Read the role and the members in the response to JoinGroup. Returns the name of the group's assignor if this leader lacks it."""
         self.abandon()
         self.holds = response.leader == response.member_id
         if not self.holds:
@@ -156,9 +156,9 @@ class Leadership:
             yield
 
     def assign(self, now: float) -> Mapping[str, bytes] | None:
-        """The assignment by member id, when all topics are looked up or late, and the assignor has returned. None: not yet, see `due`.
+        """The assignment by member id; None until all topics are looked up or late, and the assignor has returned (see `due`).
 
-        Empty if the coordinator keeps the assignment. Raises a KafkaError if the assignor failed.
+        Empty if the coordinator keeps the assignment. Raises a KafkaError if the assignor has failed.
         """
         if self._reading is not None:
             return None
@@ -190,7 +190,7 @@ class Leadership:
         return True
 
     def _place(self) -> Iterator[None]:
-        """Note the leaders, racks and numbers of partitions, in steps. `outgrown` notices changes since the step of a topic."""
+        """Note the leaders, racks and numbers of partitions, in steps. `outgrown` notices changes of a topic after its step."""
         self._placements, self._racks, self._assigned_counts = {}, {}, {}
         self._different.clear()
         denied = []
@@ -204,7 +204,7 @@ class Leadership:
             elif (error := self._cluster.topic_error(topic)) is not None and error.denied:
                 denied.append(topic)
             yield
-        if denied:  # other members may have the right: nothing else would say why they get no partitions
+        if denied:  # other members may have the right, and nothing else would say why they get no partitions
             names, what = listed(denied, most=MOST_NAMED), "leads the group without the right to describe these topics, so nobody gets them"
             log.warning("%s: this member %s: %s", self._where, what, names)
 

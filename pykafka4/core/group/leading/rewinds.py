@@ -1,6 +1,6 @@
 """Puts the offsets of a rewind into the assignments of a group.
 
-Invariant: if one member cannot take part, the leader refuses the rewind of all remaining partitions.
+Invariant: if any member cannot take part, the leader refuses the rewind of all remaining partitions.
 
 The wish of a static member counts only in the generation after the one in which the member made it. A static member that did not join again
 is in the group with its old subscription: the wish in that subscription was carried out, or the member makes it again.
@@ -42,7 +42,7 @@ def member_title(member_id: str, client_id: str, host: str) -> str:
 
 
 def strangers_refusal(names: list[str]) -> str:
-    """The reason why a group with these members, which read no notes, is not rewound; empty if there are none."""
+    """The reason why a group with these members, which read no notes, is not rewound; empty if `names` is empty."""
     if not names:
         return ""
     what = "is not a member that can rewind" if len(names) == 1 else "are not members that can rewind"
@@ -53,7 +53,7 @@ def strangers_refusal(names: list[str]) -> str:
 
 
 def wish_of(rows: Iterable[JoinGroupResponse.Member], generation: int, where: str) -> MemberRewind | None:
-    """One of the wishes that count in `generation`; the others are made again. `where` begins log lines."""
+    """One of the wishes that count in `generation`, if any; the others are made again. `where` begins log lines."""
     notes = {row.member_id: _note(row, where) for row in rows}
     static = {row.member_id for row in rows if row.group_instance_id is not None}
     wishes = {
@@ -77,7 +77,7 @@ def _note(row: JoinGroupResponse.Member, where: str) -> Note | None:
 
 
 def with_rewind(wish: MemberRewind, shares: Mapping[str, bytes], members: Iterable[GroupMember]) -> dict[str, bytes]:
-    """The assignments, each with the new offsets of partitions that the member is assigned or still holds.
+    """The assignments, each with the new offsets of partitions that its member is assigned or still holds.
 
     The asker also gets the list of rewound partitions. If no partition is left, or the rewind is refused, only the asker gets a note.
     """

@@ -68,7 +68,7 @@ class ClassicProtocol(ConsumerGroupMember):
         self.identity: MemberIdentity | None = None  # from the first assignment until the member is out (`OUT`)
         self._held_since = -1  # the generation that assigned the held partitions
         self._given_back: set[TopicPartition] = set()  # partitions that were revoked, or lost by a rewind, in this generation
-        self._asked = False  # a JoinGroup was sent since the last assignment
+        self._asked = False  # a JoinGroup has been sent since the last assignment
         self._came_back = False  # the last JoinGroup had no member id
         self._why = ""  # the reason for the next JoinGroup, as Java words it (KIP-800)
         self._why_leaving = ""
@@ -81,7 +81,7 @@ class ClassicProtocol(ConsumerGroupMember):
         self._led = True  # whether the group had a leader in the last generation
         self._asked_at: tuple[int, float]  # (coordinator, time) of the last join or sync
         self._assignor: str | None = None  # the group's choice, in the response to JoinGroup
-        self._attempt: GroupInFlight | None = None  # the JoinGroup or SyncGroup in flight; responses to others are ignored
+        self._attempt: GroupInFlight | None = None  # the JoinGroup or SyncGroup in flight; responses to earlier ones are ignored
         self._join_by = INFINITY  # until then the join waits for commits of the last generation
         self._alive = 0.0  # the coordinator has counted the session from this time, or from a later one
         self._beating = False  # a heartbeat is in flight
@@ -288,7 +288,7 @@ class ClassicProtocol(ConsumerGroupMember):
         answer = outcome.message
         verdict = reaction(answer.error_code)
         if verdict is not Reaction.NONE:
-            at_once = verdict is Reaction.NAMED and not self.member_id  # with a backoff if each response names another id
+            at_once = verdict is Reaction.NAMED and not self.member_id  # but back off if each response names another id
             self._turned_away(now, node, verdict, self._error(answer.error_code, "joining", "JoinGroup"))
             if verdict is Reaction.NAMED:
                 self.member_id = answer.member_id
@@ -314,17 +314,17 @@ class ClassicProtocol(ConsumerGroupMember):
             self._sync(now, {})
 
     def _missed(self, generation: int, *, led: bool) -> bool:
-        """Whether the group went through a generation without this member between its last generation and `generation`.
+        """Whether the group has gone through a generation without this member before `generation`.
 
-        Only a static member stays in such a group. Other members may own its partitions, because the leader did not know that this member
-        held them. A group with members of the consumer protocol has no leader (`led`): its epochs skip numbers, it waits for nobody, and
-        it assigns no partition that a member holds.
+        Only a static member stays in such a group. Other members may own its partitions by now, because the leader did not know that this
+        member held them. A group with members of the consumer protocol has no leader (`led` is False): its epochs skip numbers, and its
+        coordinator waits for nobody, and assigns no partition that a member holds.
         """
         static = self._config.group_instance_id is not None and (led or self._led)
         return static and self.identity is not None and generation > self.generation + 1
 
     def _begin_generation(self) -> None:
-        """Enter a generation before its assignment, for which commits wait. Commits of partitions that this member gave back fail."""
+        """Enter a generation; commits wait for its assignment. Commits of partitions that this member has given back fail."""
         if self.identity is not None:
             self.identity.generation = self.generation
             self._commits.fail_lost(dict.fromkeys(self._given_back, "the partition was revoked before the commit was accepted"))
@@ -348,7 +348,7 @@ class ClassicProtocol(ConsumerGroupMember):
 
     def _sync(self, now: float, shares: Mapping[str, bytes]) -> None:
         node = self._coordinator.node
-        if node is None:  # lost since the response to the join: the generation will have ended before a new coordinator is found
+        if node is None:  # the coordinator was lost: the generation will have ended before a new coordinator is found
             self._rejoin(now)
             return
         message = requests.sync_request(self._config, self.member_id, self.generation, self._assignor, shares)
@@ -396,7 +396,7 @@ class ClassicProtocol(ConsumerGroupMember):
             self._rebalance(now, "the assignment belongs to an earlier subscription", MISMATCH)
 
     def _take(self, now: float, tps: list[TopicPartition], starts: Mapping[TopicPartition, int]) -> None:
-        """Release held partitions that the assignment lacks, lose rewound ones, take new ones. An eager member holds nothing here."""
+        """Lose rewound partitions, release held partitions that the assignment lacks, take new ones. An eager member holds none yet."""
         held, given = tuple(self._assignee.held), set(tps)
         rewound = [tp for tp in held if tp in starts]
         gone, fresh = [tp for tp in held if tp not in given and tp not in starts], [tp for tp in tps if tp not in held]
@@ -407,7 +407,7 @@ class ClassicProtocol(ConsumerGroupMember):
             self._assignee.lost(rewound, REWOUND)  # a later commit of the application would undo the rewind
         if gone:
             self._assignee.revoke(gone, now + self._rebalance_timeout, "the group assigned them to other members")
-        if starts:  # after `lost`, which fails the commits of these partitions that are queued by then
+        if starts:  # after `lost`, which fails the queued commits of these partitions
             self.rewinds.commit(now, self.identity, starts)
         self._assignee.assigned(fresh, starts)
 
@@ -480,7 +480,7 @@ class ClassicProtocol(ConsumerGroupMember):
             self._coordinator.lost(now, node, error)
         elif verdict in (Reaction.RETRY, Reaction.STALE, Reaction.DENIED):
             self._heartbeat.start(now + self._backoff.next())
-            if verdict is Reaction.DENIED:  # the coordinator keeps the member for its session, in which the right may be granted
+            if verdict is Reaction.DENIED:  # the coordinator keeps the member until its session ends; by then, the right may be granted
                 self._assignee.denied(error)
         elif verdict is not Reaction.NONE and not joins:
             self._react(now, verdict, error, f"encountered {short_name(error)} from HEARTBEAT response")
@@ -569,7 +569,7 @@ class ClassicProtocol(ConsumerGroupMember):
 
     def _forget_membership(self) -> None:
         # A static member returns like a restarted one: without its member id, and without a generation in its metadata. The coordinator
-        # then answers with its former assignment. A JoinGroup with the id and other metadata than before makes the whole group rebalance.
+        # then answers with the former assignment. A JoinGroup with the id and changed metadata would make the whole group rebalance.
         self.member_id, self._held_since = "", -1
         self._assignee.left()
 

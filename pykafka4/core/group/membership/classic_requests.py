@@ -2,8 +2,8 @@
 
 Invariant: JoinGroup, SyncGroup and Heartbeat have the instance id of a static member, which never sends LeaveGroup.
 
-The limits are longer than a coordinator holds a response back: a member that gave up a JoinGroup or SyncGroup earlier would join again, and
-begin the next rebalance before the other members have finished this one.
+The limits are longer than the time for which a coordinator holds a response back: a member that gave up a JoinGroup or SyncGroup earlier
+would join again, and begin another rebalance before the other members have finished the present one.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ __all__ = [
 PROTOCOL: Final = "consumer"
 LEAVE_MANY_FROM: Final = 3  # LeaveGroup can name several members, in other fields, from v3 on
 GRACE_S: Final = 5.0  # seconds to wait beyond the time for which a coordinator holds a response back (for JoinGroup as in Java)
-ASSIGN_SHARE: Final = 0.75  # of the session timeout: the leader's time to assign
+ASSIGN_SHARE: Final = 0.75  # part of the session timeout: the leader's time to assign
 
 
 Fit: TypeAlias = Callable[[Any, int], None]  # see `Request.fit`
 
 
 class GroupRequest(Enum):
-    """The kind of a request of a member."""
+    """The kinds of requests that a member sends."""
 
     JOIN = "JoinGroup"
     SYNC = "SyncGroup"
@@ -71,7 +71,7 @@ class Member(Protocol):
 
 @attrs.define(eq=False)
 class GroupInFlight(Request):
-    """A request without a response, with the identity and generation of the member when it was sent."""
+    """A request without a response, with the member's identity and generation at the time of sending."""
 
     member: Member = attrs.field(kw_only=True)
     kind: GroupRequest = attrs.field(kw_only=True)
@@ -151,7 +151,7 @@ def sync_request(
 
 
 def failed_because(error: KafkaError) -> str:
-    """The reason for the JoinGroup after a failed one, with the name of Java's exception for `error`."""
+    """The reason for a JoinGroup after a failed rebalance, with the name of Java's exception for `error`."""
     words = str(error.code).split("_") if isinstance(error, BrokerError) else ["Disconnect"]
     return f"rebalance failed due to {''.join(word.capitalize() for word in words)}Exception"
 

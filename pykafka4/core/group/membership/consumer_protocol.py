@@ -1,11 +1,11 @@
 """Keeps a member in its group by the consumer protocol (KIP-848), in which the coordinator assigns the partitions.
 
-Invariant: in the group, a member gives a partition back only after the application has released it, and its commits are complete or have
-had time (COMMITS_FIRST_S).
+Invariant: while in the group, a member gives a partition back only after the application has released it, and after the partition's commits
+are complete or have had COMMITS_FIRST_S.
 
-ConsumerGroupHeartbeat is the only request. It joins (epoch 0), reports changes since the last heartbeat, acknowledges the assignment by the
-list of owned partitions, and leaves (epoch -1; epoch -2 for a static member, which comes back). The coordinator assigns a partition to the
-next member when the previous owner no longer reports it.
+ConsumerGroupHeartbeat is the only request. It joins (epoch 0), reports changes since the last heartbeat, acknowledges the assignment with
+the list of owned partitions, and leaves (epoch -1; epoch -2 for a static member, which comes back). The coordinator assigns a partition to
+the next member when the previous owner no longer reports it.
 A lost response may have had a new epoch. So the next heartbeat is a full one, with all owned partitions: the coordinator accepts a full
 heartbeat in the previous epoch, too.
 """
@@ -46,7 +46,7 @@ UNKNOWN_TOPIC_S: Final = 30.0  # seconds until a log line reports an assigned to
 # with a pattern each request is followed by a request for the list of all topics, which may be long.
 LOOK_AGAIN_S, LOOK_SELDOM_S = 1.0, 30.0
 # Seconds. A killed static member holds its instance id until its session has ended: by default within the 60 s of
-# group.consumer.max.session.timeout.ms. If the id is in use for longer, another process runs with it.
+# group.consumer.max.session.timeout.ms. If the id is in use for longer, another running process has it.
 UNRELEASED_S: Final = 75.0
 UNRELEASED: Final = BY_NAME["UNRELEASED_INSTANCE_ID"].code
 UNSUPPORTED: Final = BY_NAME["UNSUPPORTED_VERSION"].code
@@ -62,7 +62,7 @@ class Ownership:
 
     ids: dict[TopicPartition, UUID] = attrs.Factory(dict)  # the topic's id when the partition was assigned
     revoking: set[TopicPartition] = attrs.Factory(set)  # partitions that the application has to release
-    closing: dict[TopicPartition, float] = attrs.Factory(dict)  # released; given back when their commits are complete, or at that time
+    closing: dict[TopicPartition, float] = attrs.Factory(dict)  # released partitions, with the latest time to give them back
     _reported: frozenset[Owned] | None = None  # the report, kept until `ids` changes: every turn of the loop needs it
 
     def report(self) -> frozenset[Owned]:
@@ -109,18 +109,18 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         self._config, self._cluster, self._assignee, self._commits = config, cluster, assignee, commits
         self._rebalance_timeout = config.max_poll_interval_ms / 1000
         self.member_id = str(UUID(int=random.getrandbits(128), version=4))
-        self.identity: MemberIdentity | None = None  # while the member is in the group
+        self.identity: MemberIdentity | None = None  # None while the member is out of the group
         self._owned = Ownership()
         self._target: dict[UUID, frozenset[int]] | None = None  # the assignment; None: there is none yet
-        self._topics: tuple[str, ...] = ()  # of the subscription, when assignment and held partitions were last compared
+        self._topics: tuple[str, ...] = ()  # of the subscription, when the assignment and the held partitions were last compared
         self._told_application = False  # the application has the first assignment since the join, which may be empty
         self._settled = False  # the held partitions are the assigned ones, or are about to be
         self._look_at = INFINITY  # when to compare again, because the metadata lacks an assigned topic
         self._look_pause = LOOK_AGAIN_S
         self._version = 0  # of the metadata that lacked the topic
-        self._unknown_since: float | None = None  # since when the metadata lacks an assigned topic, or since the last log line about it
+        self._unknown_since: float | None = None  # since when an assigned topic has been unknown, or the last log line about it
         self._release_first = False  # leave before the next join: the coordinator has a member with this member id or instance id
-        self._unreleased_since: float | None = None  # since when the coordinator rejects joins, because the instance id is in use
+        self._unreleased_since: float | None = None  # since when the coordinator has rejected joins, because the instance id is in use
 
     # ---------------------------------------------------------------- calls of the assignee
 
@@ -131,7 +131,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
 
     @property
     def _has_topics(self) -> bool:
-        """False while no topic matches a pattern, unless the coordinator matches it (`TopicFilter.regex`)."""
+        """Whether the subscription has topics, or a pattern that the coordinator matches (`TopicFilter.regex`)."""
         subscription = self._report()
         return bool(subscription.topics) or subscription.regex is not None
 
@@ -143,7 +143,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
             super()._send_join(now, node)
 
     def released(self) -> None:
-        """Give back the partitions that the application has released, as soon as their commits are complete."""
+        """Note the partitions that the application has released: later polls give them back, when their commits are complete."""
         held = self._assignee.held
         for tp in [tp for tp in self._owned.revoking if tp not in held]:
             self._owned.revoking.discard(tp)
@@ -185,7 +185,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
     # ---------------------------------------------------------------- partitions
 
     def _reconcile(self, now: float) -> None:
-        """Revoke held partitions that the assignment lacks, and take assigned partitions that are not held, if anything has changed."""
+        """If anything has changed, revoke held partitions that the assignment or the subscription lacks, and take new partitions."""
         if self._target is None or (self._settled and self._topics == self._assignee.subscription.names and not self._may_know_more(now)):
             return
         self._settled, self._topics, self._look_at = True, self._assignee.subscription.names, INFINITY
@@ -211,7 +211,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         return now >= self._look_at or (self._look_at < INFINITY and self._cluster.version != self._version)
 
     def _is_assigned(self, tp: TopicPartition) -> bool:
-        """Whether the assignment has `tp` under the id that its topic had: a later topic of the same name is another topic."""
+        """Whether the assignment has `tp` under the topic id that it was assigned with: a later topic of the same name is another topic."""
         topic_id = self._owned.ids.get(tp)
         return topic_id is not None and tp.partition in (self._target or {}).get(topic_id, ())
 
@@ -232,7 +232,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         return fresh
 
     def _note_unknown(self, now: float, unknown: list[UUID]) -> None:
-        """Have the metadata look for assigned topics with these ids. A log line reports topics that stay unknown for UNKNOWN_TOPIC_S."""
+        """Request new metadata for assigned topics with these ids. A log line reports topics that stay unknown for UNKNOWN_TOPIC_S."""
         if not unknown:
             self._unknown_since, self._look_pause = None, LOOK_AGAIN_S
             return
@@ -254,7 +254,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
     def _give_back(self, now: float) -> float:
         """Give back released partitions whose commits are complete or late: the next heartbeat omits them. Returns when to be polled again.
 
-        A commit under way would be repeated in the next epoch, and could overwrite a commit of the next owner.
+        If a partition were given back earlier, its commit would be repeated in the next epoch, and could overwrite one of the next owner.
         """
         owned = self._owned
         if not owned.closing:
@@ -290,7 +290,6 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         return Report(topics.names if regex is None else topics.listed, regex, self._owned.report())
 
     def _message(self, epoch: int, report: Report | None) -> ConsumerGroupHeartbeatRequest:
-        """A heartbeat with the changes of `report`; without `report`, one that gives up the place of this member, or of an earlier one."""
         return group_heartbeat(self._config, self.member_id, epoch, report, self._confirmed_report)
 
     def _answered(self, now: float, heartbeat: HeartbeatInFlight, outcome: Outcome) -> None:
@@ -302,7 +301,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
     def _enter(self, now: float, answer: ConsumerGroupHeartbeatResponse) -> None:
         """Apply the member epoch, and the assignment if the response has one."""
         self._unreleased_since = None
-        if answer.member_epoch <= 0:  # a member without an assignment yet
+        if answer.member_epoch <= 0:  # the coordinator has no assignment for this member yet
             self._rejoin(now)
             self._paused_until = now + self._heartbeat.interval
             return
@@ -323,7 +322,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
                 self._heartbeat.start(now)
 
     def _has_lost_unknown(self, before: Mapping[UUID, frozenset[int]]) -> bool:
-        """Whether the assignment lost partitions that the member had never owned, because it did not know their topic.
+        """Whether the new assignment lacks partitions that the member was assigned but never owned, because it did not know their topic.
 
         For the member nothing changes, so it would report nothing. But the coordinator waits for a report without these partitions.
         """
@@ -363,14 +362,14 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
 
     def _again(self, now: float, node: int, verdict: Reaction, error: KafkaError) -> None:
         if verdict is Reaction.REFIND:
-            self._unreleased_since = None  # a new coordinator starts all sessions anew, including that of a killed member
+            self._unreleased_since = None  # a new coordinator starts all sessions anew, including the session of a killed member
         super()._again(now, node, verdict, error)
 
     def _wait_for_instance(self, now: float, error: KafkaError) -> None:
         """Give up the place with this instance id before the next join; fail if the id has been in use for UNRELEASED_S.
 
         The place may belong to an earlier join of this member, whose response was lost: leaving frees it. If it belongs to another process,
-        leaving has no effect, and the place is free when the session of a killed process has ended.
+        leaving has no effect; if that process was killed, the place becomes free when its session ends.
         """
         if self._unreleased_since is None:
             self._unreleased_since = now
@@ -405,7 +404,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         return False
 
     def _react(self, now: float, verdict: Reaction, error: KafkaError) -> None:
-        """Lose all partitions, because the coordinator has put this member out; after a FATAL error end the member."""
+        """After a FATAL error, end the member; otherwise lose all partitions, because the coordinator has put this member out."""
         if verdict is Reaction.FATAL:
             self.fail(error)
             return

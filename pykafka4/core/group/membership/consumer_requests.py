@@ -22,7 +22,7 @@ class Report:
     """The subscription and the owned partitions of a member, as its heartbeats report them."""
 
     topics: tuple[str, ...]  # topics subscribed to by name
-    regex: str | None  # the pattern that the coordinator matches topics with
+    regex: str | None  # the pattern with which the coordinator matches topics
     owned: frozenset[Owned]
 
 

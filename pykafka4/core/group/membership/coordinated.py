@@ -33,7 +33,7 @@ S = MemberState
 
 
 class CoordinatedMember(ABC):
-    """One member of a group, identified by a member id and a generation, or a member epoch."""
+    """One member of a group, identified by a member id, and by a generation or member epoch."""
 
     moves: ClassVar[Transitions[MemberState]]
 
@@ -71,7 +71,7 @@ class CoordinatedMember(ABC):
     def fail(self, error: KafkaError) -> None:
         """End the member with an error that is not retriable. Its partitions are lost, and the application gets the error.
 
-        A member in LEAVING only leaves at once.
+        A member in LEAVING leaves at once instead, without a report.
         """
         if self.state is S.FATAL:
             return
@@ -137,7 +137,7 @@ class CoordinatedMember(ABC):
 
     @abstractmethod
     def _ignore_responses(self) -> None:
-        """Ignore the responses to requests in flight from now on."""
+        """From now on, ignore the responses to the requests that are in flight."""
 
     @abstractmethod
     def _send_leave(self, now: float, node: int) -> Request:
@@ -185,7 +185,7 @@ class ConsumerGroupMember(CoordinatedMember):
 
 @attrs.define(eq=False)
 class HeartbeatInFlight(Request):
-    """A heartbeat of a `HeartbeatMember` without a response."""
+    """A heartbeat of a `HeartbeatMember` that has no response yet."""
 
     member: HeartbeatMember = attrs.field(kw_only=True)
     coordinator: int = attrs.field(kw_only=True)
@@ -255,7 +255,7 @@ class HeartbeatMember(CoordinatedMember):
         return INFINITY
 
     def _beat(self, now: float, node: int, epoch: int, report: Any) -> HeartbeatInFlight:
-        """Send a heartbeat; without a `report` it gives up the place of this member, or of an earlier one with its id."""
+        """Send a heartbeat. Without a `report`, it gives up the place of this member, or of an earlier member with the same id."""
         patience = self._timeout if self.state is S.LEAVING else min(self._timeout, self._heartbeat.patience)
         address, message = via(self._lane, node), self._message(epoch, report)
         request = HeartbeatInFlight(address, message, now + patience, fit=type(self).fit, member=self, coordinator=node, report=report)
@@ -332,7 +332,7 @@ class HeartbeatMember(CoordinatedMember):
 
     @abstractmethod
     def _report(self) -> Any:
-        """The state of this member, for its next heartbeat. Equal reports are not sent again."""
+        """The state of this member, for its next heartbeat."""
 
     @abstractmethod
     def _message(self, epoch: int, report: Any) -> Any:
@@ -344,7 +344,7 @@ class HeartbeatMember(CoordinatedMember):
 
     @abstractmethod
     def _put_out(self, now: float, verdict: Reaction, error: KafkaError) -> None:
-        """React to the error that the coordinator does not know this member, or not in this epoch."""
+        """React to an error: the coordinator does not know this member, or does not accept its epoch."""
 
     @abstractmethod
     def _error(self, answer: Any) -> KafkaError:

@@ -3,7 +3,7 @@
 Invariant: after a heartbeat the next one is due within one interval, unless the member sets a later time (`start`).
 
 While other threads compute in Python, the loop gets the GIL only some time after a heartbeat is due. So the next heartbeat is due earlier,
-by as much as recent heartbeats were late, but at most by LARGEST_MARGIN.
+by as much as recent heartbeats were late, but at most by LARGEST_MARGIN of the interval.
 
 A change of the group is often followed by another change: members that start together do not all join in the same generation, and a
 partition goes to its next owner only when the previous owner has released it. A member learns of the next change only from the response to
@@ -19,11 +19,11 @@ from pykafka4.core import INFINITY
 __all__ = ["FIRST_INTERVAL_S", "HeartbeatTimer"]
 
 FIRST_INTERVAL_S: Final = 5.0  # seconds between heartbeats before the first response, in protocols whose coordinator names the interval
-# Intervals until a heartbeat without a response is given up: the coordinator's session timeout is several times as long.
+# Intervals until a heartbeat without a response is given up: the coordinator's session timeout is several intervals long.
 SILENT_INTERVALS: Final = 3
-LEAST_SILENCE_S: Final = 2.0  # a coordinator stores the changes in a heartbeat, and waits for the replicas before it responds
+LEAST_SILENCE_S: Final = 2.0  # seconds: before it responds, a coordinator stores reported changes, and waits for the replicas
 SOON_S: Final = 0.5  # seconds from a change to the next heartbeat
-LARGEST_MARGIN: Final = 0.25  # part of the interval by which a heartbeat is due earlier: at most a third more heartbeats
+LARGEST_MARGIN: Final = 0.25  # largest part of the interval by which a heartbeat is due earlier: at most a third more heartbeats
 FADES: Final = 0.9  # part of the margin that is left after each heartbeat that was on time
 
 
@@ -34,7 +34,7 @@ class HeartbeatTimer:
         """`interval` in seconds."""
         self.interval = interval
         self._due = INFINITY
-        self._pause = INFINITY  # from the next heartbeat to the one after it, unless the interval is shorter
+        self._pause = INFINITY  # seconds from the next heartbeat to the one after it, unless the interval is shorter
         self._margin = 0.0  # seconds by which a heartbeat is due earlier, because recent heartbeats were late
         self._announced = False  # the loop knew the time in advance: if the heartbeat is late, the loop is late
 

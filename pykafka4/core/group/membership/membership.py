@@ -27,7 +27,7 @@ __all__ = ["Application", "Membership", "Partitions"]
 
 log = get_log("pykafka4.group")
 
-LEAVE_S: Final = 5.0  # after the end of its lease, a member waits this long for a coordinator and for commits before it is out
+LEAVE_S: Final = 5.0  # seconds for which a member waits, after its lease has ended, for a coordinator and for commits before it is out
 
 
 class Application(Protocol):
@@ -42,23 +42,23 @@ class Application(Protocol):
         """A value that changes when the application gets other records."""
 
     def put(self, item: object) -> None:
-        """Pass on an event, in order with the data."""
+        """Pass an event to the application, in order with the data."""
 
     def tell_denied(self, error: KafkaError) -> None:
         """Have `poll` raise `error`, which says that a right is missing."""
 
 
 class Partitions(Protocol):
-    """The positions of the consumer, which fetch the partitions of this member."""
+    """The part of the consumer that fetches the partitions of this member."""
 
     def adopt(self, claims: Collection[Claim], start: Start | int, fallback: Callable[[TopicPartition], Policy]) -> None:
-        """Begin to fetch `claims` at `start`; without a committed offset, where `fallback` says."""
+        """Begin to fetch `claims` at `start`; without a committed offset, by the policy that `fallback` returns."""
 
     def locate(self, claim: Claim, offset: int) -> None:
         """Fetch `claim`, which was just adopted, from `offset` on, as if a lookup had found that offset."""
 
     def drop(self, claims: Collection[Claim], deleted: Collection[str]) -> None:
-        """Stop fetching; data that arrives later is dropped. `deleted`: topics that no longer exist."""
+        """Stop fetching `claims`; data that arrives later is dropped. `deleted`: topics that no longer exist."""
 
 
 class Membership:
@@ -79,7 +79,7 @@ class Membership:
         self._config, self._application, self._partitions, self._commits = config, application, partitions, commits
         self._max_poll = config.max_poll_interval_ms / 1000
         self.subscription = SubscribedTopics(config, cluster, application, discovery)
-        self._extension: tuple[float, object] = (-INFINITY, None)  # the end of an extended lease, and the application's mark at that call
+        self._extension: tuple[float, object] = (-INFINITY, None)  # the end of an extended lease, and the `poll_mark` at its extension
         self._claims: dict[TopicPartition, Claim] = {}  # the held partitions
         self._ending: list[Ended] = []  # revocations and losses whose partitions the application has not released yet
         self._when_left: list[Callable[[], None]] = []
@@ -99,7 +99,7 @@ class Membership:
     # ---------------------------------------------------------------- calls of the application
 
     def subscribe(self, topics: tuple[str, ...], filter: TopicFilter | None = None) -> None:
-        """Be a member with a subscription to `topics`, and to the topics that `filter` selects."""
+        """Subscribe to `topics`, and to the topics that `filter` selects."""
         if self._rejected:
             self._rejected = False
             self._application.put(Subscribed())
@@ -178,7 +178,7 @@ class Membership:
     def extend_lease(self, now: float, seconds: float) -> str | None:
         """Extend the lease to `seconds` from now on; the extension ends early when the application gets other records.
 
-        Returns None, or the reason for a refusal: the lease has ended or not begun, or the group rebalances and cannot wait that long.
+        Returns None, or the reason for a refusal: there is no lease (any more), or the group is rebalancing and cannot wait that long.
         """
         if (idle := self._application.idle_since()) == -INFINITY:
             return "the lease begins with the first poll"
@@ -214,7 +214,7 @@ class Membership:
     # ---------------------------------------------------------------- calls of the protocol
 
     def assigned(self, partitions: Collection[TopicPartition], starts: Mapping[TopicPartition, int] = NOWHERE) -> None:
-        """Begin to hold assigned partitions. Ignore topics outside the subscription: it has changed meanwhile, or the leader is wrong."""
+        """Begin to hold `partitions`, except of topics outside the subscription: it has changed meanwhile, or the leader is wrong."""
         subscribed = set(self.subscription.names)
         claims = tuple(Claim(tp) for tp in dict.fromkeys(partitions) if tp.topic in subscribed)
         generation, self.assignments = self.protocol.generation, self.assignments + 1
@@ -231,11 +231,11 @@ class Membership:
         """Have the application release `partitions` by `deadline`. The next owner reads the records that the application has not read."""
         log.info("%s: revoking %d partitions: %s", self._config.log_name, len(partitions), reason, partitions=len(partitions))
         claims = tuple(self._claims[tp] for tp in partitions)
-        # Without partitions the application still has to confirm, but there is nothing to lose at a deadline.
+        # Without partitions, the application still has to confirm the revocation, but there is nothing to lose at a deadline.
         self._end(Ended(claims, Ending.REVOKED, reason, deadline if claims else INFINITY))
 
     def lost(self, partitions: Collection[TopicPartition], reason: str) -> None:
-        """Lose `partitions`, which other members may own already. A revocation with one of them becomes a loss of all its partitions."""
+        """Lose `partitions`, which other members may own already. A revocation with any of them becomes a loss of all its partitions."""
         lost = set(partitions) - self.losses().keys()
         if not lost:
             return
@@ -257,12 +257,12 @@ class Membership:
         self._application.put(ended)
 
     def refused(self, error: KafkaError) -> None:
-        """Have `poll` raise `error`, which is not retriable, and with which the group rejected this member."""
+        """Have `poll` raise `error`, with which the group has rejected this member."""
         self._rejected = True
         self._application.put(PollError(None, error))
 
     def denied(self, error: KafkaError) -> None:
-        """Have `poll` raise `error`, with which a broker refused a request of this member, while the request is repeated."""
+        """Have `poll` raise `error`, with which a broker refused a request of this member. The request is repeated."""
         self._application.tell_denied(error)
 
     def left(self) -> None:
@@ -272,7 +272,7 @@ class Membership:
             then()
 
     def on_fatal(self, error: KafkaError) -> None:
-        """End the member after an error of FindCoordinator that is not retriable. Report a missing right, which may still be granted."""
+        """React to a FindCoordinator error that is not retriable: report a missing right, which may be granted later, or end the member."""
         if self.subscription.active and isinstance(error, AuthorizationError):
             self.denied(error)
         elif self.subscription.active:

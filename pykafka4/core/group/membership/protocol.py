@@ -38,7 +38,7 @@ class Subscription(Protocol):
 
     @property
     def filter(self) -> TopicFilter | None:
-        """The patterns of the subscription. `names` includes the topics that they select, so a protocol can ignore them."""
+        """The patterns of the subscription; None if there are none. `names` includes the topics that they select."""
 
     def look_for_topics(self, now: float) -> None:
         """Request the list of topics: the coordinator assigned partitions of a topic that the subscription lacks."""
@@ -65,16 +65,16 @@ class Assignee(Protocol):
         """Have the application release `partitions`. `GroupProtocol.released` follows, or `GroupProtocol.drop_out` at `deadline`."""
 
     def lost(self, partitions: Collection[TopicPartition], reason: str) -> None:
-        """Lose these partitions, which may already belong to another member."""
+        """Lose these partitions, which may already belong to other members."""
 
     def refused(self, error: KafkaError) -> None:
-        """Report that the group rejected this member with an error that is not retriable."""
+        """Report that the group has rejected this member with `error`, which is not retriable."""
 
     def denied(self, error: KafkaError) -> None:
         """Report that this member lacks a right. The request is repeated, because the right may still be granted."""
 
     def left(self) -> None:
-        """Report that the member has left the group: it needs no more responses of the coordinator."""
+        """Report that the member has left the group: it needs no more responses from the coordinator."""
 
 
 class MemberCommits(Protocol):
@@ -92,10 +92,10 @@ class MemberCommits(Protocol):
         """Queue `commit`."""
 
     def incomplete(self) -> set[TopicPartition]:
-        """The partitions of commits `under_generation`."""
+        """The partitions of a member's commits that are incomplete and may still be accepted."""
 
     def fail_lost(self, losses: Mapping[TopicPartition, str]) -> None:
-        """Fail the commits of lost partitions, which are given with the reasons of the losses."""
+        """Let the next poll fail the commits with lost partitions; `losses` has the reason of each loss."""
 
 
 class State(Protocol):
@@ -111,7 +111,7 @@ class State(Protocol):
 
 
 class GroupProtocol(Protocol):
-    """One member, as its coordinator knows it. The partitions are in its assignee."""
+    """One member, as its coordinator knows it. Its assignee holds the partitions."""
 
     @property
     def state(self) -> State:
@@ -149,7 +149,7 @@ class GroupProtocol(Protocol):
         """End the member with an error that is not retriable. The member does nothing more until `start_over` or `leave`."""
 
     def start_over(self) -> None:
-        """Let a member that was rejected try again, because the subscription changed."""
+        """Let a member that was rejected try again, because the subscription has changed."""
 
     def dispose(self) -> None:
         """React to the end of the subscription: a leader no longer needs the metadata of the group's topics."""
@@ -157,5 +157,5 @@ class GroupProtocol(Protocol):
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
         """React to an error that concerns the member, in the response to a commit that was sent in `generation`.
 
-        Returns whether to send the commit again: the member keeps its partitions, and continues in another generation.
+        Returns whether to send the commit again, because the member keeps its partitions and continues in another generation.
         """

@@ -1,12 +1,12 @@
 """Keeps a member's wish to rewind its group, and carries out rewinds of its partitions.
 
-Invariant: a member repeats its wish until each partition is known to be rewound, or the wish ends (refused, overdue or withdrawn, or the
-member has left).
+Invariant: a member repeats its wish until each partition is known to be rewound, or until the wish is refused, overdue or withdrawn, or the
+member has left.
 
 A wish takes three steps. DescribeGroups shows whether all members can rewind: if not, the wish is refused, and nothing has changed. Then
 the member joins with the wish in its note. The leader puts the offsets into the assignments, except for the partitions that members have
-noted as rewound, and lists these for the asker. While other partitions are open (an owner may have missed the assignment, another member
-may lead by now, the rebalance may have failed), the asker repeats these steps.
+noted as rewound, and lists these in the assignment of the asker: the member with the wish. While other partitions are open (an owner may
+have missed the assignment, another member may lead by now, the rebalance may have failed), the asker repeats these steps.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ __all__ = ["Done", "Rewinds"]
 
 log = get_log("pykafka4.group")
 
-CHECK_AGAIN_S: Final = 0.3  # seconds from a DescribeGroups that failed, or met a rebalance, to the next; also the first pause of a wish
+CHECK_AGAIN_S: Final = 0.3  # seconds to the next DescribeGroups after a failure, or during a rebalance; also the first pause of a wish
 COMMIT_S: Final = 60.0  # seconds until the commit of a rewind is given up
 MOST_KEPT: Final = 4  # number of rewinds that a member remembers: an asker may still repeat them
 STABLE: Final = "Stable"  # the group state in which DescribeGroups returns the members' notes
-EMPTY: Final = "Empty"  # the state of a group without members, even if the last members were frozen for too long: they join again
+EMPTY: Final = "Empty"  # the state of a group without members. Members that were removed because they were frozen may join again
 NOTHING: Final = frozenset[TopicPartition]()
 DEAD: Final = "Dead"  # the state in the response to DescribeGroups if the classic protocol has no such group
 
@@ -58,8 +58,8 @@ class Step(enum.Enum):
 class RequestedRewind:
     """The application's wish for a rewind, until `deadline`.
 
-    `open` has the partitions that are not known to be rewound; None before an assignment has had the wish. After `pause` seconds the wish
-    is made again. The pause doubles each time, so that slow owners get their assignments.
+    `open` has the partitions that are not known to be rewound; None before the wish has been in an assignment. After `pause` seconds the
+    wish is made again. The pause doubles each time, so that slow owners get their assignments.
     """
 
     rewind: Rewind
@@ -82,7 +82,7 @@ class Rewinds:
         self._wish: RequestedRewind | None = None
         self._check_at = 0.0
         self._done: dict[str, frozenset[TopicPartition]] = {}  # by rewind: the partitions whose new offsets this member has committed
-        self._committing: dict[str, frozenset[TopicPartition]] = {}  # by rewind: the partitions whose new offsets it is committing
+        self._committing: dict[str, frozenset[TopicPartition]] = {}  # by rewind: the partitions whose new offsets this member is committing
         self._taken = ""  # the id of the rewind in the last assignment
 
     # ---------------------------------------------------------------- the wish
@@ -102,21 +102,21 @@ class Rewinds:
 
     @property
     def ready(self) -> bool:
-        """Whether the next join must have the wish."""
+        """Whether the note of the next join must have the wish."""
         return self._wish is not None and self._wish.step is Step.READY
 
     @property
     def checking(self) -> bool:
-        """Whether a response with the members is awaited."""
+        """Whether the response to `question` is awaited."""
         return self._wish is not None and self._wish.step is Step.CHECKING
 
     @property
     def check_at(self) -> float:
-        """The time of the next request about the members."""
+        """When to send `question`; INFINITY if it is not needed."""
         return self._check_at if self._wish is not None and self._wish.step is Step.NEW else INFINITY
 
     def question(self) -> DescribeGroupsRequest:
-        """The request that describes the members; `learn` reads its response."""
+        """The request for a description of the members; `learn` reads the response."""
         assert self._wish is not None
         self._wish.step = Step.CHECKING
         return DescribeGroupsRequest(groups=[self._group])
@@ -176,7 +176,7 @@ class Rewinds:
     # ---------------------------------------------------------------- notes
 
     def with_note(self, user_data: Mapping[str, bytes | None], generation: int) -> dict[str, bytes | None]:
-        """The user data of assignors, by name, followed by the note of this member, which is in `generation`."""
+        """`user_data`, by assignor, with the note of this member at the end of each, except for `sticky`. The member is in `generation`."""
         rewind = None
         if self._wish is not None and (self.ready or self._wish.open is not None):
             rewind, self._wish.sent = self._wish.rewind, True
@@ -184,9 +184,9 @@ class Rewinds:
         return {name: data if name == WITHOUT_NOTES else (data or b"") + note for name, data in user_data.items()}
 
     def take(self, now: float, assignment: bytes) -> Mapping[TopicPartition, int]:
-        """The offsets in an assignment, for partitions that this member has not rewound yet. Raises DecodeError. The next call is `commit`.
+        """The offsets in an assignment, for partitions that this member has not rewound yet; pass these to `commit`. Raises DecodeError.
 
-        A wish of this member ends if all its partitions are rewound, or is made again.
+        A wish of this member ends if it is refused or all its partitions are rewound; otherwise it is made again.
         """
         note = read_note(assignment)
         rewind = None if note is None else note.rewind

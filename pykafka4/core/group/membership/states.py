@@ -1,4 +1,4 @@
-"""Declares the states of a group member, with a table of transitions for each protocol. Invariant: a move outside the table raises."""
+"""Declares the states of a group member, with a table of moves for each protocol. Invariant: a move outside the table raises an error."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MEANINGS = {
     S.REVOKING: "waiting for the application to release revoked partitions; the others are read",
     S.REJOINING: "keeps its partitions, and joins again as soon as it can",
     S.LEAVING: "leaving the group",
-    S.FATAL: "rejected by the group; it joins again after the next call of subscribe",
+    S.FATAL: "rejected by the group; the member joins again after the next call of subscribe",
 }
 
 CLASSIC_MOVES: Final = Transitions(

@@ -33,7 +33,7 @@ class WithoutGroup:
         self._cluster, self._assignee = cluster, assignee
         self.state = S.UNJOINED
         self._revoking: set[TopicPartition] = set()  # partitions that the application has to release
-        self._seen: tuple[int, tuple[str, ...]] | None = None  # version of the metadata and topics at the last comparison
+        self._seen: tuple[int, tuple[str, ...]] | None = None  # the version of the metadata, and the topics, at the last comparison
 
     @property
     def is_out(self) -> bool:
@@ -72,7 +72,7 @@ class WithoutGroup:
         return bool(self._cluster.partitions(topic)) or self._cluster.topic_error(topic) is not None
 
     def released(self) -> None:
-        """Compare again: the application has released partitions, and the subscription may have them again by now."""
+        """Let the next poll compare again: the subscription may have the released partitions again by now."""
         self._revoking.intersection_update(self._assignee.held)
         self._seen = None
         self._show_revoking()

@@ -1,7 +1,7 @@
 """Looks up the topics that a pattern selects. Invariant: a helper thread, not the loop, decodes and matches the list of all topics.
 
-While there is a subscription by pattern, the list of all topics is requested immediately, then at least every `metadata_max_age_ms`, and
-when a topic is missing.
+For a subscription by pattern, the list of all topics is requested at once, then at least every `metadata_max_age_ms`, and when a topic is
+missing.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Discovery:
         log.info("%s: cannot look for topics: %s", self._config.log_name, error)
 
     def _take(self, now: float, job: object, result: Any) -> None:
-        """Store the result of a helper's job: the selected topics, or an exception."""
+        """Read the result of a helper's job: the selected topics, or an exception."""
         if job is not self._under_way:
             return
         self._under_way = None
@@ -99,7 +99,7 @@ class Discovery:
 
 
 class _Unusable(Exception):
-    """The response does not list the existing topics."""
+    """Raised if the response does not list the existing topics."""
 
 
 def _select(filter: TopicFilter, before: Selected, version: int, frame: bytes) -> Selected:
@@ -120,7 +120,7 @@ def _everything() -> MetadataRequest:
 
 
 def _fit(message: MetadataRequest, version: int) -> None:
-    """Request all topics in version 0 by an empty list; later versions have null."""
+    """In version 0, request all topics with an empty list; later versions use null."""
     if version == 0:
         message.topics = []
 

@@ -1,7 +1,7 @@
 """Refuses patterns that may take `re` too long. Invariant: one match takes a fraction of a second, whatever the topic's name.
 
-`re` tries the ways to match one after the other, and holds the GIL meanwhile: on any thread it would keep heartbeats from being sent. The
-ways are counted from the text of the pattern; the count is too high rather than too low.
+`re` tries the ways to match one after the other, and holds the GIL meanwhile: on any thread, a long match would keep heartbeats from
+being sent. The ways are counted from the text of the pattern; the count is too high rather than too low.
 """
 
 from __future__ import annotations

@@ -73,9 +73,9 @@ class SubscribedTopics:
         self.deleted: set[str] = set()  # found topics that are gone
         self.listed: tuple[str, ...] = ()  # topics subscribed to by name
         self._sizes: dict[str, int] = {}  # number of partitions per topic when it was first known: partitions from this number on are new
-        self._ids: dict[str, UUID | None] = {}  # topic ids: another id later is another topic, whose partitions are all new
+        self._ids: dict[str, UUID | None] = {}  # topic ids: with another id, a topic is another topic, whose partitions are all new
         self._asked: dict[str, int] = {}  # number of the last Metadata request before the subscription to each topic
-        self._fresh: deque[str] = deque()  # topics of the subscription whose metadata is not requested yet
+        self._fresh: deque[str] = deque()  # topics of the subscription whose metadata has not been requested yet
         self._changes: TopicChanges | None = None  # None without a subscription
 
     @property
@@ -85,7 +85,7 @@ class SubscribedTopics:
 
     @property
     def known(self) -> bool:
-        """Whether `names` are the topics of this subscription, and their metadata is requested."""
+        """Whether `names` are the topics of this subscription, and their metadata has been requested."""
         return not self._fresh and (self.filter is None or self.matching is not None)
 
     def replace(self, names: tuple[str, ...], filter: TopicFilter | None = None) -> None:
@@ -128,7 +128,7 @@ class SubscribedTopics:
         return now if self._fresh else wake_at
 
     def look_for_topics(self, now: float) -> None:
-        """Request the list of topics again, instead of when it is due."""
+        """Request the list of topics in the next poll, before it is due."""
         self._discovery.hurry(now)
 
     # ---------------------------------------------------------------- which topics
@@ -151,7 +151,7 @@ class SubscribedTopics:
             self._discovery.hurry(now + ASK_AGAIN_S)
 
     def _found_before(self, found: frozenset[str]) -> set[str]:
-        """The topics that an earlier list brought, and that `found` lacks."""
+        """The topics that an earlier list contained and `found` lacks."""
         return set(self.names).difference(self.listed, found)
 
     def _is_gone(self, topic: str) -> bool:
@@ -235,7 +235,7 @@ class SubscribedTopics:
             self._listener.put(PollError(None, refusal, Lasting.ONCE))
 
     def fallback(self, tp: TopicPartition) -> Policy:
-        """The start of `tp` without a committed offset: the reset policy; for a new partition the beginning, except with `none`."""
+        """The policy for `tp` without a committed offset: the reset policy, or for a new partition the beginning, except with `none`."""
         is_new = tp.partition >= self._sizes.get(tp.topic, INFINITY)
         return of_new_partition(self._policy) if is_new else self._policy
 
