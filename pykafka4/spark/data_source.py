@@ -51,7 +51,7 @@ def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceS
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
-    """The writer of `df.write`. `overwrite`: the save mode is overwrite, which is refused."""
+    """The writer of `df.write`. Raises ConfigError for mode("overwrite"), which sets `overwrite`."""
     from pykafka4.spark.sink.batch import KafkaBatchWriter
     from pykafka4.spark.sink.repeats import find_end
     from pykafka4.spark.sink.schema import check_columns

@@ -84,7 +84,7 @@ WITHOUT_EFFECT: Final = {
     "fetchoffset.numretries": "offsets are looked up until kafkaConsumer.pollTimeoutMs has passed",
     "fetchoffset.retryintervalms": "offsets are looked up until kafkaConsumer.pollTimeoutMs has passed",
 }
-# Spark's own options, which it passes to sources and sinks.
+# Spark's own options, which Spark passes to sources and sinks, too.
 SPARK_OPTIONS: Final = {"checkpointlocation", "queryname", "outputmode", "path"}
 NAMES: Final = {name.lower(): name for name in OPTIONS}
 FLAGS: Final = {"true": True, "false": False}
@@ -105,7 +105,7 @@ class Given:
 
     @classmethod
     def of(cls, use: Use, options: Mapping[str, str]) -> Given:
-        """The options that Spark passes. Raises ConfigError for an unknown option, or one of another use that is not only logged."""
+        """The options that Spark passes. Raises ConfigError for an unknown option, and for an option that this use refuses."""
         lower = {name.lower(): value for name, value in options.items()}
         values = {name: value.strip() for name, value in lower.items() if not name.startswith(KAFKA) and _has_effect(use, name)}
         return cls(use, values, {name.removeprefix(KAFKA): value for name, value in lower.items() if name.startswith(KAFKA)})

@@ -1,13 +1,13 @@
 """Runs a Kafka cluster in memory, for tests without a broker. Invariant: the cluster behaves like Kafka, except for ordered faults.
 
-docs/guide/testing.md shows its use.
+docs/guide/testing.md shows how to use it.
 
 `ModelServer` listens on 127.0.0.1 for any Kafka client; the pytest fixture `kafka_server` is a `ModelServer`. `ModelCluster` is the cluster
 without sockets.
 
 Modules; each line imports only from lines below it:
     demo           the client at work: `python -m pykafka4 demo`
-    pytest_plugin  the fixture
+    pytest_plugin  the pytest fixture
     server/        `ModelServer`: the cluster on sockets, and the faults that are ordered by name
     model          `ModelCluster`: the cluster, with all faults and changes that a test can order
     requests/      connections, and the response to each API

@@ -305,7 +305,7 @@ class ModelCluster(Cluster):
         self.controls.throttle(api, seconds, times)
 
     def heal(self) -> None:
-        """End all faults: brokers run, metadata is current, nothing is ordered any more."""
+        """End all faults: brokers run, metadata is current, and all ordered faults are cancelled."""
         self.controls.heal()
         self.metadata.heal()
         self.coordinators.heal()

@@ -48,7 +48,7 @@ def columns(**names: str | None) -> tuple[Column, ...]:
 
 @attrs.frozen
 class ColumnPlaces:
-    """The places of the columns in rows with certain fields."""
+    """The places of the wanted columns in rows that have the same fields."""
 
     columns: tuple[tuple[str, Callable[[Column, Any], Any], Column, Any], ...]  # (argument, converter, column, index in a row)
     value: tuple[Column, int] | None  # the place of the value, if rows are `Row`s and only a value, or a value and a key, are wanted

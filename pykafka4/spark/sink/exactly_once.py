@@ -178,7 +178,7 @@ def _write(sink: SinkOptions, unit: WriteUnit, token_partition: TopicPartition, 
 def transactional(options: Mapping[str, Any], unit: WriteUnit, patience: float) -> Iterator[tuple[Client, Producer]]:
     """The worker's client, and a producer for this unit that has fenced the producers of earlier attempts.
 
-    Each attempt has a new producer, and so has the next micro-batch: a kept one would need `init_transactions` all the same.
+    Each attempt has a new producer, and so has the next micro-batch: a kept producer would need `init_transactions` all the same.
     """
     client, others = once_client(options), split_options(with_linger(options))[1]
     from pykafka4.producer import Producer  # here: the commits on the driver send nothing

@@ -54,7 +54,7 @@ def foreach_batch(
 
     With `delivery="exactly_once"` a micro-batch that Spark runs again, after a crash or restart, is not written again: its number and the
     id of the query identify it. Two such functions in one query that write to the same topic need a `name` each. Spark Connect does not
-    pass the id of the query: there a name is needed, and another name for each new checkpoint. Names of transactional ids and groups begin
+    pass the id of the query: there a `name` is required, and a new one for each new checkpoint. Names of transactional ids and groups begin
     with `transactional_id_prefix`. A function of your own may call the returned one, and do more with the micro-batch.
     """
     columns = {"value": value, "key": key, "headers": headers, "timestamp": timestamp, "partition": partition}

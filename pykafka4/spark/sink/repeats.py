@@ -33,13 +33,13 @@ __all__ = ["Repeated", "difference", "find_end", "note_end"]
 
 Messages = Sequence[WriterCommitMessage | None]
 SAME: Final = (
-    "exactly_once needs the same rows in the same partitions when a job or micro-batch is repeated; some may be lost, or written twice"
+    "exactly_once needs the same rows in the same partitions when a job or micro-batch is repeated; some rows may be lost, or written twice"
 )
 
 
 @attrs.frozen
 class Repeated(WriterCommitMessage):
-    """The result of a task whose job has ended before."""
+    """The result of a task that wrote nothing, because an earlier run has ended the job."""
 
     rows: int
 

@@ -70,7 +70,7 @@ def find_spans(logs: Logs, topics: Iterable[Topic], options: SourceOptions, limi
 
 
 def check_order(options: SourceOptions, starts: Offsets, ends: Offsets) -> None:
-    """Raise ConfigError for a partition whose end is before the start that an option names. (An earliest offset may be past the end.)"""
+    """Raise ConfigError for a partition whose end is before a start that an option chooses. (The earliest offset may be past the end.)"""
     for tp, start in starts.items():
         if start > ends[tp] and options.starting.is_chosen:
             raise ConfigError(

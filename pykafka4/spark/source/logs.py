@@ -29,7 +29,7 @@ PAUSE_S: Final = 0.2  # seconds between two requests for a topic that has no lea
 
 @attrs.frozen
 class Topic:
-    """A topic of the subscription. Its id changes when the topic is deleted and created again; "" from brokers before Kafka 2.8."""
+    """A topic of the subscription. Its id changes when the topic is deleted and created again; it is "" from brokers before Kafka 2.8."""
 
     name: str
     id: str

@@ -1,4 +1,4 @@
-"""Parses the options of a read. Names and meanings are the JVM connector's; docs/guide/spark-options.md lists our own options."""
+"""Parses the options of a read. Names and meanings are the JVM connector's, except for the options that only pykafka4 has."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def arrow_schema(names: Sequence[str]) -> pa.Schema:
 
 
 def record_columns(names: Sequence[str]) -> list[str]:
-    """The names in `read_arrow` of these columns of Spark."""
+    """The names that `read_arrow` has for these columns of Spark."""
     return [OURS.get(name, name) for name in names]
 
 

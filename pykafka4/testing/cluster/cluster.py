@@ -85,7 +85,7 @@ class Cluster:
         self.requests: Counter[str] = Counter()
         self.on_request: Callable[[str], None] | None = None  # called with a text about each request before its execution
         self.on_batch: Callable[[str, Any, Appended], None] = lambda where, data, result: None  # called with each batch and its result
-        self.on_append: list[Callable[[TopicPartition, int, int], None]] = []  # (partition, first new offset, count)
+        self.on_append: list[Callable[[TopicPartition, int, int], None]] = []  # called with (partition, first new offset, count)
         # called with accepted commits: (group, partition, offset, whether the client still waits for the response)
         self.on_commit: list[Callable[[str, TopicPartition, int, bool], None]] = []
         self.wall_ms: Callable[[], int] = lambda: 1_700_000_000_000 + int(self.timeline.now * 1000)

@@ -34,7 +34,7 @@ class Metadata:
         self._brokers, self._topics, self._timeline = brokers, topics, timeline
         self._hidden: dict[str, float] = {}  # topic: the time until which it is left out
         self._stale: tuple[Snapshot, float] | None = None  # the state that all brokers return, and the time until which they do
-        self._deaf: dict[int, tuple[Snapshot, float]] = {}  # by broker: the same, for one broker
+        self._deaf: dict[int, tuple[Snapshot, float]] = {}  # broker: the state that it returns, and until when
 
     def snapshot(self, node: int | None = None) -> Snapshot:
         """The state that `node` returns now."""

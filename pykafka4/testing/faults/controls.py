@@ -171,7 +171,7 @@ class Controls:
         return found.error if found else None
 
     def use_error_of_part(self, key: int, topic: str, partition: int, when: When) -> str | None:
-        """As `use_error`, but only errors that were ordered for this topic: an error without a topic is for the request as a whole."""
+        """As `use_error`, but only for errors that name the topic: an error without a topic is for the request as a whole."""
         fitting = (e for e in self.pushed if e.topic is not None and e.fits(key, topic, partition, when))
         found = _taken(self.pushed, next(fitting, None))
         return found.error if found else None

@@ -51,7 +51,7 @@ class Member:
     id: str
     request: JoinRequest
     assignment: bytes = b""
-    held: bytes = b""  # the last assignment, which it may still have while it joins again
+    held: bytes = b""  # the last assignment, which the member may still have while it joins again
     joining: Callable[[Joined], None] | None = None
     syncing: Callable[[Synced], None] | None = None
     session: Moment = NEVER
@@ -63,7 +63,7 @@ class Member:
 
 @attrs.define(eq=False)
 class Group:
-    """A consumer group and its committed offsets. Members use the classic protocol, or are in `modern`, the consumer protocol."""
+    """A consumer group and its committed offsets. Members use the classic protocol, or the consumer protocol, and are then in `modern`."""
 
     id: str
     timeline: Timeline
@@ -332,7 +332,7 @@ class Group:
     # ---- sessions
 
     def keep_alive(self, member: Member) -> None:
-        """Restart the session of a member, which is alive."""
+        """Restart the session timeout of a member."""
         member.session.cancel()
         member.session = self.timeline.after(member.request.session_timeout, lambda: self._expired(member))
 

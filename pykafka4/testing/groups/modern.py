@@ -25,7 +25,7 @@ JOIN, LEAVE, LEAVE_STATIC = 0, -1, -2  # epochs
 
 @attrs.frozen
 class GroupHeartbeat:
-    """A ConsumerGroupHeartbeat. None: as in the last heartbeat."""
+    """A ConsumerGroupHeartbeat request. A field that is None is as in the last heartbeat."""
 
     member_id: str
     epoch: int
@@ -77,7 +77,7 @@ class ModernMember:
     assignor: str | None = None
     assigned: set[Part] = attrs.Factory(set)
     pending: set[Part] = attrs.Factory(set)  # partitions that it has to give back
-    waits: bool = False  # other members have not given back some partitions of its target
+    waits: bool = False  # whether other members still have partitions of its target
     session: Moment = NEVER
     revocation: Moment = NEVER
     classic: JoinRequest | None = None  # the last JoinGroup of a member with the classic protocol
@@ -294,7 +294,7 @@ class ConsumerProtocolGroup:
     # ---- sessions
 
     def keep_alive(self, member: ModernMember) -> None:
-        """Restart the session of a member, which is alive."""
+        """Restart the session timeout of a member."""
         member.session.cancel()
         seconds = self.session_timeout if member.classic is None else member.classic.session_timeout
         member.session = self.timeline.after(seconds, lambda: self._expired(member))
@@ -333,6 +333,6 @@ class ConsumerProtocolGroup:
         member.awaited.cancel()
 
     def moved(self) -> None:
-        """Begin all sessions again, because another broker coordinates the group now."""
+        """Restart all session timeouts, because another broker coordinates the group now."""
         for member in self.members.values():
             self.keep_alive(member)

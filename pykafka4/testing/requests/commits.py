@@ -80,7 +80,7 @@ def keep(
 
 
 def fetch_offsets(call: Call) -> OffsetFetchResponse:
-    """The committed offsets; -1: none is committed."""
+    """The committed offsets; -1 if none is committed."""
     message: OffsetFetchRequest = call.message
     if call.version >= 8:
         return OffsetFetchResponse(groups=[_fetch_group(call, wanted, message.require_stable) for wanted in message.groups])
@@ -140,7 +140,7 @@ def _stored(call: Call, kind: Callable[..., Any], group: Group, refused: str | N
 
 
 def delete_offsets(call: Call) -> OffsetDeleteResponse:
-    """Delete committed offsets, except of topics to which members subscribe."""
+    """Delete committed offsets, except in topics to which members subscribe."""
     message: OffsetDeleteRequest = call.message
     refused = refusal(call, message.group_id, "DELETE")
     group = existing(call, message.group_id)

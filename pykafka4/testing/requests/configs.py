@@ -16,7 +16,7 @@ from pykafka4.wire.protocol.messages_configs import (
 __all__ = ["alter_configs", "describe_configs"]
 
 TOPIC: Final = 2  # the kind of resource
-OF_TOPIC, DEFAULT = 1, 5  # sources
+OF_TOPIC, DEFAULT = 1, 5  # sources of a value
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 

@@ -36,7 +36,7 @@ def api_versions(call: Call) -> ApiVersionsResponse:
 
 
 def metadata(call: Call) -> MetadataResponse:
-    """Brokers, leaders and topic ids. An unknown topic is created if both the request and the cluster allow it."""
+    """The brokers, leaders and topic ids. An unknown topic is created if both the request and the cluster allow it."""
     cluster, message = call.cluster, call.message
     known = cluster.metadata.snapshot(call.broker.node)
     everything = message.topics is None or (call.version == 0 and not message.topics)
@@ -94,7 +94,7 @@ def _partition(
 
 
 def describe_cluster(call: Call) -> DescribeClusterResponse:
-    """Brokers and controller."""
+    """The brokers and the controller."""
     known = call.cluster.metadata.snapshot(call.broker.node)
     brokers = [call.cluster.brokers[node] for node in known.brokers]
     rows = [DescribeClusterResponse.Broker(broker_id=b.node, host=b.host, port=b.port, rack=b.rack) for b in brokers]

@@ -164,8 +164,8 @@ def end(call: Call) -> EndTxnResponse:
 def verified(call: Call, name: str, producer: tuple[int, int], what: TopicPartition | str, *, adds: bool, abortable: bool) -> str | None:
     """The error if the coordinator does not allow a transactional write (KIP-890); otherwise None.
 
-    `what`: the partition, or the group whose offsets are written. `adds`: the request's version adds it to the transaction.
-    `abortable`: the request's version has TRANSACTION_ABORTABLE.
+    `what`: the partition, or the group whose offsets are written. `adds`: the request's version adds the partition or group
+    to the transaction. `abortable`: the request's version has TRANSACTION_ABORTABLE.
     """
     transactions, topics = call.cluster.transactions, isinstance(what, TopicPartition)
     if not transactions.serves(name):

@@ -102,7 +102,7 @@ class ModelServer:
         return result
 
     def wait_for(self, condition: Callable[[ModelCluster], Any], timeout: float | None = 10.0) -> None:
-        """Wait until `condition(cluster)` holds. Raises KafkaTimeoutError after `timeout` seconds (None: never), and the errors of `do`."""
+        """Wait until `condition(cluster)` holds. Raises KafkaTimeoutError after `timeout` seconds (None: no limit), or as `do` does."""
         limit = check_timeout(timeout)
         self._check_process()
 
@@ -167,7 +167,7 @@ class ModelServer:
         return self.do(lambda cluster: {tp: p.offset for tp, p in cluster.groups[group].offsets.items()} if group in cluster.groups else {})
 
     def close(self) -> None:
-        """Stop the server; a second call, or a call in a forked child, does nothing. Raises RuntimeError from the cause of a crash."""
+        """Stop the server. Raises RuntimeError if it has crashed. A second call, or a call in a forked child, does nothing."""
         if os.getpid() != self._process:
             return
         with self._lock:

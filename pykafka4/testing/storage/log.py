@@ -23,7 +23,7 @@ from pykafka4.wire.records.batch import WireRecord
 __all__ = ["MOST_BYTES", "REMEMBERED", "DuplicateAnswer", "PartitionLog", "UnknownProducer"]
 
 MOST_BYTES: Final = 1024 * 1024 + 12  # maximum bytes of a batch: the default of max.message.bytes
-REMEMBERED: Final = 5  # batches of each producer and partition that a broker knows, to find duplicates
+REMEMBERED: Final = 5  # batches of each producer and partition that a broker remembers, to find duplicates
 TIMESTAMP_ERROR: Final = "One or more records have been rejected due to invalid timestamp"
 
 

@@ -37,7 +37,7 @@ class Replication:
         self.waits_below_min = True  # the high watermark does not move with fewer than min.insync.replicas (from 3.7 on)
         self._delays: dict[int, float] = {}  # by broker, in place of `delay`
         self._paused: dict[int, float] = {}  # broker: the time until which it copies nothing
-        self.on_truncate: list[Callable[[TopicPartition, int], None]] = []  # called with (partition, its new end) when records are lost
+        self.on_truncate: list[Callable[[TopicPartition, int], None]] = []  # called with (partition, first lost offset)
 
     # ---- faults
 

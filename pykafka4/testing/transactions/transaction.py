@@ -110,6 +110,6 @@ class Transaction:
     # ---- a request that is repeated because its response was lost (KIP-890)
 
     def ended_for(self, producer_id: int, epoch: int) -> bool:
-        """Whether this producer and epoch wrote the last transaction: its end, even by its timeout, has raised the epoch."""
+        """Whether this producer and epoch wrote the last transaction, whose end, even by a timeout, has raised the epoch."""
         raised = (self.producer_id, self.epoch) == (producer_id, epoch + 1)
         return raised or (self.last_producer_id == producer_id and epoch == MAX_EPOCH - 1 and self.epoch == 0)
