@@ -1,7 +1,7 @@
 """Compiles one flat encode function and one flat decode function for each version of a message.
 
-A function is compiled on its first use. Invariant: emitted code uses no length before it is checked against the bytes left, and subtracts
-the memory of decoded values from a budget, `room`, before it allocates (`weight.py`).
+A function is compiled on its first use. Invariant: emitted code checks each length against the bytes left before it uses the length, and
+subtracts the memory of decoded values from a budget, `room`, before it allocates that memory (`weight.py`).
 
 Each emitted line has the label of its field, so that errors can name the field at no cost in the normal case. Neighbouring fields of a
 fixed size, length prefixes and empty tag sections are packed and unpacked by one `struct` call: `run` collects them, `flush` emits the
@@ -273,7 +273,7 @@ class _Decode:
         self.plain_bytes = not _holds_records(cls)
         self.words = False  # whether the field is text for people
         self.run: list[tuple[str, str]] = []  # (target, struct letters) of neighbours that one `struct` call will unpack
-        self.run_label = ""  # the label of the first of them
+        self.run_label = ""  # the label of the first field in `run`
         self.src = _Source("def decode(buf, view, pos, end, room, say=str):")
         for fmt in sorted(_numbers_in(cls)):
             self.src(f"known_{fmt} = {{}}")
@@ -463,7 +463,7 @@ def _flexibility(cls: Any, version: int) -> bool:
 
 @functools.cache
 def encoder(cls: Any, version: int) -> Encoder:
-    """The encode function of `cls` at `version`, which the first call compiles. UnsupportedVersion if there is no such version."""
+    """The encode function of `cls` at `version`, which the first call compiles. Raises UnsupportedVersion if there is no such version."""
     emitted = _Encode(cls, version, flexible=_flexibility(cls, version))
     function: Encoder = emitted.src.function(f"{cls.__name__} v{version} encode")
     return function
@@ -471,7 +471,7 @@ def encoder(cls: Any, version: int) -> Encoder:
 
 @functools.cache
 def decoder(cls: Any, version: int) -> tuple[Decoder, bool]:
-    """(the decode function of `cls` at `version`, which the first call compiles; whether it needs a memoryview for records)."""
+    """(the decode function of `cls` at `version`, which the first call compiles; whether that function needs a memoryview for records)."""
     emitted = _Decode(cls, version, flexible=_flexibility(cls, version))
     function: Decoder = emitted.src.function(f"{cls.__name__} v{version} decode")
     return function, not emitted.plain_bytes

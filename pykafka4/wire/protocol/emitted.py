@@ -60,7 +60,7 @@ def _more(buf: Any, pos: int, first: int) -> tuple[int, int]:
 
 
 def read_uvarint(buf: Any, pos: int) -> tuple[int, int]:
-    """(the uvarint at `pos`, the position after it). IndexError at the end of the bytes, DecodeError for more than 32 bits."""
+    """(the uvarint at `pos`, the position after it). Raises IndexError at the end of the bytes, DecodeError for more than 32 bits."""
     first = buf[pos]
     return (first, pos + 1) if first < 0x80 else _more(buf, pos + 1, first)
 
@@ -158,7 +158,7 @@ def _numbers_reader(fmt: str, *, flexible: bool) -> Callable[..., tuple[list[Any
 
 
 def _flat(value: Any) -> Any:
-    """`value` as a buffer whose `len` is its number of bytes; TypeError for a str or a number."""
+    """`value` as a buffer whose `len` is its number of bytes. Raises TypeError for a str or a number."""
     return value if isinstance(value, bytearray) else memoryview(value).cast("B")
 
 

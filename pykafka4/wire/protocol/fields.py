@@ -128,7 +128,7 @@ def wire(
 ) -> Any:
     """Declare a field: its wire type, the versions that have the field, allow null and tag the field, and its tag.
 
-    `repr` does not show a `secret` field. A field with `words` is text for people: `decode` passes it through its `say`.
+    `repr` does not show a `secret` field. A field with `words` is text for people, which `decode` passes through `say`.
 
     Without `default` the field has Kafka's default: 0, false, "", no elements, the zero uuid, null for records, the struct's own defaults.
     The type of a field that is one struct must be a `@value` class, because all messages that lack the field share its default.

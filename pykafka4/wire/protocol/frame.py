@@ -98,7 +98,7 @@ def _framed(head: bytes, buffers: list[Buffer]) -> list[Buffer]:
 
 
 def _response_has_tags(response: type[Response], version: int) -> bool:
-    """Whether the response's header has tagged fields. Not for ApiVersions: its response precedes any knowledge of versions (KIP-511)."""
+    """Whether the response's header has tagged fields: never for ApiVersions, whose response precedes knowledge of versions (KIP-511)."""
     return version in response.flexible and response is not ApiVersionsResponse
 
 
@@ -106,9 +106,9 @@ def _response_has_tags(response: type[Response], version: int) -> bool:
 
 
 def frame_size(head: Buffer, limit: int = MAX_FRAME) -> int:
-    """The size in the first four bytes of `head`. DecodeError if it is negative or over `limit`, naming the peer's protocol if known.
+    """The size in the first four bytes of `head`. Raises DecodeError, with the peer's protocol if known, if it is negative or over `limit`.
 
-    FrameTooLarge if the peer may be a broker, PeerSpeaksTls if the peer most likely is a broker with TLS.
+    Raises FrameTooLarge if the peer may be a broker, PeerSpeaksTls if the peer most likely is a broker with TLS.
     """
     (size,) = SIZE.unpack_from(head)
     if 0 <= size <= limit:
@@ -131,7 +131,7 @@ def correlation_of(frame: Buffer) -> int:
 def decode_response(
     request_class: type[Request[ResponseT]], version: int, frame: Buffer, say: Callable[[str], str] = str
 ) -> tuple[int, ResponseT]:
-    """(correlation id, response) in `frame`, which has no size prefix. DecodeError for other bytes. `say`: see `schema.decode`."""
+    """(correlation id, response) in `frame`, which has no size prefix. Raises DecodeError for other bytes. `say`: see `schema.decode`."""
     correlation_id = correlation_of(frame)
     response: Any = request_class.response
     if response is ApiVersionsResponse:
@@ -254,7 +254,7 @@ def explain_bad_frame(first_bytes: bytes) -> str | None:
 
 
 def explain_bad_rest(rest: bytes) -> str | None:
-    """A sentence on the protocol of the peer, guessed from the bytes after the first five, if TLS has read these; None if unknown.
+    """A sentence on the protocol of the peer, guessed from the bytes that follow the five that TLS has read; None if unknown.
 
     Less certain than `explain_bad_frame`: servers choose their words.
     """

@@ -45,7 +45,7 @@ class DescribeAclsRequest(Request[DescribeAclsResponse]):
 
 @response(api_key=30, versions="1-3", flexible="2+")
 class CreateAclsResponse(Response):
-    """The result of each ACL."""
+    """The result for each ACL."""
 
     @struct
     class Result:
@@ -75,7 +75,7 @@ class CreateAclsRequest(Request[CreateAclsResponse]):
 
 @response(api_key=31, versions="1-3", flexible="2+")
 class DeleteAclsResponse(Response):
-    """The deleted ACLs of each filter."""
+    """The deleted ACLs for each filter."""
 
     @struct
     class Filter:
@@ -101,7 +101,7 @@ class DeleteAclsResponse(Response):
 
 @request(api_key=31, versions="1-3", flexible="2+", since="2.0")
 class DeleteAclsRequest(Request[DeleteAclsResponse]):
-    """Delete the ACLs that match one of the filters."""
+    """Delete the ACLs that match any of the filters."""
 
     @struct
     class Filter:

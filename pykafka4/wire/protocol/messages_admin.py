@@ -1,4 +1,7 @@
-"""Declares messages of administration: topics, groups, offsets, logs. Fields, versions and tags are Kafka's own; a test compares them."""
+"""Declares messages of administration: topics, groups, offsets, the cluster, log directories.
+
+Fields, versions and tags are Kafka's own; a test compares them.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ class CreateTopicsResponse(Response):
 
 @request(api_key=19, versions="0-7", flexible="5+", since="0.10.1")
 class CreateTopicsRequest(Request[CreateTopicsResponse]):
-    """Create topics. -1 as a number of partitions or replicas means the broker's default (v4+); with `assignments` both must be -1."""
+    """Create topics. -1 partitions or replicas means the broker's default (v4+); with `assignments`, both numbers must be -1."""
 
     @struct
     class Topic:
@@ -163,7 +166,7 @@ class DeleteRecordsRequest(Request[DeleteRecordsResponse]):
 
 @response(api_key=60, versions="0-2", flexible="0+")
 class DescribeClusterResponse(Response):
-    """The cluster id, its controller and its nodes."""
+    """The cluster's id, controller and nodes."""
 
     @struct
     class Broker:
@@ -239,7 +242,7 @@ class DeleteGroupsRequest(Request[DeleteGroupsResponse]):
 
 @response(api_key=69, versions="0-1", flexible="0+")
 class ConsumerGroupDescribeResponse(Response):
-    """State and members of groups of the consumer protocol (KIP-848); GROUP_ID_NOT_FOUND for a group of any other protocol."""
+    """The state and members of groups of the consumer protocol (KIP-848); GROUP_ID_NOT_FOUND for a group of any other protocol."""
 
     @struct
     class Group:
@@ -357,7 +360,7 @@ class DescribeLogDirsResponse(Response):
 
 @request(api_key=35, versions="1-5", flexible="2+", since="2.0")
 class DescribeLogDirsRequest(Request[DescribeLogDirsResponse]):
-    """Ask a broker for the sizes of its replicas; `topics=None` means all."""
+    """Ask a broker for the sizes of its replicas; `topics=None` means all topics."""
 
     @struct
     class Topic:

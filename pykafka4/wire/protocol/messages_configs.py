@@ -41,7 +41,7 @@ class DescribeConfigsResponse(Response):
 
 @request(api_key=32, versions="1-4", flexible="4+", since="1.1")
 class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
-    """Ask for settings of topics (`resource_type` 2), brokers (4) and others; `configuration_keys=None` means all."""
+    """Ask for settings of topics (`resource_type` 2), brokers (4) and others; `configuration_keys=None` means all settings."""
 
     @struct
     class Resource:
@@ -56,7 +56,7 @@ class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
 
 @response(api_key=44, versions="0-1", flexible="1+")
 class IncrementalAlterConfigsResponse(Response):
-    """The result of each resource."""
+    """The result for each resource."""
 
     @struct
     class Resource:
@@ -105,6 +105,6 @@ class ListConfigResourcesResponse(Response):
 
 @request(api_key=74, versions="0-1", flexible="0+", since="3.7 with KRaft")
 class ListConfigResourcesRequest(Request[ListConfigResourcesResponse]):
-    """Ask for the resources of some types that have settings; no types means all types that the broker knows."""
+    """Ask for the resources of the given types that have settings; an empty list means all types that the broker knows."""
 
     resource_types: list[int] = wire(array(int8), "1+")

@@ -118,7 +118,7 @@ class FetchRequest(Request[FetchResponse]):
 
 @response(api_key=2, versions="1-11", flexible="6+")
 class ListOffsetsResponse(Response):
-    """The offset of the first record with the requested timestamp or a later timestamp; -1: there is no such record."""
+    """The offset of the first record with the requested timestamp or a later timestamp; -1 if there is no such record."""
 
     @struct
     class Topic:

@@ -61,7 +61,7 @@ class SyncGroupResponse(Response):
 
 @request(api_key=14, versions="0-5", flexible="4+")
 class SyncGroupRequest(Request[SyncGroupResponse]):
-    """Ask for the assignment of this member. The leader sends the assignments of all members, the other members send none."""
+    """Ask for the assignment of this member. The leader sends the assignments of all members; the other members send none."""
 
     @struct
     class Assignment:
@@ -79,7 +79,7 @@ class SyncGroupRequest(Request[SyncGroupResponse]):
 
 @response(api_key=12, versions="0-4", flexible="4+")
 class HeartbeatResponse(Response):
-    """The result: after REBALANCE_IN_PROGRESS as `error_code` the member joins again."""
+    """The result: if `error_code` is REBALANCE_IN_PROGRESS, the member must join again."""
 
     throttle_time_ms: int = wire(int32, "1+", ignorable=True)
     error_code: int = wire(int16)
@@ -127,7 +127,7 @@ class LeaveGroupRequest(Request[LeaveGroupResponse]):
 
 @response(api_key=8, versions="2-10", flexible="8+")
 class OffsetCommitResponse(Response):
-    """The result of each commit."""
+    """The result for each partition."""
 
     @struct
     class Topic:
@@ -146,7 +146,7 @@ class OffsetCommitResponse(Response):
 
 @request(api_key=8, versions="2-10", flexible="8+")
 class OffsetCommitRequest(Request[OffsetCommitResponse]):
-    """Commit offsets. From v10 on topics have their ids instead of names."""
+    """Commit offsets. From v10 on, topics have ids instead of names."""
 
     @struct
     class Topic:
@@ -171,7 +171,7 @@ class OffsetCommitRequest(Request[OffsetCommitResponse]):
 
 @response(api_key=9, versions="1-10", flexible="6+")
 class OffsetFetchResponse(Response):
-    """Committed offsets; -1: none is committed."""
+    """The committed offsets; -1 if none has been committed."""
 
     @struct
     class Topic:
@@ -214,7 +214,7 @@ class OffsetFetchResponse(Response):
 
 @request(api_key=9, versions="1-10", flexible="6+")
 class OffsetFetchRequest(Request[OffsetFetchResponse]):
-    """Ask for committed offsets, from v8 on of several groups. `topics=None` means all topics (v2+)."""
+    """Ask for the committed offsets of a group, from v8 on of several groups. `topics=None` means all topics (v2+)."""
 
     @struct
     class Topic:
@@ -300,7 +300,7 @@ class ConsumerGroupHeartbeatResponse(Response):
 
 @request(api_key=68, versions="0-1", flexible="0+", since="3.7")
 class ConsumerGroupHeartbeatRequest(Request[ConsumerGroupHeartbeatResponse]):
-    """Join a consumer group, stay in it, acknowledge an assignment, leave it (KIP-848). None: as in the last heartbeat."""
+    """Join a consumer group, stay in it, acknowledge an assignment, or leave it (KIP-848). None: unchanged since the last heartbeat."""
 
     @struct
     class TopicPartitions:

@@ -14,7 +14,7 @@ from pykafka4.wire.protocol.schema import Request, Response, request, response, 
 
 @response(api_key=0, versions="3-13", flexible="9+")
 class ProduceResponse(Response):
-    """The result of each batch, with the new leader if the partition has moved (v10+)."""
+    """The result for each batch, with the new leader if the partition has moved (v10+)."""
 
     @struct
     class Topic:

@@ -106,7 +106,7 @@ class ListTransactionsRequest(Request[ListTransactionsResponse]):
 
 @response(api_key=27, versions="1-2", flexible="1+")
 class WriteTxnMarkersResponse(Response):
-    """The result of each partition."""
+    """The result for each partition."""
 
     @struct
     class Marker:

@@ -10,7 +10,7 @@ from pykafka4.wire.protocol.schema import Request, Response, request, response, 
 
 @response(api_key=34, versions="1-2", flexible="2+")
 class AlterReplicaLogDirsResponse(Response):
-    """The result of each partition."""
+    """The result for each partition."""
 
     @struct
     class Result:
@@ -45,7 +45,7 @@ class AlterReplicaLogDirsRequest(Request[AlterReplicaLogDirsResponse]):
 
 @response(api_key=43, versions="0-2", flexible="2+")
 class ElectLeadersResponse(Response):
-    """The result of each partition."""
+    """The result for each partition."""
 
     @struct
     class Topic:
@@ -65,7 +65,7 @@ class ElectLeadersResponse(Response):
 
 @request(api_key=43, versions="0-2", flexible="2+", since="2.2")
 class ElectLeadersRequest(Request[ElectLeadersResponse]):
-    """Elect leaders: the preferred replicas (0), or any replica (1, data may be lost)."""
+    """Elect leaders: the preferred replicas (`election_type` 0), or any replica (1), which may lose records."""
 
     @struct
     class Topic:
@@ -79,7 +79,7 @@ class ElectLeadersRequest(Request[ElectLeadersResponse]):
 
 @response(api_key=45, versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsResponse(Response):
-    """The result of each partition."""
+    """The result for each partition."""
 
     @struct
     class Topic:
@@ -120,7 +120,7 @@ class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResp
 
 @response(api_key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsResponse(Response):
-    """The replicas of each partition that moves, with those that are added and removed."""
+    """The replicas of each partition that moves, and the replicas that are being added and removed."""
 
     @struct
     class Topic:
@@ -224,7 +224,7 @@ class DescribeQuorumRequest(Request[DescribeQuorumResponse]):
 
 @response(api_key=57, versions="0-2", flexible="0+")
 class UpdateFeaturesResponse(Response):
-    """The result of each feature."""
+    """The result for each feature."""
 
     @struct
     class Result:
@@ -272,7 +272,7 @@ class UnregisterBrokerRequest(Request[UnregisterBrokerResponse]):
 
 @response(api_key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsResponse(Response):
-    """A page of partitions; `next_cursor` is the start of the next page, None after the last one."""
+    """A page of partitions; `next_cursor` is the start of the next page, None after the last page."""
 
     @struct
     class Topic:

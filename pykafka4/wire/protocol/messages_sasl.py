@@ -1,6 +1,6 @@
 """Declares the messages of authentication. Invariant: the bytes that a mechanism sends and receives are never shown.
 
-Only clients that authenticate themselves import this module.
+A client imports this module only if it authenticates itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SaslHandshakeRequest(Request[SaslHandshakeResponse]):
 
 @response(api_key=36, versions="0-2", flexible="2+")
 class SaslAuthenticateResponse(Response):
-    """The broker's message to the mechanism, and the time for which the authentication is valid (0: as long as the connection)."""
+    """The broker's message to the mechanism, and the time for which the authentication is valid (0: as long as the connection is open)."""
 
     __reduce_ex__ = refuse
 

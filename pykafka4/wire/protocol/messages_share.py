@@ -37,7 +37,7 @@ class ShareGroupHeartbeatResponse(Response):
 
 @request(api_key=76, versions="1", flexible="0+", since="4.1")
 class ShareGroupHeartbeatRequest(Request[ShareGroupHeartbeatResponse]):
-    """Join a share group (epoch 0), stay in it, leave it (epoch -1). None: as in the last heartbeat."""
+    """Join a share group (epoch 0), stay in it, or leave it (epoch -1). None: unchanged since the last heartbeat."""
 
     group_id: str = wire(string)
     member_id: str = wire(string)
@@ -188,7 +188,7 @@ class ShareAcknowledgeRequest(Request[ShareAcknowledgeResponse]):
 
 @response(api_key=77, versions="1", flexible="0+")
 class ShareGroupDescribeResponse(Response):
-    """State and members of each group."""
+    """The state and members of each group."""
 
     @struct
     class Group:
@@ -283,7 +283,7 @@ class DescribeShareGroupOffsetsRequest(Request[DescribeShareGroupOffsetsResponse
 
 @response(api_key=91, versions="0", flexible="0+")
 class AlterShareGroupOffsetsResponse(Response):
-    """The result of each partition."""
+    """The result for each partition."""
 
     @struct
     class Topic:
@@ -323,7 +323,7 @@ class AlterShareGroupOffsetsRequest(Request[AlterShareGroupOffsetsResponse]):
 
 @response(api_key=92, versions="0", flexible="0+")
 class DeleteShareGroupOffsetsResponse(Response):
-    """The result of each topic."""
+    """The result for each topic."""
 
     @struct
     class Topic:

@@ -10,7 +10,7 @@ from pykafka4.wire.protocol.schema import Request, Response, request, response
 
 @response(api_key=71, versions="0", flexible="0+")
 class GetTelemetrySubscriptionsResponse(Response):
-    """The requested metrics, and the interval at which clients push them."""
+    """The metrics that the cluster requests, and the interval at which clients push them."""
 
     throttle_time_ms: int = wire(int32)
     error_code: int = wire(int16)

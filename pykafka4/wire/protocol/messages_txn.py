@@ -95,7 +95,7 @@ class AddOffsetsToTxnResponse(Response):
 
 @request(api_key=25, versions="0-4", flexible="3+", since="0.11")
 class AddOffsetsToTxnRequest(Request[AddOffsetsToTxnResponse]):
-    """Add the partition of a group's offsets to the transaction. From transaction.version 2 on producers do not send it (KIP-890)."""
+    """Add the partition of a group's offsets to the transaction. Producers do not send this from transaction.version 2 on (KIP-890)."""
 
     transactional_id: str = wire(string)
     producer_id: int = wire(int64)
@@ -105,7 +105,7 @@ class AddOffsetsToTxnRequest(Request[AddOffsetsToTxnResponse]):
 
 @response(api_key=26, versions="0-5", flexible="3+")
 class EndTxnResponse(Response):
-    """The result: the transaction has ended, or will end. From v5 on with the producer id and epoch for the next transaction (KIP-890)."""
+    """The result: the transaction has ended, or will end. v5 adds the producer id and epoch for the next transaction (KIP-890)."""
 
     throttle_time_ms: int = wire(int32)
     error_code: int = wire(int16)
@@ -115,7 +115,7 @@ class EndTxnResponse(Response):
 
 @request(api_key=26, versions="0-5", flexible="3+", since="0.11")
 class EndTxnRequest(Request[EndTxnResponse]):
-    """Commit or abort the transaction. v5 and later, which raise the epoch, only from transaction.version 2 on (KIP-890)."""
+    """Commit or abort the transaction. v5 and later, which raise the epoch, require transaction.version 2 (KIP-890)."""
 
     transactional_id: str = wire(string)
     producer_id: int = wire(int64)
@@ -125,7 +125,7 @@ class EndTxnRequest(Request[EndTxnResponse]):
 
 @response(api_key=28, versions="0-6", flexible="3+")
 class TxnOffsetCommitResponse(Response):
-    """The result of the commit of each partition."""
+    """The result for each partition."""
 
     @struct
     class Topic:
@@ -144,7 +144,7 @@ class TxnOffsetCommitResponse(Response):
 
 @request(api_key=28, versions="0-6", flexible="3+", since="0.11")
 class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse]):
-    """Commit offsets of a group with the transaction. v5 and later only from transaction.version 2 on; v6 has topic ids, not names."""
+    """Commit offsets of a group with the transaction. v5 and later require transaction.version 2; v6 has topic ids, not names."""
 
     @struct
     class Topic:

@@ -8,7 +8,7 @@ from pykafka4.wire.protocol.schema import Request, Response, request, response, 
 
 @response(api_key=50, versions="0", flexible="0+")
 class DescribeUserScramCredentialsResponse(Response):
-    """Mechanism and iterations of each credential."""
+    """The mechanism and iterations of each credential."""
 
     @struct
     class Result:
@@ -30,7 +30,7 @@ class DescribeUserScramCredentialsResponse(Response):
 
 @request(api_key=50, versions="0", flexible="0+", since="2.7")
 class DescribeUserScramCredentialsRequest(Request[DescribeUserScramCredentialsResponse]):
-    """Ask for the SCRAM credentials of users; None means all."""
+    """Ask for the SCRAM credentials of users; None means all users."""
 
     @struct
     class User:
@@ -41,7 +41,7 @@ class DescribeUserScramCredentialsRequest(Request[DescribeUserScramCredentialsRe
 
 @response(api_key=51, versions="0", flexible="0+")
 class AlterUserScramCredentialsResponse(Response):
-    """The result of each user."""
+    """The result for each user."""
 
     @struct
     class Result:
@@ -115,7 +115,7 @@ class DescribeClientQuotasRequest(Request[DescribeClientQuotasResponse]):
 
 @response(api_key=49, versions="0-1", flexible="1+")
 class AlterClientQuotasResponse(Response):
-    """The result of each entity."""
+    """The result for each entity."""
 
     @struct
     class Entry:
@@ -251,7 +251,7 @@ class DescribeDelegationTokenResponse(Response):
 
 @request(api_key=41, versions="1-3", flexible="2+", since="2.0")
 class DescribeDelegationTokenRequest(Request[DescribeDelegationTokenResponse]):
-    """Ask for the tokens of owners; None means all."""
+    """Ask for the tokens of owners; None means all owners."""
 
     @struct
     class Owner:

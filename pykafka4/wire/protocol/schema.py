@@ -2,7 +2,7 @@
 
 `request`, `response` and `data` declare messages, `struct` their array elements, `value` a single part (frozen, because messages share
 its default). Messages are created, filled and sent, or decoded and read: a decoded message is never changed, because arrays of numbers and
-complete responses may be shared. An error in a field names `Class.field`, in both directions.
+complete responses may be shared. An error in a field names `Class.field`, in encoding and in decoding.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def _wrong_number(given: Any, kind: Kind) -> str | None:
     try:
         _struct.pack(f">{kind.fmt}", given)
     except _struct.error as error:
-        return f"must be an {kind.name} ({error})"
+        return f"must be of type {kind.name} ({error})"
     return None
 
 
@@ -317,7 +317,7 @@ def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0, *,
 
 
 def _copied(cls: type[Message], version: int, view: memoryview) -> bytes:
-    """The bytes of `view`: to decode strings from bytes takes half the time that a memoryview takes."""
+    """The bytes of `view`: decoding strings from bytes takes half as long as from a memoryview."""
     if len(view) > MAX_DECODED:
         raise DecodeError(f"{cls.__name__} v{version}: {len(view)} bytes; the limit for a message without records is {MAX_DECODED}")
     return bytes(view)
