@@ -1,14 +1,14 @@
-"""Gives the GIL to threads that wait for I/O, at the cost of threads that compute. Invariant: a thread gives way only where other code may
+"""Gives the GIL to threads that wait for I/O, at the cost of threads that compute. Invariant: a thread gives way only where other code can
 run anyway.
 
 A thread that computes in Python keeps the GIL until the interpreter takes it away, 5 ms after another thread has asked for it. So the loop
 thread, and on Linux every thread that waits for a result of the client, raises a flag just before it needs the GIL. `send`, `poll` and the
-loop over a consumer's records check the flag, which costs one load, and release the GIL at once if it is raised.
+iteration over a consumer's records check the flag, which costs one load, and release the GIL at once if the flag is raised.
 
 A process has one flag, because it has one GIL.
 
 Modules; each line imports only from lines below it:
-    asking  `Lock` and the wait of a portable loop, which both end with a request for the GIL
-    flag    `give_way`, `step_aside`, and the choice of the compiled flag, if it was built
+    asking  `Lock`, and `Turn` for portable loops: both request the GIL at the end of a wait
+    flag    `give_way`, `step_aside`, and the compiled flag, if it was built
     _gil    the flag (compiled)
 """

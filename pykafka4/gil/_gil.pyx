@@ -2,18 +2,18 @@
 """Implements the flag behind `pykafka4.gil`. Invariant: no thread waits longer than a millisecond for another one to take the GIL.
 
 A thread without the GIL raises the flag (`ask`), takes the GIL, and lowers the flag (`got`); a loop lowers it at the end of its turn.
-Threads of the application that see the flag raised release the GIL in between (`give_way`), until the flag is lowered.
+Meanwhile, threads of the application that see the flag raised release the GIL (`give_way`) until the flag is lowered.
 
-Every hand-over costs a thread that computes two thread switches. So for 400 µs after each hand-over, the compiled pump and threads that
-wake up in a `Lock` do not raise the flag (`pause`), and afterwards a loop does more work at once. Up to four hand-overs may come in a row,
-because a batch needs several: to send it, to read the response, and to run its callbacks; the 400 µs of each of them then follow together.
+Every hand-over costs the computing thread two thread switches. So for 400 µs after each hand-over, the compiled pump and threads that
+wake up in a `Lock` do not raise the flag (`pause`), and then a loop does more work at once. Up to four hand-overs may come in a row,
+because a batch needs several: to send it, to read the response, and to run its callbacks; the pauses of 400 µs then follow together.
 No thread pauses for a thread that has meanwhile begun to wait in a `Lock`: a waiting thread does not compute, and the thread for which it
 waits would only be late.
 
-If other threads compute, too, one of them may take the GIL instead, for 5 ms, and then the next one. A thread that gave way notices this,
-because it has the GIL back late. If this happens twice in a row, no thread of the application gives way for 100 ms: threads that give way
-would hand their share of the processor to threads that never do. A single late return may have another reason: the system took the
-processor from the thread that asked.
+If other threads compute, too, one of them may take the GIL before the thread that asked, for 5 ms, and then another. A thread that gave way
+notices this, because it gets the GIL back late. If this happens twice in a row, no thread of the application gives way for 100 ms: threads
+that give way would hand their share of the processor to threads that never do. A single late return may have another reason: the system
+took the processor from the thread that asked.
 """
 
 cimport cython
@@ -41,9 +41,9 @@ cdef extern from "_gil.h" nogil:
 cdef enum:
     PACE_US = 400                  # time for a thread that computes, after each time that it gave way
     BURST = 4                      # hand-overs that may come in a row
-    IN_VAIN_US = 3000              # a thread that has the GIL back later than this gave way in vain: other threads had the GIL
+    IN_VAIN_US = 3000              # a thread that gets the GIL back later than this gave way in vain: other threads had the GIL
     SLICE_S = 1                    # longest part of a wait in a lock
-    UNHEARD_US = 100000            # time for which `give_way` does nothing after two times in vain
+    UNHEARD_US = 100000            # time for which `give_way` does nothing after it was in vain twice in a row
 
 cdef int wanted = 0
 cdef int64_t paced_until = 0    # the end of the time for a thread that gave way; PACE_US more for each hand-over
@@ -58,7 +58,7 @@ taken_init()
 cdef int give_way() except -1:
     """Release the GIL until the flag is lowered, for a millisecond at most. For threads of the application.
 
-    Does nothing for UNHEARD_US after two times in vain.
+    Does nothing for UNHEARD_US after it was in vain twice in a row.
     """
     global paced_until, given_by, unheard_until, in_vain
     cdef int64_t began = monotonic_us()
@@ -111,7 +111,7 @@ cdef void taken() noexcept:
 
 
 cdef void got() noexcept:
-    """Lower the flag. The calling thread has the GIL, and if it releases the GIL, it waits for its turn."""
+    """Lower the flag: the calling thread has the GIL. If it releases the GIL later, no thread gives way to it."""
     global got_us
     got_us = monotonic_us()
     add(&wanted, -1)
@@ -125,7 +125,7 @@ def give_way_to_others() -> None:
 
 
 def step_aside_for_others() -> None:
-    """Give way if a thread wants the GIL, and ask for it back."""
+    """Give way if a thread wants the GIL, then ask for the GIL again."""
     if load(&wanted):
         step_aside()
 

@@ -42,7 +42,7 @@ Lock: Any = compiled.Lock if compiled is not None and sys.platform == "linux" el
 
 
 class Turn:
-    """The flag of a portable loop, raised from the end of one wait to the next: system calls that do not wait release the GIL, too."""
+    """The flag of a portable loop, raised from the end of one wait to the next wait: system calls that do not wait release the GIL, too."""
 
     __slots__ = ("_up",)
 

@@ -1,8 +1,8 @@
-"""Makes the SASL mechanism for each authentication of a client, and keeps its token while the token is fresh.
+"""Makes the SASL mechanism for each authentication of a client, and keeps a token while it is fresh.
 
 Invariant: the application's callables run on helper threads; the callable for tokens runs only when a token is due; no log or error shows
 the values that callables return.
-`Credentials.mechanism` blocks as long as the application's callables, or a KDC, take to answer.
+`Credentials.mechanism` blocks for as long as the application's callables, or a KDC, take to answer.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class HeldToken:
     token: Token
     ask_at: float  # when to ask the application for the next token
     refused: bool = False  # a broker has refused the token
-    is_warned: bool = False  # the log has a warning that the application returned no next token
+    is_warned: bool = False  # the log has a warning that the application's callable for the next token failed
 
 
 class Bearer(OAuthBearer):
-    """An exchange that notes when the broker refuses its token: with JSON, with an error code, or with both."""
+    """An exchange that notes that the broker has refused its token: with JSON, with an error code, or with both."""
 
     def __init__(self, held: HeldToken) -> None:
         super().__init__(held.token)

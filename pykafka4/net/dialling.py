@@ -1,9 +1,9 @@
 """Looks up the names of brokers, and connects to their addresses in turn. Invariant: every attempt that is not cancelled ends in an open
 socket or in one error.
 
-Lookups run on helper threads, because they may take long. The transport watches the sockets, and calls `ready` for each socket with news.
-With a proxy, the dialler tries the proxy's addresses instead of the broker's, and the attempt ends with the proxy's handshake: then the
-transport uses the socket like a socket that was dialled directly.
+Lookups run on helper threads, because they may take a long time. The transport watches the sockets, and calls `ready` for each socket with
+news. With a proxy, the dialler tries the proxy's addresses instead of the broker's, and the attempt ends with the proxy's handshake: then
+the transport uses the socket like a socket that was dialled directly.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Attempt:
         self.host = host if proxy is None else proxy.host  # the host to connect to
         self.handshake: Handshake | None = None  # with the proxy; None without a proxy
         self.sock: socket.socket | None = None
-        self.addresses: deque[Address] = deque()  # addresses that were not tried yet
+        self.addresses: deque[Address] = deque()  # addresses that have not been tried yet
         self.trying = self.host
         self.errors: list[str] = []
         self.next_address_at: float | None = None
@@ -86,7 +86,7 @@ class Dialler:
         self._rotation = itertools.count()
 
     def dial(self, link: int, host: str, port: int) -> None:
-        """Look `host` up, then try its addresses in turn. An IP address needs no lookup."""
+        """Look up `host`, or the proxy if there is one, then try the addresses in turn. An IP address needs no lookup."""
         proxy = self._proxy
         attempt = self._attempts[link] = Attempt(link, host, port, proxy)
         if proxy is not None:
@@ -119,7 +119,7 @@ class Dialler:
             self._forget_socket(attempt)
 
     def ready(self, link: int) -> None:
-        """Continue the attempt of `link`: its watched socket is open, has bytes from the proxy, takes bytes, or has failed."""
+        """Continue the attempt of `link`: its watched socket is open, has bytes from the proxy, accepts bytes, or has failed."""
         attempt = self._attempts.get(link)
         if attempt is None or attempt.sock is None:
             return

@@ -2,7 +2,7 @@
 hang, and one more if the loop continues.
 
 A turn takes milliseconds. A turn that takes seconds waits where it must not wait, or computes without end, and the client waits with it:
-heartbeats, and the calls of other threads. The stack shows the place.
+heartbeats stop, and so do the calls of other threads. The stack shows where.
 """
 
 from __future__ import annotations

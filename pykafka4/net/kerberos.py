@@ -2,8 +2,9 @@
 the reason and a way out.
 
 The package `gssapi` is imported only for GSSAPI: it is an extra, because it is built from source with the headers of Kerberos. Without a
-keytab, each authentication reads the tickets from the default cache (`kinit`). With a keytab, the library gets the tickets itself and keeps
-them in memory: one cache for all clients of this process with the same keytab and principal, because the library never frees a cache.
+keytab, each authentication reads the tickets from the default cache (`kinit`). With a keytab, the Kerberos library gets the tickets itself
+and keeps them in memory: one cache for all clients of this process with the same keytab and principal, because the library never frees a
+cache.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Kerberos:
             whose = f"a key of {self._principal}" if self._principal else "a key"
             advice = f"check that sasl_kerberos_keytab={self._keytab!r} can be read and has {whose} (`klist -k {self._keytab}`)"
         elif code in NO_KEY:
-            advice = NO_TICKET + (f" (the ticket has to be of {self._principal})" if self._principal else "")
+            advice = NO_TICKET + (f" (the ticket must belong to {self._principal})" if self._principal else "")
         else:
             advice = ADVICE.get(code, TRACE).format(service=service)
         error = failed(f"no ticket for {service}: {reason}; {advice}")

@@ -1,6 +1,6 @@
 """Keeps weak references to the living objects of a kind.
 
-Invariant: no Python code runs when such an object is freed. The interpreter swallows an exception there, and Ctrl-C would be lost;
+Invariant: no Python code runs when such an object is freed. The interpreter swallows exceptions at that point, and Ctrl-C would be lost;
 therefore this is not a WeakSet, whose callback is a Python function.
 """
 

@@ -105,7 +105,7 @@ class LogThread:
         return system.get_ident() in self._loops
 
     def flush(self, timeout: float = FLUSH_S) -> bool:
-        """Wait up to `timeout` seconds until the entries logged so far are handled; returns whether they are.
+        """Wait up to `timeout` seconds until the entries logged so far have been handled; returns whether they have.
 
         Returns False at once on a loop thread, on the log thread, and if no log thread was started.
         """
@@ -125,7 +125,10 @@ class LogThread:
     # -- for threads that log
 
     def divert(self, entry: Entry) -> bool:
-        """If the calling thread is a loop thread, queue `entry`, or drop it if the queue is full; return whether it is one. Never waits."""
+        """If the calling thread is a loop thread, queue `entry`, or drop it if the queue is full. Never waits.
+
+        Returns whether the calling thread is a loop thread.
+        """
         name = self._loops.get(system.get_ident())
         if name is None:
             return False
@@ -188,7 +191,7 @@ def current() -> LogThread:
 
 
 def _begin() -> None:
-    """Make the log thread of this process; of a forked child, too: the parent's thread does not run there, and may have held its locks."""
+    """Make the log thread of this process, and of a forked child: the parent's thread does not run there, and may have held its locks."""
     _current[:] = [LogThread()]
     set_divert(_current[0].divert)
 

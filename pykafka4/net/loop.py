@@ -32,7 +32,7 @@ log = get_log("pykafka4.loop")
 T = TypeVar("T")
 LONGEST_SLEEP_S = 3600.0  # `select` does not accept infinity
 JOIN_S = 10.0
-# A wait that ends STANDSTILL_S seconds after its deadline shows that the whole process stood still (SIGSTOP, a suspended machine). The
+# A wait that ends more than STANDSTILL_S after its deadline shows that the whole process stood still (SIGSTOP, a suspended machine). The
 # loop had no time to answer either, so the caller waits EXTRA_WAIT_S seconds more.
 STANDSTILL_S, EXTRA_WAIT_S = 0.25, 1.0
 LOOKUPS = 16  # concurrent name lookups: a resolver may take half a minute to fail, and good names must not wait for bad ones
@@ -65,7 +65,7 @@ class Loop:
         callbacks.serve(self._wakeup)
         self._logs = logs.current()
         # Promises to fail when the loop or their machine ends. Weak references: the waiting thread and the code that resolves a promise
-        # hold it, and after Ctrl-C neither of them may exist, so no code would remove the entry.
+        # hold it, and after Ctrl-C both may be gone, so no code would remove the entry.
         self._promises: dict[weakref.ref[Promise[Any]], Machine | None] = {}
         engine.on_failure.append(self._machine_failed)
         self._deliver: deque[Callable[[], None]] = deque()  # callables from the engine, until the callback executor has them
@@ -146,7 +146,7 @@ class Loop:
         """Return a new Promise, which fails if it is not done when the loop crashes or closes, or `machine` fails."""
         promise: Promise[Any] = Promise(self.engine.config.client_id)
         self._promises[weakref.ref(promise, self._promises.__delitem__)] = machine
-        # Read after the promise is registered; `_finish` sets it before it fails the registered promises. The other way round: this thread
+        # Read after the promise is registered; `_finish` sets `_ended` before it fails the promises. The other way round: this thread
         # reads False, the loop ends and fails its promises, this thread registers one more, which is never failed.
         if self._ended:
             promise.set_exception(self._end())

@@ -118,7 +118,8 @@ class OidcToken(Secret):
     backoff.
 
     Id and secret are encoded as RFC 6749 demands before they become the user name and password of HTTP. `form_encode=False` leaves them as
-    they are, for issuers that do not decode them. The issuer's `expires_in` is the token's life; without it, the `exp` of a JWT is its end.
+    they are, for issuers that do not decode them. The token lives for the issuer's `expires_in`; without `expires_in`, until the `exp` of a
+    JWT.
     """
 
     token_url: str = attrs.field(converter=_url, repr=_shown)
@@ -247,7 +248,7 @@ class OidcToken(Secret):
         words = "".join(f", '{filtered(text, secrets)}'" for text in told if isinstance(text, str))
         hint = ""
         if 300 <= status < 400:
-            hint = "; redirects are not followed: set token_url to where it leads"
+            hint = "; redirects are not followed: set token_url to their target"
         elif status in (400, 401, 403):
             hint = "; check client_id, client_secret and scope"
         elif status in (404, 405):

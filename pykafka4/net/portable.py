@@ -25,7 +25,7 @@ TURN_BYTES = 4 << 20  # a connection that has read, or written, this many bytes 
 # A connection that has read this many frames in a turn stops. An empty frame has four bytes on the wire, but takes hundreds of bytes of
 # memory: TURN_BYTES alone would allow a million of them.
 TURN_FRAMES = 10_000
-SCRATCH_BYTES = 256 << 10  # size of one read; frames that fit are cut out of it
+SCRATCH_BYTES = 256 << 10  # size of the read buffer; frames that fit are cut out of it
 # First buffer of a larger frame. The buffer grows as bytes arrive: a wrong size alone allocates no more than this.
 FIRST_PIECE_BYTES = 4 << 20
 IOV_MAX = min(os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16, 64)  # more buffers per call are slower (measured)

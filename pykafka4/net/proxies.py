@@ -48,7 +48,7 @@ REPLIES: Final = {  # of SOCKS
 }
 STATUSES: Final = {  # of HTTP
     400: "it does not understand the request",
-    401: "it demands another kind of authentication than a proxy's",
+    401: "it demands the authentication of a web server, not of a proxy",
     403: "connection not allowed by its rules",
     404: "it does not find the broker; is it a proxy?",
     405: "it does not support CONNECT; is it a proxy?",
@@ -135,7 +135,7 @@ class Handshake(ABC):
         return AuthenticationError(f"{self._prefix}: {why}")
 
     def _no_method(self) -> AuthenticationError:
-        return AuthenticationError(f"{self._prefix}: it accepts no user name with a password, the only authentication that this client has")
+        return AuthenticationError(f"{self._prefix}: it accepts no user name with a password, the only login that this client supports")
 
     def _stranger(self) -> ConnectionLost:
         """Return the error for a peer whose first bytes are not an answer of such a proxy."""
@@ -199,13 +199,13 @@ class Socks5(Handshake):
     def _take_reply(self) -> bytes | None:
         received = self._received
         if received[0] != VERSION:
-            raise self._lost("its answer is not one of SOCKS 5")
+            raise self._lost("its answer is not valid SOCKS 5")
         if len(received) > 1 and (reply := received[1]) != 0:
-            raise self._lost(f"{REPLIES.get(reply, 'a failure that SOCKS 5 does not know')} (SOCKS reply {reply})")
+            raise self._lost(f"{REPLIES.get(reply, 'a failure that SOCKS 5 does not define')} (SOCKS reply {reply})")
         if len(received) < 5:
             return None
         if (kind := received[3]) not in (*SIZES, NAME):
-            raise self._lost("its answer is not one of SOCKS 5")
+            raise self._lost("its answer is not valid SOCKS 5")
         size = 4 + (1 + received[4] if kind == NAME else SIZES[kind]) + 2  # version to kind, address, port
         if len(received) < size:
             return None
@@ -240,7 +240,7 @@ class HttpConnect(Handshake):
             head = bytes(received[: end.end()])
             status = STATUS_LINE.match(head)
             if status is None:
-                raise self._lost("its answer is not one of HTTP/1.1")
+                raise self._lost("its answer is not valid HTTP/1.1")
             if (code := int(status[1])) >= 200:
                 break
             del received[: end.end()]  # an informational answer (1xx), which announces another one

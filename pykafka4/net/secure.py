@@ -1,9 +1,9 @@
 """Moves bytes over TLS, with sockets of Python's `ssl` on the portable transport. Invariant: CONNECTED comes after the handshake.
 
 OpenSSL may hold bytes that it has read from the socket and not returned yet; no selector sees them. So a read continues until OpenSSL has
-no more. If the budget of a turn ends the read, the next turn reads the remaining bytes before it waits. Either direction may need the other
-one first (a new key, a renegotiation): a read that has to write waits for the socket as a write does, and a write that has to read is tried
-again after a read.
+no more bytes. If the budget of a turn ends the read, the next turn reads the remaining bytes before it waits. Either direction may need the
+other one first (a new key, a renegotiation): a read that has to write waits for the socket as a write does, and a write that has to read is
+tried again after a read.
 
 A long response arrives in many pieces, and a wake-up for each piece costs more than its decryption. So the loop sleeps until a large part
 of the response is there, or for LONGEST_WAIT_S at most, because not every system reports a smaller part while buffers are full. Until
@@ -129,7 +129,7 @@ class SecureTransport(PortableTransport):
     # -- the handshake
 
     def _ask(self) -> None:
-        """Read the certificates once for all links that wait now: a callable for the password may hang, and then takes only one thread."""
+        """Read the certificates once for all links that wait now: a callable for the password may hang, and then blocks only one thread."""
         self._is_asking = True
         links = list(self._preparing)
         self._helper.submit(self._contexts.current, lambda context: self._post(lambda now: self._dial(links, context)))
@@ -265,8 +265,8 @@ class SecureTransport(PortableTransport):
         """Have the selector report the socket when it has a large part of the frame's missing bytes, or at the end of the connection.
 
         The number of bytes must be sure to come: the frame's missing bytes without HELD_BYTES, which OpenSSL may have taken from the socket
-        already, and a quarter of the socket's buffer at most, because more may not fit into it. Not with TLS 1.2, where the broker may
-        first wait for a message of the client (a renegotiation).
+        already, and a quarter of the socket's buffer at most, because more may not fit into it. Does nothing with TLS 1.2, where the broker
+        may first wait for a message of the client (a renegotiation).
         """
         if not s.least:
             return

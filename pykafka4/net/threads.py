@@ -49,7 +49,7 @@ class Thread(threading.Thread):
 
     def __init__(self, target: Callable[..., Any], args: tuple[Any, ...] = (), name: str = "", daemon: bool = True) -> None:
         super().__init__(target=target, args=args, name=name, daemon=daemon)
-        # `_dangling` is a WeakSet for the tests of `threading`. Its callback would run where this object is freed, and may swallow Ctrl-C.
+        # `_dangling` is a WeakSet for tests of `threading`. Its callback would run where this object is freed, and could swallow Ctrl-C.
         getattr(threading, "_dangling", set()).discard(self)
         self._begun: Any = None  # a lock, held from the start to the end of the thread, if a library has replaced threads; otherwise None
         self._number: int | None = None
@@ -178,7 +178,7 @@ class GreenletLock:
 
 
 def _acquire(lock: Any, timeout: float) -> bool:
-    """Wait for `lock`, up to `timeout` seconds (negative: no limit): asleep in the lock on a client thread or in the hub, else in naps."""
+    """Wait for `lock`, up to `timeout` seconds (negative: no limit). Client threads and the hub sleep in the lock, other greenlets nap."""
     if get_ident() in _own or _in_hub():
         return bool(lock.acquire(True, timeout))
     until = monotonic() + timeout if timeout >= 0 else float("inf")

@@ -32,7 +32,7 @@ log = get_log("pykafka4.tls")
 
 FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile")
 MAX_FILE_BYTES: Final = 16 << 20  # bytes of a file of certificates; the authorities of a system take a quarter of a MiB
-MAX_PASSWORD_BYTES: Final = 1024  # bytes; OpenSSL accepts no longer password
+MAX_PASSWORD_BYTES: Final = 1024  # bytes; the limit of OpenSSL
 
 TRUST: Final = "set ssl_cafile to the certificate of the authority that signed the broker's"
 IDENTIFY: Final = "the broker demands a certificate that it trusts: set ssl_certfile and ssl_keyfile"
@@ -42,7 +42,7 @@ REFUSED: Final = {  # the alerts with which a broker refuses a client; with TLS 
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": IDENTIFY,
     "SSLV3_ALERT_BAD_CERTIFICATE": IDENTIFY,
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the broker says that the client's certificate has expired",
-    "SSLV3_ALERT_CERTIFICATE_REVOKED": "the broker says that the client's certificate is revoked",
+    "SSLV3_ALERT_CERTIFICATE_REVOKED": "the broker says that the client's certificate has been revoked",
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": IDENTIFY,
     "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": IDENTIFY,
     "SSLV3_ALERT_HANDSHAKE_FAILURE": f"{PARAMETERS}, or {IDENTIFY}",
@@ -192,7 +192,7 @@ class Contexts:
                 return
             except ConfigError:
                 raise
-            except (OSError, ValueError) as error:  # its text may have the password or a temporary file: it must not become a `__context__`
+            except (OSError, ValueError) as error:  # its text may contain the password or a temporary path: no `__context__`
                 reason = getattr(error, "reason", None)
         raise ConfigError(self._misfit(reason, bool(asked), files))
 
@@ -254,11 +254,11 @@ def _way_out(path: str, content: bytes, what: str) -> str:
         return f"it is DER: convert it with openssl {'x509' if what == 'certificate' else 'pkey'} -inform DER -in {path} -out {path}.pem"
     if not content:
         return "it is empty"
-    return f"one begins with {'-----BEGIN CERTIFICATE-----' if what == 'certificate' else '-----BEGIN PRIVATE KEY-----'}"
+    return f"PEM begins with {'-----BEGIN CERTIFICATE-----' if what == 'certificate' else '-----BEGIN PRIVATE KEY-----'}"
 
 
 def _password(config: SecurityConfig) -> str:
-    """Return the password of the key. Raises ConfigError without one: OpenSSL would ask at the terminal."""
+    """Return the password of the key. Raises ConfigError if there is none: OpenSSL would ask at the terminal."""
     given: Any = config.ssl_password
     if given is None:
         raise ConfigError("the key is encrypted: set ssl_password")
@@ -300,7 +300,7 @@ def _as_file(path: str | None, content: str | None) -> Iterator[Any]:
 
 
 def _in_memory(content: bytes, stack: contextlib.ExitStack) -> str | None:
-    """Write a file in memory; None if the system has no such files, does not allow them, or has no /proc."""
+    """Write a file in memory; return its path, None if the system has no such files, does not allow them, or has no /proc."""
     if not hasattr(os, "memfd_create"):
         return None
     try:

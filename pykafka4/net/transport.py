@@ -1,8 +1,8 @@
 """Declares `Transport`, the loop's interface to its sockets, and its events. Invariant: a transport handles bytes and frames, not requests.
 
 Three modules implement the interface: `portable` (on `selectors`, everywhere), `pump` (compiled, on Linux), and `secure` (TLS, derived from
-`portable`). Errors reach the loop as events, never as exceptions: `ConnectionLost`, or `AuthenticationError` if the two ends do not agree
-on security. Their messages begin with the broker's address.
+`portable`). Errors reach the loop as events, never as exceptions: `ConnectionLost`, or `AuthenticationError` if client and broker do not
+agree on security. Their messages begin with the broker's address.
 """
 
 from __future__ import annotations
@@ -86,6 +86,6 @@ def end_of_stream(*, in_frame: bool) -> str:
 
 
 def bad_frame(address: str, error: DecodeError) -> ConnectionLost:
-    """Return the error for a frame with an invalid size, or one that is too large. From its cause a consumer learns to request less."""
+    """Return the error for a frame whose size is invalid or too large. A consumer learns from the error's cause to request less."""
     kind = AuthenticationError if isinstance(error, PeerSpeaksTls) else ConnectionLost
     return caused_by(kind(f"{address}: {error}"), error)

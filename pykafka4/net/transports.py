@@ -28,7 +28,10 @@ Opener: TypeAlias = Callable[[int, Helper, Post, Proxy | None], Transport]
 
 
 def choose(wanted: str | None) -> tuple[str, Opener]:
-    """Return (name, class) of the transport for PYKAFKA4_LOOP=`wanted`. Raises ImportError if the pump is required and missing."""
+    """Return (name, class) of the transport for PYKAFKA4_LOOP=`wanted`.
+
+    Raises ImportError if the pump is required but missing, and for an unknown value.
+    """
     if wanted not in {None, "", "pump", "portable"}:
         raise ImportError(f"PYKAFKA4_LOOP={wanted!r} must be pump, portable or unset")
     if wanted == "portable":

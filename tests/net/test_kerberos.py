@@ -117,7 +117,7 @@ def test_what_the_library_refuses_of_a_broker_is_an_authentication_error(library
         (33, {}, "check the clocks"),
         (37, {}, "check the clocks"),
         (141, {}, "run `kinit` as the user of this process, or set sasl_kerberos_keytab"),
-        (141, {"principal": "me@R"}, "sasl_kerberos_keytab (the ticket has to be of me@R)"),
+        (141, {"principal": "me@R"}, "sasl_kerberos_keytab (the ticket must belong to me@R)"),
         (195, {"keytab": KEYTAB}, f"check that sasl_kerberos_keytab='{KEYTAB}' can be read and has a key (`klist -k {KEYTAB}`)"),
         (181, {"keytab": KEYTAB, "principal": "me@R"}, "has a key of me@R (`klist"),
     ],

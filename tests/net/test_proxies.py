@@ -185,7 +185,7 @@ def test_bytes_after_an_answer_are_an_error(kind: str) -> None:
 
 def test_every_reply_of_socks_is_named_as_soon_as_it_is_there() -> None:
     for reply in range(1, 256):
-        said = REPLIES.get(reply, "a failure that SOCKS 5 does not know")
+        said = REPLIES.get(reply, "a failure that SOCKS 5 does not define")
         assert reason(after("socks5", DIALOGUES[0][1][:1]), b"\x05", bytes([reply])) == f"{said} (SOCKS reply {reply})"
 
 
@@ -232,7 +232,7 @@ def test_status_407_is_an_authentication_error(header: bytes) -> None:
 
 def test_a_proxy_without_basic_authentication_is_told_apart() -> None:
     head = b"HTTP/1.1 407 x\r\nProxy-Authenticate: NTLM\r\nProxy-Authenticate: Negotiate\r\nVia: basic\r\n\r\n"
-    said = "it accepts no user name with a password, the only authentication that this client has"
+    said = "it accepts no user name with a password, the only login that this client supports"
     for kind in ("http", "http with password"):
         assert authentication(begin(kind), head) == said
 
@@ -248,10 +248,10 @@ def test_a_proxy_without_basic_authentication_is_told_apart() -> None:
         ("socks5", b"\x00\x5b", "the program that listens there is not a proxy for socks5://"),
         ("http", b"HTTX", "the program that listens there is not a proxy for http://"),
         ("http", b"SSH-2.0", "the program that listens there is not a proxy for http://"),
-        ("http", b"HTTP/2 200\r\n\r\n", "its answer is not one of HTTP/1.1"),
-        ("http", b"HTTP/1.1 2000 x\r\n\r\n", "its answer is not one of HTTP/1.1"),
-        ("http", b"HTTP/1.1 20\r\n\r\n", "its answer is not one of HTTP/1.1"),
-        ("http", b"HTTP/1.1 099 x\r\n\r\n", "its answer is not one of HTTP/1.1"),
+        ("http", b"HTTP/2 200\r\n\r\n", "its answer is not valid HTTP/1.1"),
+        ("http", b"HTTP/1.1 2000 x\r\n\r\n", "its answer is not valid HTTP/1.1"),
+        ("http", b"HTTP/1.1 20\r\n\r\n", "its answer is not valid HTTP/1.1"),
+        ("http", b"HTTP/1.1 099 x\r\n\r\n", "its answer is not valid HTTP/1.1"),
     ],
 )
 def test_a_peer_that_is_no_such_proxy_is_told_apart(kind: str, data: bytes, says: str) -> None:
@@ -260,7 +260,7 @@ def test_a_peer_that_is_no_such_proxy_is_told_apart(kind: str, data: bytes, says
 
 @pytest.mark.parametrize("reply", [b"\x04\x00\x00\x01", b"\x05\x00\x00\x02\x00", b"\x05\x00\x00\x00\x00"])
 def test_a_reply_that_is_none_is_refused(reply: bytes) -> None:
-    assert reason(after("socks5", DIALOGUES[0][1][:1]), reply) == "its answer is not one of SOCKS 5"
+    assert reason(after("socks5", DIALOGUES[0][1][:1]), reply) == "its answer is not valid SOCKS 5"
 
 
 def test_an_answer_has_a_bound() -> None:

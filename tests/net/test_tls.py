@@ -271,9 +271,9 @@ def test_a_file_without_end_is_not_read_to_its_end() -> None:
     ("content", "text"),
     [
         (b"", "no certificate in PEM format; it is empty"),
-        (b"garbage", "no certificate in PEM format; one begins with -----BEGIN CERTIFICATE-----"),
+        (b"garbage", "no certificate in PEM format; PEM begins with -----BEGIN CERTIFICATE-----"),
         (os.urandom(3000).replace(b"-", b"."), "no certificate in PEM format; "),
-        (CLIENT.key, "no certificate in PEM format; one begins with -----BEGIN CERTIFICATE-----"),
+        (CLIENT.key, "no certificate in PEM format; PEM begins with -----BEGIN CERTIFICATE-----"),
         (b"\xfe\xed\xfe\xed\0\0\0\2", "it is a JKS: convert it with keytool -importkeystore -srckeystore {path} -destkeystore {path}.p12"),
         (CLIENT.der, "it is DER: convert it with openssl x509 -inform DER -in {path} -out {path}.pem"),
         (AUTHORITY.pem[:300], "a certificate in it is damaged"),
@@ -334,7 +334,7 @@ def test_keys_that_are_none_are_named(files: Files) -> None:
     certificate = files.write("c", CLIENT.chain)
     for content, text in (
         (b"", "no key in PEM format; it is empty"),
-        (b"garbage", "no key in PEM format; one begins with -----BEGIN PRIVATE KEY-----"),
+        (b"garbage", "no key in PEM format; PEM begins with -----BEGIN PRIVATE KEY-----"),
         (CLIENT.key[:100] + b"\n-----END PRIVATE KEY-----\n", "the key in it is damaged"),
         (OTHER.chain, "no key in PEM format"),
         (der, "it is DER: convert it with openssl pkey -inform DER"),

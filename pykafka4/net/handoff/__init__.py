@@ -1,4 +1,4 @@
-"""Implements the hand-off between application threads, client threads and the loop. Invariant: every lock that a turn of the loop may meet
+"""Implements the hand-off between application threads, client threads and the loop. Invariant: every lock that a turn of the loop may take
 is in this folder, and no thread holds such a lock while code of the application runs.
 
 Modules; each line imports only from lines below it:

@@ -1,9 +1,9 @@
-"""Has threads wait for a change (`Signal`), for a result (`Promise`), or in a queue for room (`Gate`). Invariant: a waiting thread holds no
-lock.
+"""Makes threads wait for a change (`Signal`), for a result (`Promise`), or in a queue for room (`Gate`). Invariant: a waiting thread holds
+no lock.
 
-Threads sleep on latches only: KeyboardInterrupt can end such a sleep, and each sleep takes a timeout. `Signal` and `Promise` do not wait on
-a loop thread: it may run destructors of the application, which may call any client, and the result that such a call waits for may need this
-loop.
+Threads sleep on latches only: KeyboardInterrupt can end such a sleep, and each sleep can have a timeout. `Signal` and `Promise` must not
+wait on a loop thread, because they could wait forever: the thread may run destructors of the application, which may call any client, and
+the result of such a call may need this very loop.
 
 KeyboardInterrupt can be raised between any two bytecodes of an application thread. So an application thread holds no lock in this module:
 dicts and deques, whose single operations are atomic, list the waiting threads. An entry is added inside the `try` that removes it. An entry
@@ -28,7 +28,7 @@ log = get_log("pykafka4.handoff")
 T = TypeVar("T")
 Counted = Callable[[int, frozenset[object] | None], object]
 FOREVER = system.TIMEOUT_MAX
-ON_LOOP = "a destructor called this on the thread of a client, which does not wait: make such calls before the object is garbage"
+ON_LOOP = "a destructor called this on the thread of a client, which must not wait: make such calls before the object is garbage"
 NO_THREAD = -1  # in the tickets of tasks: many tasks wait on one thread, and none of them interrupts another
 
 
@@ -77,7 +77,7 @@ class Signal:
 
     @contextlib.contextmanager
     def opening(self, latch: Latch) -> Iterator[None]:
-        """Have every `notify` open `latch` during this `with` block. For tasks, which cannot block: they check, sleep on it, and repeat."""
+        """Have every `notify` open `latch` during this `with` block. A task, which cannot block, checks, sleeps on `latch`, and repeats."""
         try:
             self._sleepers[latch] = None
             yield
@@ -150,7 +150,7 @@ class Promise(Generic[T]):
                 return
             try:
                 fn(self)
-            except Exception:  # an error of a callback must not fail the thread that sets the outcome
+            except Exception:  # an error of a callback must not reach the thread that sets the outcome
                 log.exception("%s: a promise callback raised an exception", self._client_id)
 
 
@@ -165,16 +165,16 @@ class _Ticket:
         self.key, self.hindered, self.latch, self.thread, self.gone = key, hindered, latch, thread, gone
         self.steps_aside = False  # whether only the ticket's own key is full, so that tickets with other keys may go first
         self.starves = False  # whether the ticket has tried without success and does not step aside
-        self.left = False  # whether the ticket has left the queue, and the next tickets were woken
+        self.left = False  # whether the ticket has left the queue, and the next tickets have been woken
 
 
 class Gate:
     """A queue of threads that wait for room: first come, first served.
 
-    Only the first thread in the queue tries, so a small request cannot starve a large one. A thread whose own key is full (its partition)
+    Only the first thread in the queue tries, so a small request cannot starve a large one. A thread whose own key (its partition) is full
     steps aside: the threads after it try, except threads with the same key, which wait for the same room.
     A thread may call `wait` again from a signal handler or a destructor while it is in the queue. Then the thread enters at the front,
-    because its other tickets cannot move before that call returns.
+    because its other tickets cannot move before the inner call returns.
     The gate calls `counted(waiting, aside)` whenever one of these properties changes, and `starving()` when a thread finds too little of
     the room that all threads share. `lock` is not used here: the plain-Python core needs one for its data structures.
     """
@@ -232,7 +232,7 @@ class Gate:
 
     def _queue(self, ticket: _Ticket, latch: Any, try_again: Callable[[], bool], deadline: float | None) -> bool:
         while not self._attempt(ticket, try_again):
-            if not latch.acquire(True, _left(deadline)):  # returns at once if a `release` came since the attempt
+            if not latch.acquire(True, _left(deadline)):  # returns at once if a `release` has come since the attempt
                 return False
         return True
 
@@ -242,9 +242,9 @@ class Gate:
     ) -> Iterator[Callable[[Callable[[], bool]], bool]]:
         """Hold a place in the queue during this `with` block. For tasks, which cannot block: they attempt, sleep on `latch`, and repeat.
 
-        The value of the block is `attempt(try_again)`, a function that returns whether it was this task's turn and `try_again()` succeeded.
-        `gone()` returns whether the task can never continue, because its event loop is closed: then the queue drops the task's place. Any
-        thread may call `gone`.
+        The context manager yields `attempt(try_again)`, a function that returns whether it was this task's turn and `try_again()`
+        succeeded. `gone()` returns whether the task can never continue, because its event loop is closed: then the queue drops the task's
+        place. Any thread may call `gone`.
         """
         ticket = _Ticket(key, hindered, latch, NO_THREAD, gone)
         try:
@@ -298,7 +298,7 @@ class Gate:
         return first
 
     def _turn(self) -> list[_Ticket]:
-        """Return `_first`, and report the state of the queue if tickets were removed."""
+        """Return the result of `_first`, and report the state of the queue if tickets were removed."""
         before = len(self.tickets)
         first = self._first()
         if len(self.tickets) != before:
@@ -315,7 +315,7 @@ class Gate:
         ticket.left = True  # last: after Ctrl-C in one of the lines above, the second call repeats them
 
     def _count(self) -> None:
-        """Report the state of the queue, and again while it changes meanwhile: so the last report is right without a lock."""
+        """Report the state of the queue, and again if it has changed meanwhile: so the last report is right without a lock."""
         reported = None
         while reported != (state := (self.waiting, self.aside)):
             self._counted(*state)

@@ -1,4 +1,4 @@
-"""Passes calls of other threads to the loop (`Inbox`), and ends its sleep (`Wakeup`). Invariant: neither takes a lock."""
+"""Passes calls of other threads to the loop (`Inbox`), and ends the loop's sleep (`Wakeup`). Invariant: neither takes a lock."""
 
 from __future__ import annotations
 

@@ -178,9 +178,9 @@ class _Callback:
 class Callbacks:
     """Runs the application's callbacks: in order on a thread of the client, or on the executor that the application passed.
 
-    Each callback runs once, even if the executor rejects or cancels it: memory and waiting threads depend on it. The executor is code of
-    the application, too, and its `submit` may block; so the client's callback thread calls `submit`, not the loop. While every thread of a
-    ThreadPoolExecutor is in a wait that only callbacks can end (`waiting`), callbacks run on the client's thread.
+    Each callback runs once, even if the executor rejects or cancels it: memory and waiting threads depend on callbacks. The executor is
+    code of the application, too, and its `submit` may block; so the client's callback thread calls `submit`, not the loop. While every
+    thread of a ThreadPoolExecutor is in a wait that only callbacks can end (`waiting`), callbacks run on the client's thread.
 
     `submit` takes a lock and is for threads of the client. Application threads call `post`, and the loop submits for them. Otherwise: an
     application thread takes the lock, a signal handler on this thread waits for the loop, and the loop waits for the lock.

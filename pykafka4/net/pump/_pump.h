@@ -47,7 +47,7 @@ static int watch(int epoll, int operation, int fd, uint32_t events, void *data) 
     return epoll_ctl(epoll, operation, fd, &event);
 }
 
-/* Waits as epoll_wait does, up to `us` microseconds, which kernels before Linux 5.11 round up to milliseconds. A signal is not an event. */
+/* Wait as epoll_wait does, up to `us` microseconds, which kernels before Linux 5.11 round up to milliseconds. A signal is not an event. */
 static int wait_for(int epoll, struct epoll_event *events, int most, int64_t us) {
     int n;
 #ifdef SYS_epoll_pwait2

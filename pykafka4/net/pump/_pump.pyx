@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=False, auto_pickle=False
-"""Moves the bytes of one loop's sockets without the GIL. Invariant: the pump knows sockets and the four bytes before a frame, and nothing
-else of Kafka; only the loop thread calls the pump, except for `abandon` in a forked child.
+"""Moves the bytes of one loop's sockets without the GIL. Invariant: of Kafka, the pump knows only the four bytes before a frame; only the
+loop thread calls the pump, except for `abandon` in a forked child.
 
 `run` is the one call of a turn that waits. Without the GIL it writes the queued buffers, waits, reads, and cuts frames, until it has news
 for Python: a complete frame, the end of a connection, a finished dial, the end of a reported write, a wake-up, or the end of the timeout.
@@ -59,9 +59,9 @@ cdef extern from *:
 
 cdef enum:
     SIZE = 4                       # bytes before a frame
-    HEAD = 16                      # bytes of a frame with a wrong size that the error shows
-    SCRATCH = 32768                # size of a first read; frames that fit are cut out of it
-    TURN_BYTES = 4194304           # bytes in a row after which a connection stops reading, or writing: the others must not wait
+    HEAD = 16                      # first bytes of a frame with a wrong size, which the error shows
+    SCRATCH = 32768                # size of the read buffer; frames that fit are cut out of it
+    TURN_BYTES = 4194304           # bytes in a row after which a connection stops reading, or writing: the other connections must not wait
     TURN_FRAMES = 10000            # or this many frames: an empty frame takes four bytes on the wire, but hundreds of bytes in memory
     FIRST_PIECE = 4194304          # first block of a larger frame; it grows as bytes arrive: a wrong size alone allocates little more
     MOST_PIECES = 64               # buffers of one system call; more are slower (measured)
@@ -95,13 +95,13 @@ cdef struct Conn:
     int64_t link
     int fd, kind
     bint news, to_write, registered_out, dead, dialled, written
-    int error                      # errno, 0: the end of the stream; WRONG_SIZE: the size of a frame
+    int error                      # errno; 0 at the end of the stream; WRONG_SIZE for the size of a frame
     Out* first
     Out* last
     Block* block                   # the frame that is partly read
     size_t filled, size
     char head[HEAD]
-    int got                        # bytes in `head`: of the size, and after a wrong size of the frame, too
+    int got                        # bytes in `head`: of the size; after a wrong size, of the frame, too
 
 
 include "_frames.pxi"
@@ -148,7 +148,7 @@ cdef class Pump:
             raise OSError(errno, os.strerror(errno))
 
     def __dealloc__(self):
-        if not self.abandoned:     # otherwise a forked child: the parent's loop may have been changing these lists at the fork
+        if not self.abandoned:     # otherwise this is a forked child: the parent's loop may have been changing these lists at the fork
             self.lower()
             self.free_all()
         if self.epoll >= 0:
@@ -359,9 +359,9 @@ cdef class Pump:
                     self.taken += block.room
                     return block
                 at = &block.next
-            if self.crowded:       # frames have other sizes than before: no spare block fits, and the pool would have no room for theirs
+            if self.crowded:       # the sizes of frames have changed: no spare block fits, and the pool would have no room for new blocks
                 self.drop_spare()
-            room = (room + (room >> 3) + 4095) & ~<size_t>4095   # an eighth more, in whole pages: later frames of similar sizes fit into it
+            room = (room + (room >> 3) + 4095) & ~<size_t>4095   # an eighth more, in complete pages: later frames of similar sizes fit
         block = <Block*>malloc(sizeof(Block) + room)
         if block != NULL:
             block.room = room
@@ -598,7 +598,7 @@ cdef class Pump:
 
 
 cdef void release(Out* out):
-    """Release the buffers of a write. Call this with the GIL: the last reference to a buffer's owner may go, and its destructor runs."""
+    """Release the buffers of a write. Call this with the GIL: the last reference to a buffer's owner may go, and its destructor run."""
     while out.count:
         out.count -= 1
         PyBuffer_Release(out.views + out.count)
