@@ -10,7 +10,7 @@ Modules; each line imports only from lines below it:
     reference         the plain core, used without the compiled one; its parts:
     _plain_columns    from fetched bytes to columns
     _plain_decode     from fetched bytes to records
-    _plain_raw_batch  whole batches for sending, and parts of batches
+    _plain_raw_batch  raw batches for sending, and parts of batches
     _plain_rows       rows of Arrow data for sending
     _plain_arrow      the Arrow C interface, by ctypes
     _plain_delivery   handles

@@ -42,7 +42,7 @@ class Section:
         self._mine: Callable[[], bool] = getattr(lock, "_is_owned", bool)  # only threading.RLock knows its thread
 
     def __call__(self) -> AbstractContextManager[Any, bool | None]:
-        """The lock; BufferFull when this thread holds it."""
+        """Return the lock. Raises BufferFull if this thread holds it."""
         if self._mine():
             raise BufferFull("a destructor or signal handler called send in the middle of another send; call it from elsewhere, or retry")
         return self._lock
@@ -96,7 +96,7 @@ class Account:
         self.defers = False  # the loop or a helper compresses the batches that `designate` fills: these are sealed and not `ready`
         self.watch: Callable[[Batch], object] | None = None  # called with a batch of parked records that is about to fail
         self.waiters = 0
-        self.full_partitions: frozenset[tuple[str, int]] | None = None  # the partitions that threads wait for; None if one waits for memory
+        self.full_partitions: frozenset[tuple[str, int]] | None = None  # that threads wait for; None if a thread waits for memory
         self.accepted = self.acked = self.failed = self.dropped = self.parked_records = self.batches = 0
         self._drops: dict[str, dict[str, dict[int, Dropped]]] = {}  # topic: reason: partition or -1
         self._fresh_drops: list[Dropped] = []  # the entries of `_drops` with records that `take_dropped` has not returned
@@ -107,7 +107,7 @@ class Account:
         return self._reserved
 
     def _check_open(self) -> None:
-        """Accept no records after a refusal: the code that refuses settles the earlier records, but would not see later ones."""
+        """Raise the refusal, if there is one: the code that refuses records settles the earlier ones, but would not see later ones."""
         if self.refusal is not None:
             raise self.refusal.again()
 
@@ -123,7 +123,7 @@ class Account:
         self._live.add(batch)
 
     def _close(self, batch: Batch) -> None:
-        """Close `batch`, which takes no more records."""
+        """Close `batch`, which accepts no more records."""
         topic = batch._home
         self._unlist(batch)
         topic.open.pop(batch.partition)
@@ -132,7 +132,7 @@ class Account:
             topic.sticky_bytes += batch._used
 
     def _unlist(self, batch: Batch) -> None:
-        """Remove `batch` from the list of lingering batches: its linger has ended, or it takes no more records."""
+        """Remove `batch` from the list of lingering batches: its linger has ended, or it accepts no more records."""
         if batch in self._opened:
             del self._opened[batch]
             if batch._home.policy.combined:
@@ -183,7 +183,7 @@ class Account:
         return self._reserved + size <= self._buffer_memory and self._partition_fits(t, partition, size)
 
     def _must_queue(self, t: Topic, r: Item) -> bool:
-        """Whether waiting threads come first: not if all of them wait for room in full partitions, and `r` is for another one."""
+        """Whether waiting threads come first: not if all of them wait for room in full partitions, and `r` is for another partition."""
         if self.waiters == 0 or r.asked:
             return False
         full = self.full_partitions  # read once: another thread may replace it
@@ -233,7 +233,7 @@ class Account:
     # ---- dropped records
 
     def _drop(self, t: Topic, r: Item, code: str, cause: BaseException | None, callback: Callback | None, delivery: Any) -> None:
-        """Drop `r`, for the reason `code`. It counts as dropped even if `call_dropped` raises, as it may have the callback already."""
+        """Drop `r`, for the reason `code`. `r` counts as dropped even if `call_dropped` raises: the callback may run all the same."""
         partition = r.decided if t.direct and 0 <= r.decided < t.count else UNDECIDED
         batch = self._count_dropped(t, partition, code, cause, 1, (r.timestamp, r.timestamp))
         delivery._place = batch, 0

@@ -1,4 +1,5 @@
-"""Checks the arguments of `send`, in plain Python. Invariant: an invalid argument is rejected, by its name, before the record is accepted.
+"""Checks the arguments of `send`, in plain Python. Invariant: an invalid argument is rejected, with an error that names it, before the
+record is accepted.
 
 The compiled counterparts are the first part of `_hot.pyx`, and for `Item` parts of `_write.pxi` and `_park.pxi`.
 """
@@ -29,7 +30,7 @@ def exact_name(topic: object) -> str:
 
 
 def bytes_of(topic: str, what: str, value: object) -> bytes | None:
-    """`value` as bytes; TypeError naming topic and argument if it is not bytes-like or str."""
+    """`value` as bytes. Raises TypeError, naming topic and argument if it is not bytes-like or str."""
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, str):

@@ -100,7 +100,7 @@ def _released(
 ) -> None:
     """Release a struct and its children, for its reader.
 
-    All names of this module that the function uses are arguments: it may run when the interpreter is already taking this module apart.
+    All names of this module that the function uses are arguments: it may run while the interpreter takes this module apart.
     """
     for i in range(getattr(struct.contents, "n_children", 0)):
         child = struct.contents.children[i]
@@ -232,7 +232,7 @@ def fields_requested(capsule: object) -> int:
 
 
 def loaded_pyarrow() -> Any:
-    """The module pyarrow if it was imported, as every reader that uses pyarrow has done; otherwise None."""
+    """The module pyarrow if it has been imported, as it has if a reader uses it; otherwise None."""
     return sys.modules.get("pyarrow")
 
 
@@ -278,7 +278,7 @@ _moving: dict[int, object] = {}  # by address: structs that a thread is moving; 
 
 
 def _moved(topic: str, capsule: object, kind: Any, name: bytes) -> Any:
-    """Move the struct out of `capsule`, which marks it as released there; ValueError if it was released before."""
+    """Move the struct out of `capsule`, which marks it as released there. Raises ValueError if it was released before."""
     address, token = _pointer_of(id(capsule), name), object()
     if _moving.setdefault(address, token) is not token:
         raise read_already(topic)

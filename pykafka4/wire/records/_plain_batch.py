@@ -40,8 +40,8 @@ OPEN, SEALED, ACKED, FAILED, SPLIT = range(5)
 CALLBACK_COST: Final = 24  # bytes reserved for the callback of a record
 NAMES: Final = ("OPEN", "SEALED", "ACKED", "FAILED", "SPLIT")
 MEANINGS: Final = {  # docs/states.md shows them
-    OPEN: "takes records",
-    SEALED: "takes no more records; waits in its queue or is in flight",
+    OPEN: "accepts records",
+    SEALED: "accepts no more records; waits in its queue or is in flight",
     ACKED: "acknowledged; its records have their offsets",
     FAILED: "failed for good, as `not written` or `maybe written`",
     SPLIT: "too large for its topic; replaced by two halves",
@@ -284,8 +284,8 @@ class Batch(bytearray):
     def complete(self, base_offset: int, log_append_time_ms: int) -> Callbacks | None:
         """Acknowledge the batch, with its first record's offset (-1: unknown) and the broker's append time (-1: records keep their own).
 
-        To a repeated batch that it already has, a broker answers with the batch's highest timestamp, even if the topic has CREATE_TIME.
-        That is no append time. Returns None, or a callable that runs the callbacks.
+        A broker that already has the batch answers a repeated request with the batch's highest timestamp, even if the topic has
+        CREATE_TIME. That is no append time. Returns None, or a callable that runs the callbacks.
         """
         with self._acc._lock():
             self._move(ACKED)
@@ -314,7 +314,7 @@ class Batch(bytearray):
         return read_records(memoryview(decompress(self.codec, data, most) if self.codec else data), self.count)
 
     def records(self) -> list[ProducerRecord]:
-        """Its records, as passed to `send`; RuntimeError after the batch was acknowledged or split."""
+        """Its records, as passed to `send`. Raises RuntimeError after the batch was acknowledged or split."""
         if isinstance(self._kept, list):
             return list(self._kept)
         maybe = Written.MAYBE if self.written else Written.NO
@@ -326,13 +326,13 @@ class Batch(bytearray):
         ]
 
     def _record(self, index: int) -> ProducerRecord | None:
-        """The record at `index` of a failed batch. All are decoded at the first call: otherwise reading each of them would be quadratic."""
+        """The record at `index` of a failed batch. All are decoded at the first call: otherwise reading each would take quadratic time."""
         if not isinstance(self._kept, list):
             self._kept = self._handed_back()
         return self._kept[index] if index < len(self._kept) else None
 
     def _handed_back(self) -> list[ProducerRecord]:
-        """Its records; none, with a log line, if they are a raw batch's and cannot be decoded."""
+        """Its records; none, with a log line, if they are of a raw batch and cannot be decoded."""
         try:
             return self.records()
         except (DecodeError, RecordTooLarge, ConfigError) as error:
@@ -342,13 +342,13 @@ class Batch(bytearray):
             return []
 
     def lost(self) -> list[ProducerRecord]:
-        """Its records that have failed, through splits."""
+        """Its records that have failed, in whichever batches splits have put them."""
         return [record for part in self.leaves() if part.state == FAILED for record in part._handed_back()]
 
     def split(self) -> list[Batch]:  # type: ignore[override]
-        """Replace the batch by two with half the records each, sealed, not compressed yet, with the old sequence numbers; return them.
+        """Replace the batch by two of half the records each, sealed, not compressed yet, with the old sequence numbers; return them.
 
-        ValueError for a batch of a single record.
+        Raises ValueError for a batch of a single record.
         """
         half = (self.count + 1) // 2
         if self.count < 2:
@@ -361,7 +361,7 @@ class Batch(bytearray):
     def set_apart(self, indexes: Iterable[int]) -> tuple[Batch | None, list[Batch]]:
         """Replace the batch by (a batch of the records not at `indexes`, or None; for each of `indexes`, in order, a batch of that record).
 
-        All are sealed, have no sequence numbers, and are not compressed yet. ValueError for an index without a record, or given twice.
+        All are sealed, have no sequence numbers, and are not compressed yet. Raises ValueError for an invalid or repeated index.
         """
         apart = sorted(indexes)
         if not apart or apart[0] < 0 or apart[-1] >= self.count or len(set(apart)) < len(apart):

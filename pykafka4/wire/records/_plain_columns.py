@@ -54,8 +54,8 @@ class _Memory:
 class ColumnsBuilder:
     """Collects records of chunks as columns, for `RecordColumns`.
 
-    `columns` has their names, in their order. `full`: the last `add` ended because a column has its maximum of 2 GiB: call `finish`.
-    `added` is (first offset, last offset, leader epoch of the last record) of the rows of the last `add`, None without rows.
+    `columns` has the names of the columns, in order. `full`: the last `add` ended because a column has reached its maximum of 2 GiB: call
+    `finish`. `added` is (first offset, last offset, leader epoch of the last record) of the rows of the last `add`, None if there are none.
     """
 
     def __init__(self, columns: Iterable[str] = COLUMN_NAMES, *, most_bytes: int = MOST_COLUMN_BYTES) -> None:
@@ -86,7 +86,7 @@ class ColumnsBuilder:
         return self._account.bytes
 
     def add(self, chunk: Chunk, limit: int, max_bytes: int = INT64_MAX) -> int:
-        """Add up to `limit` records of `chunk`, until their size as columns (`chunk.decoded`) is `max_bytes`; return their number.
+        """Add up to `limit` records of `chunk`, until their size as columns (`chunk.decoded`) reaches `max_bytes`; return their number.
 
         Raises the errors of `Chunk.decode`, likewise only if this call has added nothing, and RecordTooLarge for a record that no column
         can hold.
@@ -153,7 +153,7 @@ class ColumnsBuilder:
 class RecordColumns:
     """Records as columns, for all readers of Arrow data: `polars.DataFrame(columns)`, `pyarrow.table(columns)`, DuckDB, pandas.
 
-    `names` are the columns, `positions` the offsets after the records, as `commit` takes them, `len()` is the number of records, `nbytes`
+    `names` are the columns, `positions` the offsets after the records, as `commit` accepts them, `len()` is the number of records, `nbytes`
     the size of all columns in bytes.
     """
 
@@ -200,7 +200,7 @@ class RecordColumns:
         return exported_stream(_schema(self.names), iter((self._array, None)).__next__)
 
     def _check_request(self, requested_schema: object) -> None:
-        """Refuse a requested schema with another number of columns. Other types are not refused: the reader of the data converts."""
+        """Refuse a requested schema with another number of columns. Other types are not refused: the reader of the data converts them."""
         from pykafka4.wire.records._plain_arrow import fields_requested
 
         if requested_schema is not None and (count := fields_requested(requested_schema)) != len(self.names):
@@ -213,7 +213,7 @@ class RecordColumns:
 class ColumnsStream:
     """A stream of `RecordColumns` with the columns `names`, which `source()` returns until it returns None.
 
-    The stream can be read once, on any thread. An exception of `source` ends the stream: its reader gets the text.
+    The stream can be read once, on any thread. An exception of `source` ends the stream: the reader gets the exception's text.
     """
 
     def __init__(self, names: Iterable[str], source: Callable[[], RecordColumns | None]) -> None:
@@ -228,7 +228,7 @@ class ColumnsStream:
         return schema_capsule(_schema(self.names))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Export the stream, in a capsule; RuntimeError at the second call: records that were read are not read again."""
+        """Export the stream, in a capsule. Raises RuntimeError at the second call, because records are read only once."""
         from pykafka4.wire.records._plain_arrow import exported_stream, fields_requested
 
         if requested_schema is not None and (count := fields_requested(requested_schema)) != len(self.names):
@@ -315,7 +315,7 @@ def _ints(code: str, numbers: Iterable[int]) -> bytes:
 
 
 def _bits(present: Iterable[bool]) -> bytes:
-    """A bit per row, the first one lowest."""
+    """A bit per row; the first row has the lowest bit."""
     flags = list(present)
     return sum(flag << i for i, flag in enumerate(flags)).to_bytes((len(flags) + 7) // 8, "little")
 

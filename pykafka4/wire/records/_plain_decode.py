@@ -103,7 +103,7 @@ TIMESTAMP_TYPES: Final = {
 class RecordIterator:
     """Iterates over `records`; `given` counts the records handed out.
 
-    With `stopped` set, which another thread may do, the iteration ends early; it continues when `stopped` has been reset.
+    While `stopped` is set, which another thread may do, the iteration ends early; it continues once `stopped` has been reset.
     """
 
     __slots__ = ("given", "records", "stopped")
@@ -166,7 +166,7 @@ class Chunk:
         self._broken = False  # the header at `_end` is invalid
         self._batch: RecordBatch | None = None  # the batch at `_at`, once it is entered
         self._records: Iterator[Record] | None = None  # its remaining records
-        # (first offset, producer id) of aborted transactions that begin later, and producer ids of those that have begun; None: none
+        # (first offset, producer id) of aborted transactions that begin later, and producer ids of those that have begun; or None
         later = tuple(sorted((first, producer) for producer, first in aborted))
         self._aborted: tuple[tuple[tuple[int, int], ...], frozenset[int]] | None = (later, frozenset()) if later else None
         self._scan(self._view)
@@ -202,13 +202,13 @@ class Chunk:
 
     @staticmethod
     def _is_sparse(view: memoryview, at: int) -> bool:
-        """Whether the batch at `at` has another number of records than of offsets."""
+        """Whether the numbers of records and of offsets of the batch at `at` differ."""
         if view[at + MAGIC] != 2:
             return False
         return bool(struct.unpack_from(">i", view, at + COUNT)[0] != struct.unpack_from(">i", view, at + LAST_OFFSET_DELTA)[0] + 1)
 
     def copy_bytes(self) -> None:
-        """Copy the bytes if most of the response belongs to other partitions, so that a chunk that waits does not keep it in memory.
+        """Copy the bytes if most of the response belongs to other partitions, so that a waiting chunk does not keep it all in memory.
 
         Does nothing in the middle of a batch, because its records are read in place.
         """
@@ -222,7 +222,7 @@ class Chunk:
 
     @property
     def exhausted(self) -> bool:
-        """Whether everything was handed out, and the bytes are released."""
+        """Whether everything has been handed out, and the bytes have been released."""
         return self._view is None
 
     def skip(self) -> int:
@@ -349,7 +349,7 @@ class Chunk:
         return Record(self.topic, self.partition, r.offset, r.timestamp_ms, TIMESTAMP_TYPES[r.timestamp_type], r.key, r.value, (), -1)
 
     def decode(self, out: list[Record], limit: int, max_bytes: int = INT64_MAX) -> int:
-        """Append up to `limit` records to `out`, until their size in memory (`decoded`) is `max_bytes`; return their number.
+        """Append up to `limit` records to `out`, until their size in memory (`decoded`) reaches `max_bytes`; return their number.
 
         Raises CorruptRecord for a damaged batch, RecordTooLarge for a batch that is too large once decompressed, and ConfigError for a
         batch whose codec's library is missing, but only if this call has appended nothing: the records before it are handed out first.

@@ -31,7 +31,7 @@ class Delivery:
         self._sizes = tuple(-1 if data is None else len(data) for data in (r.key, r.value))
 
     def _found(self) -> tuple[Batch, int]:
-        """(the batch that has the record now, through splits; the record's index there). RuntimeError if the record was not accepted."""
+        """(the batch that has the record after splits; the record's index there). Raises RuntimeError if the record was not accepted."""
         batch, index = place = self._place if hasattr(self, "_place") else _refuse()
         while batch.state == SPLIT:
             start, there, batch = next(run for run in reversed(batch._parts) if index >= run[0])
@@ -59,7 +59,7 @@ class Delivery:
 
     @property
     def settled(self) -> bool:
-        """Whether there is an outcome and its batch's callbacks have returned."""
+        """Whether there is an outcome and the callbacks of the batch have returned."""
         return self._home()._settled
 
     def _await_outcome(self, timeout: float | None) -> tuple[Batch, int]:

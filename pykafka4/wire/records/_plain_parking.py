@@ -103,7 +103,7 @@ class Parking(Account):
         return p
 
     def set_partitions(self, topic: str, count: int, available: Sequence[int]) -> None:
-        """Set the number of partitions of `topic`. The partitions in `available` have a leader (empty: it is not known which ones)."""
+        """Set the number of partitions of `topic`. The partitions in `available` have a leader (empty if it is not known which do)."""
         chosen = [p for p in available if 0 <= p < count] or list(range(count))
         name = exact_name(topic)
         policy = self._policy_of(name)
@@ -221,7 +221,7 @@ class Parking(Account):
 
     @property
     def lost_times(self) -> tuple[int, int]:
-        """Lowest and highest timestamp of the parked records that the last call of `designate` or `fail_parked` has failed; -1: none."""
+        """The lowest and highest timestamps of the parked records that the last `designate` or `fail_parked` has failed; -1 if none."""
         return self._lost_times
 
     def _policy_of(self, name: str) -> Policy:

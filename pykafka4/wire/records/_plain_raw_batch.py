@@ -1,6 +1,6 @@
 """Accepts raw batches for sending, and copies records out of batches, in plain Python; `_raw_batch.pxi` is the compiled counterpart.
 
-Invariant: a raw batch is sent after all records that were sent to its partition before; its records' bytes change only if it is split.
+Invariant: a raw batch is sent after all records that were accepted for its partition before; its records' bytes change only if it is split.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class RawBatches(Parking):
 
 
 def _checked(data: bytes) -> bytes:
-    """`data`; ValueError unless it is one record batch of format v2 with records."""
+    """`data`. Raises ValueError unless it is one record batch of format v2 with records."""
     size = len(data)
     if size < HEADER_SIZE or data[MAGIC] != 2 or _int(data, LENGTH) + LOG_OVERHEAD != size or _int(data, COUNT) < 1:
         raise ValueError(f"{size} bytes are not one record batch of format v2 with records")
@@ -122,7 +122,7 @@ def cut_records(data: bytes, count: int, first: int, last: int) -> tuple[bytes, 
     """Copy, from the `count` uncompressed records in `data`, the records with offset deltas from `first` to `last`.
 
     Returns their bytes, with deltas that count from the first of them; their number; the old delta of the first. Everything else of a
-    record stays as it is, the names of headers byte for byte. DecodeError if the records are damaged.
+    record stays as it is, the names of headers byte for byte. Raises DecodeError if the records are damaged.
     """
     return _repacked(data, count, first, last, lambda kept, delta: delta, appended=False)
 
@@ -130,7 +130,7 @@ def cut_records(data: bytes, count: int, first: int, last: int) -> tuple[bytes, 
 def pack_records(data: bytes, count: int, appended: bool) -> bytes:
     """The `count` records of `data` with consecutive offset deltas from 0. With `appended` all get the base timestamp of their batch.
 
-    DecodeError if the records are damaged.
+    Raises DecodeError if the records are damaged.
     """
     return _repacked(data, count, 0, LAST_DELTA, lambda kept, delta: kept, appended=appended)[0]
 

@@ -184,9 +184,9 @@ class ArrowRows:
     """Rows of Arrow data for `Accumulator.send_rows`, from any object with `__arrow_c_stream__` or `__arrow_c_array__`.
 
     `names` has the names of the columns for `key`, `value`, `headers`, `timestamp` and `partition`; None: no column. The default is a
-    column of the argument's own name, which may be missing, except for the values. `position` is the number of rows taken so far.
+    column of the argument's own name, which may be missing, except the column of values. `position` is the number of rows taken so far.
     Raises TypeError for data without the Arrow C interface and for a type that cannot be sent, ConfigError for a column that does not exist
-    or exists twice, ValueError for data that were read already, RuntimeError for a stream that fails.
+    or exists twice, ValueError for data that have been read already, RuntimeError for a stream that fails.
     """
 
     def __init__(self, topic: str, data: Any, **names: str | None) -> None:
@@ -239,7 +239,7 @@ class ArrowRows:
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
-        """Guard the rows during a call; RuntimeError if another call uses them, for example one on another thread."""
+        """Guard the rows during a call. Raises RuntimeError if another call uses them, for example one on another thread."""
         if self._busy:
             raise RuntimeError(f"{self.topic}: these rows are being sent already")
         self._busy = True
@@ -258,7 +258,7 @@ class ArrowRows:
         return self._length - self._row
 
     def arguments(self) -> tuple[bytes | str | None, bytes | str | None, Any, int | None, int | None]:
-        """(value, key, headers, partition, timestamp_ms) of the next row, as `send` takes them."""
+        """(value, key, headers, partition, timestamp_ms) of the next row, as `send` accepts them."""
         item = self.item(MOST_PARTITION, lambda: -1)
         partition, timestamp = item.partition, item.timestamp
         return (
@@ -341,7 +341,7 @@ class SentRows:
         return not self._open
 
     def open_delivery(self) -> Delivery | None:
-        """A Delivery that has its outcome no later than the last row; None if every row has one."""
+        """A Delivery that has its outcome no later than the last row; None if every row has an outcome."""
         return next((d for d in reversed(self._open) if not d.done()), None)
 
     def _await_outcomes(self, timeout: float | None) -> None:

@@ -84,7 +84,7 @@ class Topic:
     placeholder: Any = None  # the batch to which handles of parked records refer
 
     def stays_plain(self, raw: int) -> bool:
-        """Whether a batch of `raw` bytes is not to be compressed."""
+        """Whether a batch of `raw` bytes stays uncompressed."""
         return self.policy.codec == 0 or raw - HEADER_SIZE < self.policy.compression_min_bytes
 
     def limit_records(self, size: int, option: str) -> None:

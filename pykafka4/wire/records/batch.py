@@ -1,6 +1,6 @@
 """Builds record batches of magic 2 and reads batches of every format, for the model broker and tests. The client does not use this module.
 
-Magic 2 is the current record batch, magic 0 and 1 are the older message sets, where a compressed message wraps a set of its own.
+Magic 2 is the current record batch; magic 0 and 1 are the older message sets, where a compressed message wraps a set of its own.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def batches(buffer: Readable) -> Iterator[RecordBatch]:
 def records_of(batch: RecordBatch, max_size: int = MOST_DECOMPRESSED_BYTES) -> list[WireRecord]:
     """The records of `batch`, after verifying its checksum.
 
-    Raises DecodeError if it is corrupt in any way, RecordTooLarge if it exceeds `max_size` bytes when decompressed.
+    Raises DecodeError if the batch is corrupt in any way, RecordTooLarge if it exceeds `max_size` bytes when decompressed.
     """
     if batch.magic != 2:
         return [WireRecord(*message) for message in read_messages(batch, max_size)]

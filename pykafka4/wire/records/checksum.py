@@ -1,7 +1,7 @@
 """Computes CRC-32C, which is the checksum of record batches. Invariant: a checksum computed in parts equals the checksum of the whole.
 
-google-crc32c computes it where that package (the extra `crc32c`) is installed with its C extension, else crcmod. The compiled core has a
-CRC-32C of its own, so neither package is imported before the first call.
+google-crc32c computes it where that package (the extra `crc32c`) is installed with its C extension, otherwise crcmod does. The compiled
+core has a CRC-32C of its own, so neither package is imported before the first call.
 """
 
 from __future__ import annotations

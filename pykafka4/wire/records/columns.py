@@ -47,7 +47,7 @@ class Array(NamedTuple):
 
 
 def checked_columns(columns: Iterable[str]) -> tuple[str, ...]:
-    """`columns` as a tuple; ConfigError if it is empty or not a list of names, or if a column does not exist or is listed twice."""
+    """`columns` as a tuple. Raises ConfigError if it is empty or not a list of names, or if a column does not exist or is listed twice."""
     if isinstance(columns, str):
         raise ConfigError(f"columns={columns!r}: must be a list of names, [{columns!r}] for one column")
     if not isinstance(columns, Iterable):

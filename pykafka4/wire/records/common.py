@@ -132,7 +132,7 @@ def dropped_rows(taken: list[Any]) -> Iterator[tuple[str, int, str, int, int, in
 
 
 def checked_callback(topic: str, what: str, callback: Any) -> Any:
-    """Return `callback` if a call of it runs it. TypeError if it is not callable, or is a coroutine function."""
+    """Return `callback` if a call of it runs it. Raises TypeError if it is not callable, or is a coroutine function."""
     if not callable(callback):
         raise TypeError(f"{topic}: {what} must be callable, not {type(callback).__name__}")
     function = callback

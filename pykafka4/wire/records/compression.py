@@ -37,7 +37,7 @@ _REPEATED = 1  # type of a zstd block that has one byte, to be repeated
 
 _XERIAL = struct.Struct(">8sii")
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
-_XERIAL_BLOCK = 32 * 1024  # bytes, as in snappy-java; larger blocks would compress better, and older readers would still read them
+_XERIAL_BLOCK = 32 * 1024  # bytes, as in snappy-java
 _SNAPPY_RATIO = 22  # maximum ratio of decompressed to compressed bytes: a three-byte copy makes at most 64 bytes
 
 _OF_CODECS = frozenset({"pykafka4", "snappy", "cramjam", "lz4", "zstandard"})  # packages whose frames run during compression
@@ -72,7 +72,7 @@ def _zstd() -> Any:
 
 
 def require_codec(name: str) -> None:
-    """ConfigError naming option and package if the library of the codec `name` cannot be imported."""
+    """Raise ConfigError, naming option and package, if the library of the codec `name` cannot be imported."""
     load = {"snappy": _snappy, "lz4": _lz4, "zstd": _zstd}.get(name)
     if load is not None:
         load()
@@ -84,8 +84,8 @@ def require_codec(name: str) -> None:
 def compress(codec: int, data: Readable, level: int | None = None) -> bytes:
     """Compress `data` with the codec of Kafka's number `codec`; the same data and level always yield the same bytes.
 
-    `level` is one of `LEVELS`, None for the codec's default. ConfigError for an unknown codec, a level out of range, or a codec whose
-    library cannot be imported.
+    `level` is one of `LEVELS`, None for the codec's default. Raises ConfigError for an unknown codec, a level out of range, or a codec
+    whose library cannot be imported.
     """
     writer = _WRITERS.get(codec)
     if writer is None:
@@ -131,7 +131,7 @@ def _write_snappy(data: Any, _: int | None) -> bytes:
 
 
 def _write_lz4(data: Any, level: int | None) -> bytes:
-    """Compress into independent blocks, because Java reads no other ones, and without a content size, as Java does."""
+    """Compress into independent blocks, because Java reads no others, and without a content size, as Java does."""
     packed: bytes = _lz4().compress(
         data, compression_level=level or 0, block_size=_lz4().BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
     )
@@ -169,8 +169,8 @@ def decompress(codec: int, data: Readable, max_size: int) -> bytes:
     """Decompress `data` to at most `max_size` bytes.
 
     Larger data costs `max_size` bytes of memory and a few MiB; other data costs its own size, and for a moment, while pieces are joined,
-    twice its size. Raises RecordTooLarge, naming the limit, as soon as the limit is exceeded; DecodeError for damaged or truncated data,
-    ConfigError without the codec's library. Bytes after the end of gzip or lz4 data are ignored, as in Java.
+    twice its size. Raises RecordTooLarge, naming the limit, as soon as the limit is exceeded, DecodeError for damaged or truncated data,
+    ConfigError if the codec's library is missing. Bytes after the end of gzip or lz4 data are ignored, as in Java.
     """
     reader = _READERS.get(codec)
     if reader is None:

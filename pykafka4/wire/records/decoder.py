@@ -112,7 +112,7 @@ class RecordBatch:
         return self.magic >= 2 and bool(self.attributes & CONTROL_BIT)
 
     def check(self) -> None:
-        """DecodeError if the checksum does not match."""
+        """Raise DecodeError if the checksum does not match."""
         found = crc32c(self.data[ATTRIBUTES:]) if self.magic >= 2 else zlib.crc32(self.data[MAGIC:])
         if found != self.crc:
             raise DecodeError(
@@ -121,7 +121,7 @@ class RecordBatch:
 
 
 def size_at(view: memoryview, pos: int) -> int:
-    """The size of the batch at `pos`; DecodeError if its format is unknown or the size too small. `view` must contain its magic byte."""
+    """The size of the batch at `pos`, with its magic byte in `view`. Raises DecodeError if the format is unknown or the size too small."""
     size = int.from_bytes(view[pos + LENGTH : pos + LENGTH + 4], "big", signed=True) + LOG_OVERHEAD
     magic = view[pos + MAGIC]
     least = LEAST_BATCH.get(magic)
@@ -133,7 +133,7 @@ def size_at(view: memoryview, pos: int) -> int:
 
 
 def read_header(buffer: Readable, pos: int = 0) -> RecordBatch:
-    """The batch at `pos`, with only its header decoded. DecodeError if it is incomplete or too small, or of an unknown format."""
+    """The batch at `pos`, with only its header decoded. Raises DecodeError if it is incomplete or too small, or of an unknown format."""
     view = memoryview(buffer).cast("B")[pos:]
     if len(view) <= MAGIC:
         raise DecodeError(f"a record batch truncated after {len(view)} bytes")
@@ -176,7 +176,7 @@ class RawRecord(NamedTuple):
 
 
 def open_batch(batch: RecordBatch, unpack: Callable[[int, bytes, int], bytes], max_size: int) -> memoryview:
-    """The records of `batch` as decompressed bytes. DecodeError for an unknown codec or an impossible count; errors of `unpack`."""
+    """The records of `batch` as decompressed bytes. Raises DecodeError for an unknown codec or an impossible count; errors of `unpack`."""
     if batch.count == 0:  # compaction has removed all records: the bytes after the header have no meaning
         return memoryview(b"")
     if batch.codec not in _CODEC_NUMBERS:
@@ -189,7 +189,7 @@ def open_batch(batch: RecordBatch, unpack: Callable[[int, bytes, int], bytes], m
 
 
 def read_records(view: memoryview, count: int) -> Iterator[RawRecord]:
-    """The `count` records in `view`; DecodeError at the first invalid record, or if bytes follow the last one."""
+    """The `count` records in `view`. Raises DecodeError at the first invalid record, or if bytes follow the last one."""
     at = 0
     for _ in range(count):
         raw = _read_record(view, at)
@@ -200,7 +200,7 @@ def read_records(view: memoryview, count: int) -> Iterator[RawRecord]:
 
 
 def _read_record(view: memoryview, at: int) -> RawRecord:
-    """The record at `at`; DecodeError if it is invalid."""
+    """The record at `at`. Raises DecodeError if it is invalid."""
     size, at = read_varint(view, at)
     if not 1 <= size <= len(view) - at:
         raise DecodeError("a record's length exceeds its batch")
@@ -218,7 +218,7 @@ def _read_record(view: memoryview, at: int) -> RawRecord:
 
 
 def _skip_headers(body: memoryview, at: int, count: int) -> int:
-    """The position after `count` headers at `at`; DecodeError if a length exceeds their record."""
+    """The position after `count` headers at `at`. Raises DecodeError if a length exceeds their record."""
     for _ in range(count):
         for what, least in (("name", 0), ("value", -(2**31))):
             size, at = read_varint(body, at)
@@ -281,7 +281,7 @@ def read_messages(batch: RecordBatch, max_size: int) -> Iterator[Message]:
     """The records of a message of magic 0 or 1, created one at a time: as objects they take ten times the bytes that `max_size` limits.
 
     The complete message, with all checksums, is checked before its first record is created. Raises DecodeError for a corrupt message,
-    RecordTooLarge for a message that exceeds `max_size` bytes when decompressed, ConfigError without the codec's library.
+    RecordTooLarge for a message that exceeds `max_size` bytes when decompressed, ConfigError if the codec's library is missing.
     """
     batch.check()
     if batch.codec not in _CODEC_NUMBERS:

@@ -45,7 +45,7 @@ _MODULES = {"compiled": "pykafka4.wire.records.compiled._hot", "python": "pykafk
 
 
 def choose(wanted: str | None) -> tuple[str, ModuleType]:
-    """(name, module) of the core to use. `wanted` is the value of PYKAFKA4_IMPL; ImportError if that core is unknown or cannot be used."""
+    """(name, module) of the core for PYKAFKA4_IMPL=`wanted`. Raises ImportError if that core is unknown or cannot be used."""
     if wanted:
         if wanted not in _MODULES:
             raise ImportError(f"PYKAFKA4_IMPL={wanted!r} must be one of {', '.join(_MODULES)}, or unset")

@@ -1,6 +1,6 @@
 """Names the positions, sizes and bits of the fields of record batches, which `encoder` writes and `decoder` reads.
 
-Magic 2 is the current record batch, magic 0 and 1 are the messages of the older message sets. Kafka's documentation has the layout under
+Magic 2 is the current record batch; magic 0 and 1 are the messages of the older message sets. Kafka's documentation has the layout under
 "Record Batch".
 """
 

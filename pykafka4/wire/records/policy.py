@@ -35,7 +35,7 @@ class Policy:
     `compression_min_bytes` or more; it is sent compressed if it became smaller and at most `compression_max_ratio` of the bytes are left. A
     record whose batch would exceed `max_message_bytes` (0: no such limit) is refused, and no batch grows beyond that size.
     `admit(deadline)`, if set, is called for each record: it may wait until `deadline`, or raise. It returns an Admission, None for a record
-    that nothing limits, or the error for which the record is dropped.
+    that nothing limits, or the error with which the record is dropped.
     """
 
     linger: float

@@ -41,7 +41,8 @@ ENCODED: Final = [name for name in attrs.fields_dict(RecordBatch) if name not in
 class RawBatch:
     """A record batch of format v2 as brokers store it: header and records, still compressed. Immutable, can be pickled.
 
-    `topic` and `partition` say where the batch is from, "" and -1 if its origin is not known. `data` is the whole batch, header included.
+    `topic` and `partition` say where the batch is from, "" and -1 if its origin is not known. `data` is the complete batch, header
+    included.
     """
 
     data: bytes
@@ -62,8 +63,9 @@ class RawBatch:
     def from_bytes(cls, data: Readable, topic: str = "", partition: int = -1) -> RawBatch:
         """The batch in `data`, from a file, a queue or a segment of a log; `data` has exactly one batch.
 
-        Lengths, codec and CRC are verified; the records are not decompressed. Raises DecodeError (a ValueError) with the reason: a batch of
-        another format than v2, cut off or followed by other bytes, damaged, a control batch, or a batch without records.
+        Lengths, codec and CRC are verified; the records are not decompressed. Raises DecodeError (a ValueError) with the reason, for a
+        batch of a format other than v2, a batch cut off or followed by other bytes, a damaged batch, a control batch, or a batch without
+        records.
         """
         return cls(data, topic, partition)
 
@@ -101,7 +103,7 @@ class RawBatch:
     def base_timestamp_ms(self) -> int:
         """The timestamp of its first record, in milliseconds; with LOG_APPEND_TIME, of all records.
 
-        In a batch with tombstones that compaction has seen, the time from which compaction may remove the tombstones.
+        In a batch with tombstones that compaction has seen, this is the time from which compaction may remove the tombstones.
         """
         return self._header.max_timestamp_ms if self._header.attributes & LOG_APPEND_BIT else self._header.base_timestamp_ms
 
@@ -112,7 +114,7 @@ class RawBatch:
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of the leader that appended the batch; -1: unknown."""
+        """The epoch of the leader that appended the batch; -1 if unknown."""
         return self._header.leader_epoch
 
     def __len__(self) -> int:
@@ -138,7 +140,7 @@ def _named(header: RecordBatch) -> str:
 
 
 def check_header(data: bytes) -> RecordBatch:
-    """The header of the one batch in `data`; DecodeError if `data` is anything else, a control batch included."""
+    """The header of the one batch in `data`. Raises DecodeError if `data` is anything else, a control batch included."""
     if len(data) > MAGIC and data[MAGIC] != 2:
         raise DecodeError(f"format v{data[MAGIC]}: only record batches of format v2 (Kafka 0.11) can be sent; poll_raw converts older ones")
     if len(data) < HEADER_SIZE:
@@ -168,11 +170,11 @@ def check_header(data: bytes) -> RecordBatch:
 
 
 def fetched_batch(data: bytes, topic: str, partition: int, first: int, last: int, max_size: int) -> RawBatch | None:
-    """The batch in `data`, whose checksum was verified, with its records of offsets `first` to `last`; None if it has none of these.
+    """The batch in `data`, whose checksum was verified, with its records of offsets `first` to `last`; None if it has no such records.
 
     `data` stays as it is if no record has to be cut off. Otherwise the records are decompressed, cut, and compressed again; their offsets,
     timestamps and headers are kept. A message set of format v0 or v1 becomes a batch of format v2. Raises CorruptRecord, RecordTooLarge
-    for more than `max_size` bytes decompressed, ConfigError without the codec's library.
+    for more than `max_size` bytes decompressed, ConfigError if the codec's library is missing.
     """
     try:
         if data[MAGIC] != 2:

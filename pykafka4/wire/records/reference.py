@@ -83,8 +83,8 @@ class Accumulator(RawBatches):
     `n` records had failed before its batch; `submit(callable)` runs a late callback; `wall()`: milliseconds since the epoch, for records
     without a timestamp; `find_partition(topic, partition, deadline)` looks up an unknown partition before it is rejected;
     `find_topic(topic, deadline)` waits for the partitions of a topic, for raw batches and for a `partitioner` with a function; `client_id`
-    begins log lines. With `drop_error`, a record without room is dropped with it; `call_dropped(callback, delivery)` calls `callback` soon,
-    or raises.
+    begins log lines. With `drop_error`, a record without room is dropped with that error; `call_dropped(callback, delivery)` calls
+    `callback` soon, or raises.
 
     A record may wait several times within one deadline (of `clock`): the functions with a `deadline` get infinity the first time, then the
     value that such a function returned last.
@@ -312,7 +312,7 @@ class Accumulator(RawBatches):
         r.free = r.partition < 0 and plan.spread != Spread.LATE  # with LATE, -1 is the slot of the batch without a partition
 
     def _check_partition(self, t: Topic, r: Item) -> None:
-        """Check the explicit partition of `r`, or map it to one that exists; ValueError if there is no such partition."""
+        """Check the explicit partition of `r`, or map it to one that exists. Raises ValueError if there is no such partition."""
         if self._plan.partition_argument:
             r.partition %= t.count
             if self._plan.partition_argument == PartitionArgument.NEXT:
@@ -363,7 +363,7 @@ class Accumulator(RawBatches):
                     return True
 
     def _has_room(self, t: Topic, r: Item, b: Batch | None, partition: int, size: int) -> bool:
-        """Whether `r` may be written now. An open batch takes it ahead of waiting threads; after a full one this thread waits, too."""
+        """Whether `r` may be written now. An open batch accepts `r` ahead of waiting threads; once it is full, this thread waits, too."""
         return (b is not None or not self._must_queue(t, r)) and self._fits(t, partition, size)
 
     def _write(
@@ -478,7 +478,7 @@ class Accumulator(RawBatches):
                 t.capacity = min(t.capacity, size)
 
     def limit_records(self, topic: str, size: int) -> None:
-        """Replace the known limit of `topic`: brokers take batches of up to `size` bytes (0: the limit is not known).
+        """Replace the known limit of `topic`: brokers accept batches of up to `size` bytes (0: the limit is not known).
 
         From now on no batch is filled beyond it. Without compression larger records are refused; with compression they may still fit.
         """

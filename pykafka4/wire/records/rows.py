@@ -129,7 +129,7 @@ WAYS_OUT: Final = {  # for data without the Arrow C interface, by the name of th
 
 
 def named_columns(names: dict[str, Any]) -> dict[str, Any]:
-    """The name of the column for each argument; TypeError for a name that is not an argument."""
+    """The name of the column for each argument. Raises TypeError for a name that is not an argument."""
     for name in names:
         if name not in ARGUMENTS:
             raise TypeError(f"ArrowRows() got an unexpected keyword argument {name!r}")
@@ -150,7 +150,7 @@ def shapes_of(topic: str, root: Field, names: dict[str, str | None]) -> tuple[tu
     """For each of ARGUMENTS the number of its column and the column's shape; None for an argument without a column.
 
     `names` has the column's name for each argument, None for an argument without a column. A column with the name of its argument may be
-    missing, except for the values. Data without columns are the values. Raises ConfigError for a name that is not a str, and for a
+    missing, except the column of values. Data without columns are the values. Raises ConfigError for a name that is not a str, and for a
     column that does not exist or exists twice, TypeError for a type that cannot be sent.
     """
     if root.format != "+s":
@@ -242,7 +242,7 @@ def no_arrow(topic: str, data: object) -> TypeError:
     if type(data).__module__.startswith("pyspark.") and kind == "DataFrame":
         return TypeError(f"{topic}: this DataFrame has no __arrow_c_stream__; PySpark 4.2 is the first release with it")
     return TypeError(
-        f"{topic}: {kind} has neither __arrow_c_stream__ nor __arrow_c_array__, as data of pyarrow, polars, pandas and DuckDB have"
+        f"{topic}: {kind} has neither __arrow_c_stream__ nor __arrow_c_array__; data of pyarrow, polars, pandas and DuckDB have one of them"
         f"{WAYS_OUT.get(kind, '')}"
     )
 
@@ -289,7 +289,7 @@ class RowsCallback:
         self._sent, self._fn, self._client_id = sent, fn, client_id
 
     def __call__(self, _: object) -> None:
-        """Continue with another open row, because the awaited row has its outcome; without one, call the function."""
+        """Continue with another open row, because the awaited row has its outcome; if there is none, call the function."""
         if not self.follow():
             self._fn(self._sent)
 

@@ -3,7 +3,7 @@
 `setup.py` builds the module where there is a C compiler. Invariant: the same bytes, results and exception types as `reference` and its
 parts, whose docstrings describe the functions.
 
-Modules, with their plain counterparts in brackets:
+Modules, with their plain counterparts in parentheses:
     _hot        the extension module; it includes all others
     _append     the accumulator: `send` to batches, memory, counters (`reference`, `_plain_account`)
     _many       many records in one call (`reference`)
@@ -19,7 +19,7 @@ Modules, with their plain counterparts in brackets:
     _decode     from fetched bytes to records (`_plain_decode`)
     _iterate    records one by one, for loops over a consumer (`_plain_decode`)
     _columns    from fetched bytes to columns, which are exported as Arrow arrays (`_plain_columns`, `_plain_arrow`)
-    _live       a stream of columns that are made during its reading (`_plain_columns`, `_plain_arrow`)
+    _live       a stream of columns that are made while it is read (`_plain_columns`, `_plain_arrow`)
     _rows       rows of Arrow data into batches (`_plain_rows`, `_plain_arrow`, `reference`)
     _raw_batch  raw batches into the queues; parts of batches (`_plain_raw_batch`, `_plain_batch`)
 

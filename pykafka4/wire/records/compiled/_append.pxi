@@ -13,7 +13,7 @@ cdef class Accumulator:
     cdef int pooled, pool_limit
     cdef int32_t batch_size
     cdef int64_t buffer_memory, max_partition_bytes, max_request_size, asked_request_size
-    cdef bint flushing, wake_owed    # wake_owed: memory became free while a thread waits for it, and the loop is not woken yet
+    cdef bint flushing, wake_owed    # wake_owed: memory has become free while a thread waits for it, and the loop has not been woken yet
     cdef list linger_lists         # LingerLists: the open batches whose linger runs
     cdef Hooks hooks
     cdef object policy, compressor, clock, waker, new_topic, make_room, wall, find_partition, find_topic
@@ -27,7 +27,7 @@ cdef class Accumulator:
     cdef public bint can_send
     cdef public double wake_at
     cdef public int waiters
-    cdef public frozenset full_partitions  # the partitions that threads wait for; None if one waits for memory
+    cdef public frozenset full_partitions  # the partitions that threads wait for; None if a thread waits for memory
     cdef readonly int64_t accepted, acked, failed, dropped, parked_records, reserved, batches
     cdef public bint defers        # the loop or a helper compresses the batches that `designate` fills: these are sealed and not `ready`
     cdef public object watch       # None, or called with a batch of parked records that is about to fail
@@ -290,7 +290,7 @@ cdef class Accumulator:
         self.batches += 1
 
     cdef void detach(self, Batch b) noexcept:
-        """Close `b`, which takes no more records."""
+        """Close `b`, which accepts no more records."""
         cdef Topic t = b.home
         t.linger_list.unlink(b)
         t.open[b.slot] = None
@@ -526,7 +526,7 @@ cdef class Accumulator:
         return 1
 
     cdef int refuse(self) except -1:
-        """Raise the error for which the producer takes no more records."""
+        """Raise the error because of which the producer accepts no more records."""
         raise self.refusal.again()
 
     cdef Topic find(self, object topic):
@@ -631,7 +631,7 @@ cdef class Accumulator:
     # ------------------------------------------------------------ records whose topic is not known yet
 
     def set_partitions(self, topic, int count, available) -> None:
-        """Set the number of partitions of `topic`. The partitions in `available` have a leader (empty: it is not known which ones)."""
+        """Set the number of partitions of `topic`. The partitions in `available` have a leader (empty if it is not known which do)."""
         set_partitions(self, exact_name(topic), count, available)
 
     def designate(self, topic, int limit=1000, bint patient=False) -> tuple:
@@ -648,7 +648,7 @@ cdef class Accumulator:
 
     @property
     def lost_times(self) -> tuple:
-        """Lowest and highest timestamp of the parked records that the last call of `designate` or `fail_parked` has failed; -1: none."""
+        """The lowest and highest timestamps of the parked records that the last `designate` or `fail_parked` has failed; -1 if none."""
         return self.lost_first, self.lost_last
 
     def direct(self, topic) -> bool:
@@ -669,10 +669,10 @@ cdef class Accumulator:
         """(batches sealed since the last call, in order; open batches that have become due since; the time of the next call).
 
         A batch is due when its linger has ended, when it and the batches combined with it have reached a limit, and after `hurry` or
-        `expedite`. A call that finds a batch whose linger has ended also takes the batches whose linger ends within an eighth of its
-        length: one turn of the loop instead of several. If the oldest of them was opened within the same time after the last such call,
-        records come steadily, and the next batch is expected: the loop is not woken when that batch is opened, but calls again by itself.
-        With `no_linger` every batch that was opened by `now` is due.
+        `expedite`. A call that finds a batch whose linger has ended also takes the batches whose linger ends within an eighth of
+        that linger: one turn of the loop instead of several. If the oldest of them was opened within the same time after the last such
+        call, records come steadily, and the next batch is expected: the loop is not woken when that batch is opened, but calls again by
+        itself. With `no_linger` every batch that was opened by `now` is due.
         """
         cdef list fresh = []
         cdef list due = []
@@ -714,7 +714,7 @@ cdef class Accumulator:
                     (<Topic>limited).capacity = <int32_t>min((<Topic>limited).capacity, size)
 
     def limit_records(self, topic, int64_t size) -> None:
-        """Replace the known limit of `topic`: brokers take batches of up to `size` bytes (0: the limit is not known).
+        """Replace the known limit of `topic`: brokers accept batches of up to `size` bytes (0: the limit is not known).
 
         From now on no batch is filled beyond it. Without compression larger records are refused; with compression they may still fit.
         """

@@ -390,8 +390,8 @@ cdef class Batch:
     def complete(self, int64_t base_offset, int64_t log_append_time_ms):
         """Acknowledge the batch, with its first record's offset (-1: unknown) and the broker's append time (-1: records keep their own).
 
-        To a repeated batch that it already has, a broker answers with the batch's highest timestamp, even if the topic has CREATE_TIME.
-        That is no append time. Returns None, or a callable that runs the callbacks.
+        A broker that already has the batch answers a repeated request with the batch's highest timestamp, even if the topic has
+        CREATE_TIME. That is no append time. Returns None, or a callable that runs the callbacks.
         """
         cdef Settlement settlement = Settlement.__new__(Settlement)
         self.move(S_ACKED)
@@ -453,7 +453,7 @@ cdef class Batch:
         )
 
     def records(self) -> list:
-        """Its records, as passed to `send`; RuntimeError after the batch was acknowledged or split."""
+        """Its records, as passed to `send`. Raises RuntimeError after the batch was acknowledged or split."""
         if type(self.kept) is list:
             return list(self.kept)
         cdef bytes data = self.plain()
@@ -465,7 +465,7 @@ cdef class Batch:
         return out
 
     def lost(self) -> list:
-        """Its records that have failed, through splits."""
+        """Its records that have failed, in whichever batches splits have put them."""
         cdef Batch b
         cdef list left = [self]
         cdef list out = []
@@ -491,15 +491,15 @@ cdef class Batch:
         return out
 
     cdef object record(self, int index):
-        """The record at `index` of a failed batch. All are decoded at the first call: otherwise reading each of them would be quadratic."""
+        """The record at `index` of a failed batch. All are decoded at the first call: otherwise reading each would take quadratic time."""
         if type(self.kept) is not list:
             self.kept = raw_records(self) if self.own_codec >= 0 else self.records()
         return self.kept[index] if index < len(self.kept) else None
 
     def split(self) -> list:
-        """Replace the batch by two with half the records each, sealed, not compressed yet, with the old sequence numbers; return them.
+        """Replace the batch by two of half the records each, sealed, not compressed yet, with the old sequence numbers; return them.
 
-        ValueError for a batch of a single record.
+        Raises ValueError for a batch of a single record.
         """
         cdef int32_t half = (self.count + 1) // 2
         cdef Batch first, second
@@ -515,7 +515,7 @@ cdef class Batch:
     def set_apart(self, indexes) -> tuple:
         """Replace the batch by (a batch of the records not at `indexes`, or None; for each of `indexes`, in order, a batch of that record).
 
-        All are sealed, have no sequence numbers, and are not compressed yet. ValueError for an index without a record, or given twice.
+        All are sealed, have no sequence numbers, and are not compressed yet. Raises ValueError for an invalid or repeated index.
         """
         cdef list apart = sorted(indexes)
         cdef list rest = []

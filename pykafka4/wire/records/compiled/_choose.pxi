@@ -46,7 +46,7 @@ cdef enum:                         # the numbers of `partitioners.Hash`, `Spread
 
 
 cdef uint32_t hashed(int kind, const char* key, int64_t size) noexcept nogil:
-    """The hash of a key, as a number without sign. A null key has the hash of an empty key."""
+    """The hash of a key, as an unsigned number. A null key has the hash of an empty key."""
     size = max(size, 0)
     if kind == CRC32:
         return zlib_crc32(key, size)
@@ -77,7 +77,7 @@ cdef bint choose_otherwise(Accumulator acc, Topic t, Item* r) except -1:
 
 
 cdef int find_partition(Accumulator acc, Topic t, Item* r) except -1:
-    """Check the explicit partition of `r`, or map it to one that exists. May take a while; ValueError if there is no such partition."""
+    """Check the explicit partition of `r`, or map it to one that exists. May take long. Raises ValueError if there is no such partition."""
     if acc.partition_argument:
         r.partition %= t.count
         if acc.partition_argument == ARGUMENT_NEXT:
@@ -111,7 +111,7 @@ cdef int in_turn(Accumulator acc, Topic t, int64_t need) noexcept:
 
 
 cdef int ask_function(Accumulator acc, Topic t, Item* r) except -1:
-    """Let the application's function choose. The function may do anything, so callers read state that may change only after it."""
+    """Let the application's function choose. The function may do anything, so callers read mutable state only after this call."""
     cdef object key = None if r.key_size < 0 else PyBytes_FromStringAndSize(r.key, r.key_size)
     try:
         chosen = acc.function(t.name, key, range(t.count), t.available_tuple)

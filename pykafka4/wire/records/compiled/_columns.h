@@ -38,7 +38,7 @@ typedef struct Columns {
     int refs;
     Account *account;
     int64_t booked;
-    int count, order[ALL_COLUMNS]; /* the columns, as asked for */
+    int count, order[ALL_COLUMNS]; /* the columns, as requested */
     int wants[ALL_COLUMNS];
     int64_t rows, headers;
     int64_t encoded;    /* bytes of the headers as fetched */
@@ -130,7 +130,7 @@ static Columns *columns_new(Account *a, const int *order, int count, int64_t mos
     return c;
 }
 
-/* ---- growing; each returns 0, or -1 if there is no memory */
+/* ---- growing; each function returns 0, or -1 if there is no memory */
 
 static int room_grow(Room *r, int64_t need) {
     int64_t cap = r->cap * 2 > need ? r->cap * 2 : need;
@@ -142,7 +142,7 @@ static int room_grow(Room *r, int64_t need) {
 }
 static inline int room_fit(Room *r, int64_t more) { return r->used + more <= r->cap ? 0 : room_grow(r, r->used + more); }
 
-/* Room for `rows` more ends; the first end is 0. */
+/* Make room for `rows` more ends; the first end is 0. */
 static int ends_fit(Room *r, int64_t rows) {
     int64_t first = r->used ? 0 : 4;
     if (room_fit(r, rows * 4 + first) < 0) return -1;
@@ -307,7 +307,7 @@ static void columns_repeat(Columns *c, int64_t rows, const char *topic, int64_t 
     c->rows += rows;
 }
 
-static int64_t bits_set(char *bits, int64_t from, int64_t to) { /* set them; returns how many were not */
+static int64_t bits_set(char *bits, int64_t from, int64_t to) { /* set the bits; returns how many were clear */
     int64_t n = 0;
     for (; from < to; from++) {
         n += !(bits[from >> 3] >> (from & 7) & 1);

@@ -1,7 +1,7 @@
 # Collects fetched records as columns. Invariant: `add` finds the same records and errors as `Chunk.decode`, in the same order.
 #
 # The work per record is C code, without an object and mostly without the GIL. This code also enters the next batch, unless that is
-# compressed, a control batch, or in a chunk with aborted transactions: so one call decodes a complete chunk.
+# compressed, a control batch, or in a chunk with aborted transactions: so one call can decode a complete chunk.
 
 
 cdef extern from "_export.h" nogil:
@@ -62,7 +62,7 @@ cdef extern from "_export.h":
 
 
 cdef enum:
-    LONG_WALK = 262144             # bytes (40 µs) beyond which records are decoded without the GIL, if more than MANY_ROWS are asked for
+    LONG_WALK = 262144             # bytes (40 µs) beyond which records are decoded without the GIL, if more than MANY_ROWS are requested
     MANY_ROWS = 2000
     HEADER_COST = 8                # bytes of a header without its data: the end offsets of its name and value
 
@@ -462,7 +462,7 @@ cdef class RecordColumns:
         return capsule
 
     cdef int check_request(self, requested_schema) except -1:
-        """Refuse a requested schema with another number of columns. Other types are not refused: the reader of the data converts."""
+        """Refuse a requested schema with another number of columns. Other types are not refused: the reader of the data converts them."""
         cdef int64_t n
         if requested_schema is not None:
             n = (<ArrowSchema*>PyCapsule_GetPointer(requested_schema, b"arrow_schema")).n_children

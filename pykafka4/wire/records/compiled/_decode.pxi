@@ -79,7 +79,7 @@ cdef tuple NO_HEADERS = ()
 
 cdef extern from *:
     """
-    /* Make a record and append it to `out`. In C, as Cython would count a reference in and out for each temporary. */
+    /* Make a record and append it to `out`. This is C code because Cython would count references to each temporary. */
     static inline int record_push(PyObject *out, PyObject *topic, PyObject *partition, long long offset, PyObject *timestamp,
                                   PyObject *kind, const char *key, long long key_size, const char *value, long long value_size,
                                   PyObject *no_headers, long long headers, const char *rest, const char *end, PyObject *epoch) {
@@ -129,7 +129,7 @@ cdef class Chunk:
     cdef readonly int last_leader_epoch
     cdef readonly object serial
     cdef object decompress, py_partition, epoch, kind, unpacked, stamp
-    cdef list to_abort             # (first offset, producer id) of aborted transactions that begin later, the first one last; None: none
+    cdef list to_abort             # (first offset, producer id) of aborted transactions that begin later, the first one last; or None
     cdef set aborting              # producer ids of those that have begun
     cdef bint busy                 # in `decode`, `whole_batch` or `ColumnsBuilder.add`: Python code that they run may use the chunk, too
     cdef int64_t legacy_size       # of the message set entered
@@ -190,7 +190,7 @@ cdef class Chunk:
         return 0
 
     def copy_bytes(self):
-        """Copy the bytes if most of the response belongs to other partitions, so that a chunk that waits does not keep it in memory."""
+        """Copy the bytes if most of the response belongs to other partitions, so that a waiting chunk does not keep it all in memory."""
         cdef const char* was = self.data
         if self.busy or not self.held or self.size * 2 > self.view.len:
             return
@@ -263,7 +263,7 @@ cdef class Chunk:
 
     @property
     def exhausted(self) -> bool:
-        """Whether everything was handed out, and the bytes are released."""
+        """Whether everything has been handed out, and the bytes have been released."""
         return not self.held
 
     def skip(self) -> int:
@@ -492,7 +492,7 @@ cdef class Chunk:
         return 1
 
     cdef next_message(self):
-        """The next message of the message set entered; None after the last one, and the message set is left."""
+        """The next message of the message set entered; after the last one, leave the message set and return None."""
         try:
             r = next(self.legacy, None)
         except BaseException:      # Ctrl-C, or no memory: the generator has ended
@@ -528,11 +528,11 @@ cdef class Chunk:
         return n
 
     def decode(self, list out not None, int limit, int64_t max_bytes=INT64_MAX) -> int:
-        """Append up to `limit` records to `out`, until their size in memory (`decoded`) is `max_bytes`; return their number.
+        """Append up to `limit` records to `out`, until their size in memory (`decoded`) reaches `max_bytes`; return their number.
 
         Raises CorruptRecord for a damaged batch, RecordTooLarge for a batch that is too large once decompressed, and ConfigError for a
         batch whose codec's library is missing, but only if this call has appended nothing: the records before it are handed out first.
-        `position` stays at that batch. RuntimeError if the chunk is in use: a signal handler may call `decode` during a decompression.
+        `position` stays at that batch. Raises RuntimeError if the chunk is in use: a signal handler may call `decode` during decompression.
         """
         cdef int n = 0
         if wanted:
@@ -563,7 +563,7 @@ cdef class Chunk:
         return n
 
     cdef int take(self, list out, int room, int64_t max_bytes) except -1:
-        """Append up to `room` records of the batch entered, until `decoded` is `max_bytes`."""
+        """Append up to `room` records of the batch entered, until `decoded` reaches `max_bytes`."""
         cdef Raw r
         cdef const char* wrong = NULL
         cdef int64_t stamp, offset, weight, left = max_bytes - self.decoded

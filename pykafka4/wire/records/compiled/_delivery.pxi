@@ -4,7 +4,7 @@
 
 @cython.final
 cdef class Settlement:
-    """Runs the callbacks of a batch, once. Until they have returned the batch keeps its reserved memory: slow callbacks slow `send`."""
+    """Runs the callbacks of a batch, once. Until they have returned, the batch keeps its reserved memory: slow callbacks slow `send`."""
 
     cdef Batch batch
     cdef list callbacks, extras
@@ -82,7 +82,7 @@ cdef extern from *:
 
 
 cdef inline int check_callback(str topic, str what, object function) except -1:
-    """TypeError if `function` cannot be called, or if a call would not run it. For a plain function the check only reads its flags."""
+    """Raise TypeError if `function` cannot be called, or if a call would not run it. For a plain function, only its flags are read."""
     cdef int kind = makes_coroutine(function)
     if kind < 0 and type(function) is partial:
         kind = makes_coroutine(function.func)
@@ -102,7 +102,7 @@ cdef class Delivery:
     cdef int32_t index, key_size, value_size
 
     cdef inline Batch home(self):
-        """The batch that has the record now, through splits. RuntimeError if the record was not accepted, as `send` raised an exception."""
+        """The batch that has the record after splits. Raises RuntimeError if the record was not accepted."""
         if self.batch is None:
             raise RuntimeError("this record was not accepted: its send raised an exception")
         while self.batch.state == S_SPLIT:
@@ -146,7 +146,7 @@ cdef class Delivery:
 
     @property
     def settled(self) -> bool:
-        """Whether there is an outcome and its batch's callbacks have returned."""
+        """Whether there is an outcome and the callbacks of the batch have returned."""
         return self.home()._settled
 
     cdef int await_outcome(self, timeout) except -1:

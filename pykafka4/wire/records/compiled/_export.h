@@ -1,4 +1,4 @@
-/* Exports `Columns`. Invariant: each array, parent or child, has its own reference to the columns: a reader may move out and keep any.
+/* Exports `Columns`. Invariant: each array, parent or child, has its own reference to the columns: a reader may move any of them out.
 
    A released struct is left without pointers, because some readers read it again. */
 #pragma once
@@ -131,7 +131,7 @@ static int array_column(struct ArrowArray *out, Columns *c, int which) {
     }
 }
 
-/* Export all columns as one struct array, the form of a record batch. 0, or ENOMEM. */
+/* Export all columns as one struct array, the form of a record batch. Returns 0 or ENOMEM. */
 static int array_export(Columns *c, struct ArrowArray *out) {
     int failed = array_set(out, c, c->rows, 0, 1, c->count) ? 0 : ENOMEM;
     for (int i = 0; !failed && i < c->count; i++) failed = array_column(out->children[i], c, c->order[i]);

@@ -220,7 +220,7 @@ cdef inline object _span(str topic, str what, object value, const char** data, i
 
 
 cdef list _checked_headers(str topic, object headers):
-    """`headers` as (str, bytes or None) tuples; TypeError naming the item that is not a pair."""
+    """`headers` as (str, bytes or None) tuples. Raises TypeError, naming the item that is not a pair."""
     cdef list out = []
     pairs = headers.items() if hasattr(headers, "items") else headers
     if isinstance(pairs, (str, bytes)) or not hasattr(pairs, "__iter__"):
@@ -323,7 +323,7 @@ def crc32c(data, uint32_t value=0) -> int:
 
 
 def _crc32c_portable(data, uint32_t value=0) -> int:
-    """The table-driven implementation, for tests on machines that have the instruction."""
+    """The table-driven implementation, for tests on machines that have an instruction for CRC-32C."""
     cdef Py_buffer view
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     cdef uint32_t result = crc32c_portable(value, <const char*>view.buf, view.len)

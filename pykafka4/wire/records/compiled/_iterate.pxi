@@ -5,7 +5,7 @@
 cdef class RecordIterator:
     """Iterates over `records`; `given` counts the records handed out.
 
-    With `stopped` set, the iteration ends early; it continues when `stopped` has been reset. The loop thread reads `given` and sets
+    While `stopped` is set, the iteration ends early; it continues once `stopped` has been reset. The loop thread reads `given` and sets
     `stopped` while the application iterates. Both are C fields, so that the iteration itself runs no Python code.
     """
 

@@ -42,7 +42,8 @@ static void live_release(struct ArrowArrayStream *stream) {
     live->next = __atomic_load_n(&live_dropped, __ATOMIC_ACQUIRE);
     while (!__atomic_compare_exchange_n(&live_dropped, &live->next, live, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
     }
-    if (Py_IsInitialized() && !interpreter_ends()) Py_AddPendingCall(live_drop_all, NULL); /* if the list is full, a later call does it */
+    /* If Python's queue of pending calls is full, a later `live_drop_all` drops the function. */
+    if (Py_IsInitialized() && !interpreter_ends()) Py_AddPendingCall(live_drop_all, NULL);
 }
 
 static int live_get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out) {

@@ -1,4 +1,4 @@
-# Exports a stream of columns that are made during its reading. Invariant: an exception of the source ends the stream.
+# Exports a stream of columns that are made while it is read. Invariant: an exception of the source ends the stream.
 
 
 cdef extern from "errno.h" nogil:
@@ -36,7 +36,7 @@ cdef class ColumnsStream:
         return capsule
 
     def __arrow_c_stream__(self, requested_schema=None):
-        """Export the stream, in a capsule; RuntimeError at the second call: records that were read are not read again."""
+        """Export the stream, in a capsule. Raises RuntimeError at the second call, because records are read only once."""
         cdef ArrowArrayStream* stream = NULL
         cdef int order[8]
         cdef int64_t n

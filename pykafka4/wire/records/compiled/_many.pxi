@@ -43,7 +43,7 @@ cdef list send_many(Accumulator acc, object topic, object values, object keys, o
                 PyErr_CheckSignals()
                 with nogil:
                     pass
-            if timestamp_ms is None and (not shared or n % SAME_TIME == 0 or r.deadline < INFINITY):  # last: the record before has waited
+            if timestamp_ms is None and (not shared or n % SAME_TIME == 0 or r.deadline < INFINITY):  # last: the previous record waited
                 now = wall_ms() if acc.wall is None else acc.wall()
             n += 1
             keep_value = _span(t.name, "value", value, &r.value, &r.value_size)

@@ -68,7 +68,7 @@ cdef class Topic:
         free(self.online)
 
     cdef inline bint stays_plain(self, int32_t raw) noexcept:
-        """Whether a batch of `raw` bytes is not to be compressed."""
+        """Whether a batch of `raw` bytes stays uncompressed."""
         return self.codec == 0 or raw - HEADER < self.compression_min
 
     cdef int widen(self, int slots) except -1:
@@ -195,7 +195,7 @@ cdef object parked_record(str topic, Parked p):
 
 
 cdef bint must_queue(Accumulator acc, Topic t, Item* r) except -1:
-    """Whether waiting threads come first: not if all of them wait for room in full partitions, and `r` is for another one."""
+    """Whether waiting threads come first: not if all of them wait for room in full partitions, and `r` is for another partition."""
     cdef frozenset full = acc.full_partitions  # read once: the tuple below may run the garbage collector, and through it anything
     if acc.waiters == 0 or r.asked or r.forced:
         return False

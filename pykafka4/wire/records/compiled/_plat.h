@@ -89,7 +89,7 @@ __attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, con
     return ~d;
 }
 #elif defined(__aarch64__) && defined(__GNUC__) && (defined(__linux__) || defined(__ARM_FEATURE_CRC32))
-/* Compilers assume the instruction on few targets only (Apple's), so the kernel is asked at run time. The code is assembly,
+/* Compilers assume the instruction on few targets only (Apple's), so support is checked at run time. The code is assembly,
    because the intrinsics need a compiler option for the whole file, and the names of the built-in functions differ between compilers. */
 #ifdef __linux__
 #include <sys/auxv.h>
@@ -131,7 +131,7 @@ static void plat_init(void) {
 #endif
 }
 
-/* ---- big-endian stores and loads; compilers make one instruction of each */
+/* ---- big-endian stores and loads; compilers turn each into one instruction */
 
 static inline void put16(char *p, int16_t value) {
     uint16_t v = (uint16_t)value;
@@ -156,7 +156,7 @@ static inline int64_t get64(const char *p) {
     return (int64_t)((uint64_t)(uint32_t)get32(p) << 32 | (uint32_t)get32(p + 4));
 }
 
-/* ---- zigzag varints, of at most five bytes (varint) or ten (varlong); a read returns NULL if the varint is longer, or leads past `end` */
+/* ---- zigzag varints, of at most five bytes (varint) or ten (varlong); a read returns NULL if the varint is longer, or passes `end` */
 
 static inline int varint_size(int64_t value) {
     uint64_t z = ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
@@ -216,7 +216,7 @@ static inline const char *get_varlong(const char *p, const char *end, int64_t *v
 
 /* ---- murmur2, exactly as in Kafka's Java client (org.apache.kafka.common.utils.Utils.murmur2) */
 
-/* Inlined: the call would cost a keyed record 4 % of its CPU. */
+/* Inlined: the call would cost a keyed record 4 % of its CPU time. */
 ALWAYS_INLINE int32_t murmur2_hash(const char *data, size_t size) {
     const unsigned char *p = (const unsigned char *)data;
     const uint32_t m = 0x5bd1e995u;

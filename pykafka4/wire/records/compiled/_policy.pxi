@@ -176,7 +176,7 @@ cdef bint is_reached(Topic t, Batch b, Item* r) noexcept:
 
 
 cdef int admitted(Accumulator acc, Topic t, Item* r, object callback, Delivery d) except -1:
-    """Accept `r` of a topic with `admit` once that function lets it pass, which may take a while, or drop it.
+    """Accept `r` of a topic with `admit` once that function lets `r` pass, which may take a while, or drop `r`.
 
     Size and partition are checked before, so that a record that cannot be sent is refused without a wait. A record that is refused or
     dropped afterwards gives its place back: it does not use up the rate.

@@ -1,12 +1,12 @@
-# Accepts raw batches for sending, and copies records out of batches. Invariant: a raw batch is sent after all records that were sent to
-# its partition before; the bytes of its records change only if it is split.
+# Accepts raw batches for sending, and copies records out of batches. Invariant: a raw batch is sent after all records that were accepted
+# for its partition before; the bytes of its records change only if it is split.
 
 cdef enum:
     MOST_DECOMPRESSED_BYTES = 67108864  # maximum bytes of a raw batch that is decompressed, to be split or handed back
 
 
 cdef bytes checked_batch(bytes data):
-    """`data`; ValueError unless it is one record batch of format v2 with records."""
+    """`data`. Raises ValueError unless it is one record batch of format v2 with records."""
     cdef const char* p = PyBytes_AS_STRING(data)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
     if size < HEADER or size > 0x7fffffff or p[16] != 2 or size != 12 + <int64_t>get32(p + 8) or get32(p + 57) < 1:
@@ -15,7 +15,7 @@ cdef bytes checked_batch(bytes data):
 
 
 cdef Batch send_batch(Accumulator acc, object topic, object partition, bytes data):
-    """Accept a whole batch; see `reference.Accumulator.send_batch`."""
+    """Accept a raw batch; see `reference.Accumulator.send_batch`."""
     cdef Item r
     cdef Topic t
     cdef Batch b, opened

@@ -234,7 +234,7 @@ static PyMethodDef record_methods[] = {
      "deserialized(key, value): a copy of this record with the objects `key` and `value`; its `raw` is the record with the bytes."},
     {NULL},
 };
-/* The name has the module that exports the type, so that a pickle of one core can be read with the other. */
+/* The name contains the module that exports the type, so that a pickle of one core can be read with the other. */
 static PyTypeObject RecordType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "pykafka4.wire.records.hot.Record",

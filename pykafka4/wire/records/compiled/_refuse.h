@@ -1,8 +1,8 @@
-/* Raises exceptions that a method returns. Invariant: the traceback has functions of the application, and none of the compiled core.
+/* Raises exceptions that a method returns. Invariant: the traceback contains functions of the application, and none of the compiled core.
 
-   In an overload most records are refused. For each function that an exception passes, Cython makes a frame and a traceback entry, which
-   costs more than a `send`. So the method makes the exception and returns it, and `call_refusing`, which is called in place of the method,
-   raises it. */
+   In an overload most records are refused. For each function that an exception passes through, Cython makes a frame and a traceback entry,
+   which costs more than a `send`. So the method makes the exception and returns it, and `call_refusing`, which is called in place of the
+   method, raises it. */
 #pragma once
 #include <Python.h>
 
@@ -33,7 +33,7 @@ static PyObject *call_refusing(PyObject *self, PyObject *const *args, Py_ssize_t
 }
 
 /* Let the method `name` of `type` raise an exception that it returns, and pass its TypeErrors to `explain`. There can be only one such
-   method. 0, or -1 with an exception set. */
+   method. Returns 0, or -1 with an exception set. */
 static int raise_what_it_returns(PyObject *type, const char *name, PyObject *explain) {
     explain_type_error = explain, Py_INCREF(explain);
     PyObject *members = ((PyTypeObject *)type)->tp_dict, *method = PyDict_GetItemString(members, name);

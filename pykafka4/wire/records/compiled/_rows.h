@@ -146,7 +146,7 @@ static inline const char *bytes_at(const Column *c, int64_t row, const char **da
     }
 }
 
-/* The integer of a row, scaled; `*none` if it is null. */
+/* The integer of a row, scaled; sets `*none` if it is null. */
 static const char *integer_of(const Column *c, int64_t row, int64_t *value, int *none) {
     int too_large = 0;
     if ((*none = is_null(c, row))) return NULL;
@@ -205,7 +205,7 @@ static const char *headers_at(const Column *c, int64_t row, Scratch *out) {
     return NULL;
 }
 
-/* ---- import of structs: if two threads try to move a struct, the one that sets `release` to NULL has it */
+/* ---- import of structs: if two threads try to move a struct, the one that sets `release` to NULL gets it */
 
 #define MOVE_OF(Type, type)                                                                                       \
     static int move_##type(struct Type *from, struct Type *to) {                                                  \

@@ -199,7 +199,7 @@ cdef class ArrowRows:
         return self.row < self.length or self.next_batch()
 
     def arguments(self) -> tuple:
-        """(value, key, headers, partition, timestamp_ms) of the next row, as `send` takes them."""
+        """(value, key, headers, partition, timestamp_ms) of the next row, as `send` accepts them."""
         cdef Item r
         cdef const char* at
         cdef const char* end
@@ -407,7 +407,7 @@ cdef class SentRows:
             self.enough = max(64, 2 * PyList_GET_SIZE(self.pending))
 
     cdef int remove_acknowledged(self) except -1:
-        """Move failed entries to `failing`, and remove acknowledged ones. If several threads call it, one counts and the others repeat."""
+        """Move failed entries to `failing`, and remove acknowledged ones. Of several threads here, one succeeds and the others repeat."""
         cdef list seen, pending, failing
         cdef int64_t acked
         cdef int outcome
@@ -437,7 +437,7 @@ cdef class SentRows:
         return not self.pending
 
     def open_delivery(self):
-        """A Delivery that has its outcome no later than the last row; None if every row has one."""
+        """A Delivery that has its outcome no later than the last row; None if every row has an outcome."""
         cdef Batch b
         cdef Delivery d
         for entry in reversed(self.pending):
@@ -586,7 +586,7 @@ cdef int64_t send_run(Accumulator acc, Topic t, ArrowRows rows, SentRows sent, i
     The result is the same as with `append`, for a record without a callback whose batch has room.
     """
     cdef Item r
-    cdef PyObject* b               # borrowed from Topic.open: the count of references takes longer than the reading of the row
+    cdef PyObject* b               # borrowed from Topic.open: counting references takes longer than reading the row
     cdef PyObject* last = NULL
     cdef PyObject* home = NULL     # borrowed from SentRows.current
     cdef int64_t body, partition, n = 0

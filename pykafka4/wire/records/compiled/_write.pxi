@@ -12,7 +12,7 @@ cdef struct Item:                  # a record on its way into a batch
     int64_t partition
     bint free                      # any partition is allowed
     bint turning                   # its partition is the next one in turn; if that has no room, another one is chosen
-    bint forced                    # it was parked, so its bytes are reserved already, and limits do not count
+    bint forced                    # it was parked, so its bytes are reserved already, and limits do not apply
     bint asked                     # it has waited for room, so it goes ahead of the records that still wait: these came later
     bint news                      # wake the loop once the record is written
     bint overflows                 # there is no room for it, and on_full=raise or drop
