@@ -1,9 +1,8 @@
 """Declares the contract between machines and the loop: requests, replies, effects, and the tables of state transitions.
 
 Rule: a machine gets its input as method calls on the loop thread, gets the time as the argument `now`, and returns requests and jobs as
-`Effects`.
-Nothing in `core` uses sockets, threads or clocks (the time of day comes from a callable), so the same machines run under the real loop
-(`net.loop`) and in the simulation (`tests/simulation`), where every schedule can be replayed from its seed.
+`Effects`. Nothing in `core` uses sockets, threads or clocks (the time of day comes from a callable), so the same machines run under the
+real loop (`net.loop`) and in the simulation (`tests/simulation`), where every schedule can be replayed from its seed.
 
 Modules; each line imports only from lines below it:
     engine        `Engine`: the turn, which polls all machines of one client
@@ -108,14 +107,15 @@ class Request:
     The fields of a subclass hold the state that `on_reply` needs, so no closure is made for a response.
 
     `deadline` is a monotonic time in seconds: a request that is not written by that time fails. After the write the broker has `deadline -
-    asked_at` seconds for its response, however long the request waited for a connection; then the network fails the connection.
-    Brokers process the requests of a connection one at a time, so a response restarts the time of the requests after it, unless the
-    response itself was nearly late (`network.flight`).
+    asked_at` seconds for its response, however long the request waited for a connection; then the network fails the connection. Brokers
+    process the requests of a connection one at a time, so a response restarts the time of the requests after it, unless the response itself
+    was nearly late (`network.flight`).
+
     `max_version` limits the negotiated version (a request with topic names stays below the versions with topic ids). `fit(message,
     version)` removes the fields that the version cannot carry, or raises the error with which the request fails. The network calls `fit`
     when it encodes the message, because the version is unknown before there is a connection. A request that gets no response (Produce with
-    acks=0) gets `Reply(None, …)` after its last byte was handed to the socket. `decode(version, frame)` is for responses that are too large
-    to be decoded on the loop: it returns the message of the `Reply`; the frame is valid only during the call.
+    acks=0) ends with `Reply(None, …)` after its last byte has been handed to the socket. `decode(version, frame)` is for responses that are
+    too large to be decoded on the loop: it returns the message of the `Reply`; the frame is valid only during the call.
     """
 
     node: int
@@ -155,7 +155,7 @@ class Job:
 
 @attrs.frozen
 class Connect:
-    """Open connection number `link` to host:port, at the first address of the host that accepts the connection."""
+    """Open connection number `link` to host:port, at the first of the host's addresses that accepts the connection."""
 
     link: int
     host: str

@@ -245,7 +245,7 @@ class Subscribed:
 
 
 class Lasting(enum.Enum):
-    """Whether `poll` raises an error once, or again and again until a seek."""
+    """Whether `poll` raises an error once, or in every call until a seek."""
 
     ONCE = "once"  # the loop retries by itself
     UNTIL_SEEK = "until seek"

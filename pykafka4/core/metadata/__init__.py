@@ -1,5 +1,5 @@
 """Keeps the client's copy of the cluster's metadata up to date. Invariant: older metadata of a topic replaces newer metadata only after
-responses have had nothing newer for `topic.CONTRADICTED_S`, or if the topic has no id and was missing.
+responses have had nothing newer for `topic.CONTRADICTED_S`, or if the topic has no id and has been missing.
 
 Modules; each line imports only from lines below it:
     changes         the changed topics and the partitions that came online, for each machine

@@ -1,8 +1,8 @@
 """Collects the changed topics, and the partitions that came online again, until a machine takes them.
 
-Rule: a machine checks a topic again only after the topic changed, and once for all its changes since the last check. So the cost of a turn
-depends on the number of changed topics, not on the number of topics. Each machine that uses the metadata has its own `TopicChanges`, and an
-index from the topic to its own state of that topic. A machine reads the metadata when it adds a topic to that index, because
+Rule: a machine checks a topic again only after the topic has changed, and once for all its changes since the last check. So the cost of a
+turn depends on the number of changed topics, not on the number of topics. Each machine that uses the metadata has its own `TopicChanges`,
+and an index from the topic to its own state of that topic. A machine reads the metadata when it adds a topic to that index, because
 `TopicChanges` collects only later changes. The exception is a share consumer, which checks all its partitions after any change.
 """
 
@@ -33,7 +33,7 @@ class TopicChanges:
         return bool(self._topics or self._online)
 
     def note(self, topic: str) -> None:
-        """Add `topic`, although its metadata did not change."""
+        """Add `topic`, although its metadata has not changed."""
         self._topics.add(topic)
 
     def take_topics(self) -> list[str]:

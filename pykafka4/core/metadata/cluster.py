@@ -46,7 +46,7 @@ BROKERS = ""  # the list of brokers, among the names of topics to request; no to
 # Seconds until the next check, while no broker can be reached. The first connection causes a check at once (`Network.changes`); RECHECK_S
 # is for events that do not change the network, such as the end of a backoff.
 RECHECK_S = 0.5
-ASKS_PER_BROKER = 4  # requests for a topic with an error, before the request goes to another broker
+ASKS_PER_BROKER = 4  # requests for a topic with an error, before the next one goes to another broker
 # The version of Metadata from which on epochs count: brokers before 2.4 return an old epoch while replicas are reassigned, and leaders
 # reject requests with that epoch.
 EPOCHS_FROM = 9

@@ -1,7 +1,7 @@
 """Keeps the metadata of one topic; `Cluster` sends the requests, and stores their responses here.
 
 Invariant: an older leader epoch or a replaced topic id is ignored, unless responses have contained nothing newer for a long time, or the
-topic has no id and was missing.
+topic has no id and has been missing.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["CONTRADICTED_S", "MISSING_S", "Leader", "Topic"]
 # different times, and a broker that has just started knows no topic: one report is not enough.
 MISSING_S = 2.0
 CONTRADICTED_S = 30.0  # seconds with only older metadata, after which the client accepts it; brokers do not lag behind for that long
-# Not retriable by Kafka's table, but for a topic these errors only mean that it does not exist yet. INVALID_REPLICATION_FACTOR: fewer
-# brokers are up than the topic needs for its replicas; a broker before 0.11 that has just started returns this error for every topic.
+# Errors that are not retriable by Kafka's table, but only mean that the topic does not exist yet. INVALID_REPLICATION_FACTOR: fewer brokers
+# are up than the topic needs for its replicas; a broker before 0.11 that has just started returns this error for every topic.
 # TOPIC_ALREADY_EXISTS: two brokers created the topic at once. UNKNOWN_SERVER_ERROR: a broker failed to create the topic; a retry does no
 # harm.
 NOT_YET = {"INVALID_REPLICATION_FACTOR", "TOPIC_ALREADY_EXISTS", "UNKNOWN_SERVER_ERROR"}

@@ -47,7 +47,7 @@ class Connections(Protocol):
 
 
 class BrokerChooser:
-    """Chooses among the endpoints and READY connections of a `Network`. It changes nothing, but creates spare endpoints on demand."""
+    """Chooses among the endpoints and READY connections of a `Network`. Creates spare endpoints on demand, and changes nothing else."""
 
     __slots__ = ("_endpoints", "_network", "_ready", "_spare")
 
@@ -62,7 +62,8 @@ class BrokerChooser:
         self._endpoints, self._ready, self._spare, self._network = endpoints, ready, spare, network
 
     def best(self, now: float) -> Endpoint | None:
-        """Return the connected node that comes first (`_load`), but a stalled node only if the client can connect to no other; or None."""
+        """Return the connected node that comes first (`_load`); None if there is none, or if it is stalled and the client can connect to
+        another node."""
         node = min(filter(self._serves_any, self._ready), key=lambda n: self._load(now, n), default=None)
         if node is None:
             return None
@@ -107,7 +108,7 @@ class BrokerChooser:
         return [*self.unconnected(INFINITY), *self._spares(now)]
 
     def candidate(self, now: float) -> Endpoint | None:
-        """Return the endpoint for the next connection for ANY: one without a connection, or a spare one of a stalled broker, or None."""
+        """Return the endpoint for the next connection for ANY: an unconnected one, or else a spare one of a stalled broker; or None."""
         return least_failed(self.unconnected(now)) or least_failed(e for e in self._spares(now) if e.not_before <= now)
 
     def unconnected(self, now: float) -> list[Endpoint]:
@@ -147,7 +148,7 @@ class RequestsForAny:
         return news
 
     def submit(self, now: float, request: Request) -> bool:
-        """Pass `request` to a connected broker. Returns False if it has to wait for one."""
+        """Pass `request` to a connected broker. Returns False if the request has to wait for a connection."""
         best = self._chooser.best(now)
         if best is None:
             self._requests.append(request)

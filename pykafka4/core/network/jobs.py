@@ -1,5 +1,5 @@
-"""Passes steps of authentication that may block to the loop's threads for credentials. Invariant: at most MAX_CONCURRENT_STEPS steps are
-under way, and no step of a closed connection begins.
+"""Hands blocking steps of authentication to the loop's threads for credentials. Invariant: at most MAX_CONCURRENT_STEPS steps are under
+way, and no step of a closed connection begins.
 
 A step may wait for the application's callable, which may hang. The loop has MAX_CONCURRENT_STEPS threads for such jobs, and would queue one
 more job for each attempt to connect, for as long as the callable hangs. So further steps wait here, and are dropped with their connections.

@@ -259,7 +259,7 @@ class Network:
         self._follow(now, endpoint, connection, before)
 
     def _follow(self, now: float, endpoint: Endpoint, connection: Connection, before: ConnectionState) -> None:
-        """Act on the changes of a connection after a frame or a step of authentication. `before` is the state before it."""
+        """Act on the changes of a connection after a frame or a step of authentication. `before` is its previous state."""
         if connection.jobs:
             self._jobs.take(endpoint, connection)
             self._dirty[endpoint.node] = endpoint

@@ -79,7 +79,7 @@ class Troubles:
             log.warning("%s: still retrying after %.0f s: %s", self._client_id, now - trouble.since, trouble.text)
 
     def over(self, what: object) -> None:
-        """Forget `what`, which has succeeded or was given up."""
+        """Forget `what`, which has succeeded or has been given up."""
         if self._current:
             self._current.pop(what, None)
 

@@ -1,8 +1,8 @@
 """Takes sealed batches from the accumulator, keeps them in one queue per partition, and sends them to the current leaders.
 
 Invariant: a batch leaves its queue only when it is acknowledged or fails, when its parts replace it, or when `LateBatches` moves it to the
-queue of a partition. A batch that was written to a socket is *maybe written* until a definite response to it or to a batch before it:
-with idempotence, the sender resends such a batch only with the same producer id, epoch and sequence, or fails it as MAYBE.
+queue of a partition. A batch that was written to a socket is *maybe written* until there is a definite response to it or to a batch before
+it: with idempotence, the sender resends such a batch only with the same producer id, epoch and sequence, or fails it as MAYBE.
 """
 
 from __future__ import annotations
@@ -482,7 +482,7 @@ class Sender:
                 requests.append(self._requests.build(node, entries, now))
 
     def _allow_wakeups(self, now: float, full: bool) -> None:
-        """Let batches that are sealed from here on wake the loop, unless all connections in use are `full`: a wake-up would only cost time.
+        """Let batches that are sealed from here on wake the loop, unless all connections in use are `full`: a wakeup would only cost time.
 
         A response on one of these connections causes another turn soon. But these connections may be stuck, and a new batch may be for
         another broker, so the sender checks again after FULL_PIPELINE_POLL_S.

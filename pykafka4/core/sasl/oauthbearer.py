@@ -98,7 +98,7 @@ class Token(Secret):
 
 
 def token_of(returned: object, now: float, source: str = "the OAuth token callable") -> Token:
-    """The token that `source` returned in one of the SHAPES. Raises ConfigError for another object, and for a token that has expired by
+    """The token that `source` returned in one of the SHAPES. Raises ConfigError for any other object, and for a token that has expired by
     `now`."""
     if isinstance(returned, Token):
         token = returned

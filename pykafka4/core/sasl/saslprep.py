@@ -32,7 +32,7 @@ PROHIBITED: Final = (  # RFC 4013, sections 2.3 and 2.5
 
 
 class Prohibited(ValueError):
-    """Raised if SASLprep prohibits a text. The message names the kind of prohibited character, or the other reason."""
+    """Raised if SASLprep prohibits a text. The message names the kind of prohibited character, or another reason."""
 
 
 def difference(text: str) -> str:
@@ -44,7 +44,7 @@ def difference(text: str) -> str:
 
 
 def saslprep(text: str) -> str:
-    """`text` in prepared form. Raises Prohibited for a prohibited character, or if nothing of the text remains."""
+    """`text` in prepared form. Raises Prohibited if SASLprep prohibits the text."""
     if text.isascii() and text.isprintable():
         return text
     spaced = ("" if stringprep.in_table_b1(c) else " " if stringprep.in_table_c12(c) else c for c in text)

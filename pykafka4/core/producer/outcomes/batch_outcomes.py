@@ -90,7 +90,7 @@ class Outcomes:
 
     def fail(self, queue: PartitionQueue, batch: Batch, code: str, error: KafkaError) -> None:
         """Fail the records of `batch`."""
-        # Before `withdraw` and `remove`, which change the state that `may_be_written` reads.
+        # This comes before `withdraw` and `remove`, which change the state that `may_be_written` reads.
         written = Written.MAYBE if queue.may_be_written(batch) else Written.NO
         if batch.in_flight:
             self.ledger.requeued(batch.count)

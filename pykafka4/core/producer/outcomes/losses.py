@@ -19,7 +19,7 @@ NEVER = -1  # the timestamp of a record that does not exist
 
 Failed = Mapping[tuple[str, Written], int]
 Dropped = Mapping[str, int]
-LossKey = tuple[str, int | None]  # a partition, or with None a topic
+LossKey = tuple[str, int | None]  # a partition; with None, a topic
 NOTHING: Mapping[Any, int] = MappingProxyType({})
 
 
@@ -65,7 +65,7 @@ class Drops:
                 key = (topic, partition, reason)
                 if (before := rows.get(key)) is None:
                     rows[key] = (records, first, last)
-                else:  # as `_joined`, in less time
+                else:  # does what `_joined` does, in less time
                     known_first, known_last = before[1], before[2]
                     rows[key] = (
                         before[0] + records,
@@ -97,7 +97,7 @@ def _joined(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int
 def _forget(
     rows: dict[tuple[str, int, str], tuple[int, int, int]], known: Collection[str]
 ) -> dict[tuple[str, int, str], tuple[int, int, int]]:
-    """Keep the partitions of `known` topics, and for the last RETIRED other topics their sums."""
+    """Keep the partitions of `known` topics, and the sums of the last RETIRED other topics."""
     others = dict.fromkeys(topic for topic, _, _ in rows if topic not in known)
     if not others:
         return rows

@@ -43,7 +43,7 @@ WAYS_OUT = {
 }
 
 UNREADABLE = (DecodeError, RecordTooLarge, ConfigError)  # the errors that the unpacking of a raw batch raises
-# The broker refuses the batch as it is; its remaining records are sent in other batches.
+# The reactions after which the remaining records of a batch are sent in other batches.
 PARTED = (ProduceReaction.SPLIT, ProduceReaction.REFUSED)
 
 PartitionAnswer = ProduceResponse.Topic.Partition
@@ -146,7 +146,7 @@ class ProduceAnswers:
         return flight.topics[topic].topic_id == (self._cluster.topic_id(topic) or NO_ID)
 
     def _left_out(self, queue: PartitionQueue, batch: Batch, now: float) -> None:
-        """Requeue the batch of a partition that is missing from the response (after the last attempt, fail it): it is maybe written."""
+        """Requeue a batch whose partition is missing from the response, or fail it after its last attempt. The batch is maybe written."""
         queue.doubt(batch)
         self._requeue(queue, batch)
         if not batch.done:
@@ -218,7 +218,7 @@ class ProduceAnswers:
     def _resend(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         if isinstance(error, BrokerError) and error.code.refresh is Refresh.METADATA:
             if error.code.name == "REQUEST_TIMED_OUT":
-                # The broker did not reach its replicas: another broker may lead without its knowledge, and its metadata would name itself.
+                # The broker did not reach its replicas: it may not know that another broker leads, and would name itself in its metadata.
                 self._network.avoid(now, queue.node)
             self._recovery.report(now, queue.tp, error, queue.node)
         else:

@@ -1,8 +1,9 @@
 """Sets the producer id and epoch for the next batch of each queue, from `Identity` or from the transactions.
 
 Invariant: a queue begins another epoch only when no batch of its present epoch is in doubt. Otherwise a batch that is in the log would be
-written again in the new epoch, where brokers do not recognise the duplicate. The code that finds the numbering lost (`produce.responses`,
-`PartitionQueue.withdraw`, the sender for a recreated topic) only sets `stale` or `spent`; `may_number` begins the next epoch.
+written again in the new epoch, where brokers do not recognise the duplicate. The code that finds that a numbering is lost
+(`produce.responses`, `PartitionQueue.withdraw`, the sender for a recreated topic) only sets `stale` or `spent`; `may_number` begins the
+next epoch.
 
 Queues that need another producer id wait here until it has arrived; when brokers deny an id, the records of these queues fail.
 """

@@ -1,7 +1,7 @@
 """Carries out the transactions of one transactional id, with the states and errors of Java's TransactionManager.
 
-Invariant: EndTxn commits only after every record of the transaction was acknowledged, and is repeated until its outcome is known or the
-producer ends.
+Invariant: EndTxn commits only after every record of the transaction has been acknowledged, and is repeated until its outcome is known or
+the producer ends.
 
 The coordinator chooses the producer id and the epoch. Up to transaction.version 1 a partition is added to the transaction before its first
 batch is sent, and the epoch stays unless the numbering of a partition is lost or a request may be executed late. From version 2 on
@@ -116,10 +116,10 @@ class TransactionRecords(Protocol):
         """
 
     def renumber(self, producer_id: int, epoch: int) -> bool:
-        """Whether in this epoch the numbering of a partition has a gap, or a batch that has failed may still be written."""
+        """Whether, in this epoch, the numbering of a partition has a gap, or a batch that has failed may still be written."""
 
     def dropped(self) -> int:
-        """The number of records so far that a policy dropped instead of queueing them."""
+        """The number of records that a policy has dropped so far, instead of queueing them."""
 
     def set_refusal(self, refusal: KafkaError | None) -> None:
         """Make `send` raise `refusal` from now on; None: `send` accepts records."""
@@ -222,7 +222,8 @@ class Transactions:
         self._records.expedite()
 
     def abort(self, now: float, done: Done, why: KafkaError | None = None) -> None:
-        """Abort: fail the unsent records, wait for the requests in flight, then send EndTxn if the coordinator may know of it.
+        """Abort: fail the unsent records, wait for the requests in flight, then send EndTxn if the coordinator may know of the
+        transaction.
 
         `why` is the error of records that fail here.
         """
