@@ -24,7 +24,7 @@ have the names of Kafka's message definitions in snake case, and are keywords; t
 `MetadataRequest.Topic(name="orders")`. `help(MetadataRequest)` lists them. A field that is set must exist in the version that is
 negotiated; `max_version` lowers that version.
 
-"from Kafka": the first release whose brokers take the lowest of these versions. "repeated": the request changes nothing, so it is sent
+"from Kafka": the first release whose brokers accept the lowest of these versions. "repeated": the request changes nothing, so it is sent
 again after a lost connection, and to the new leader or coordinator after a move. A Fetch in a session is not repeated.
 
 | key | request | versions | from Kafka | repeated | meaning |

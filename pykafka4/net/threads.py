@@ -178,7 +178,7 @@ class GreenletLock:
 
 
 def _acquire(lock: Any, timeout: float) -> bool:
-    """Wait for `lock`, up to `timeout` seconds (negative: no limit). Client threads and the hub sleep in the lock, other greenlets nap."""
+    """Wait for `lock`, up to `timeout` seconds (negative: no limit). Client threads and the hub sleep in the lock; other greenlets nap."""
     if get_ident() in _own or _in_hub():
         return bool(lock.acquire(True, timeout))
     until = monotonic() + timeout if timeout >= 0 else float("inf")

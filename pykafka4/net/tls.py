@@ -192,7 +192,7 @@ class Contexts:
                 return
             except ConfigError:
                 raise
-            except (OSError, ValueError) as error:  # its text may contain the password or a temporary path: no `__context__`
+            except (OSError, ValueError) as error:  # its text may have the password or a temporary path: it must not become a `__context__`
                 reason = getattr(error, "reason", None)
         raise ConfigError(self._misfit(reason, bool(asked), files))
 

@@ -300,7 +300,7 @@ class ConsumerGroupHeartbeatResponse(Response):
 
 @request(api_key=68, versions="0-1", flexible="0+", since="3.7")
 class ConsumerGroupHeartbeatRequest(Request[ConsumerGroupHeartbeatResponse]):
-    """Join a consumer group, stay in it, acknowledge an assignment, or leave it (KIP-848). None: unchanged since the last heartbeat."""
+    """Join, stay in or leave a consumer group, or acknowledge an assignment (KIP-848). None means unchanged since the last heartbeat."""
 
     @struct
     class TopicPartitions:

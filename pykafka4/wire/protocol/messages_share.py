@@ -37,7 +37,7 @@ class ShareGroupHeartbeatResponse(Response):
 
 @request(api_key=76, versions="1", flexible="0+", since="4.1")
 class ShareGroupHeartbeatRequest(Request[ShareGroupHeartbeatResponse]):
-    """Join a share group (epoch 0), stay in it, or leave it (epoch -1). None: unchanged since the last heartbeat."""
+    """Join a share group (epoch 0), stay in it, or leave it (epoch -1). None means unchanged since the last heartbeat."""
 
     group_id: str = wire(string)
     member_id: str = wire(string)

@@ -96,7 +96,8 @@ class Account:
         self.defers = False  # the loop or a helper compresses the batches that `designate` fills: these are sealed and not `ready`
         self.watch: Callable[[Batch], object] | None = None  # called with a batch of parked records that is about to fail
         self.waiters = 0
-        self.full_partitions: frozenset[tuple[str, int]] | None = None  # that threads wait for; None if a thread waits for memory
+        # The partitions that threads wait for; None if a thread waits for memory.
+        self.full_partitions: frozenset[tuple[str, int]] | None = None
         self.accepted = self.acked = self.failed = self.dropped = self.parked_records = self.batches = 0
         self._drops: dict[str, dict[str, dict[int, Dropped]]] = {}  # topic: reason: partition or -1
         self._fresh_drops: list[Dropped] = []  # the entries of `_drops` with records that `take_dropped` has not returned

@@ -30,7 +30,7 @@ def exact_name(topic: object) -> str:
 
 
 def bytes_of(topic: str, what: str, value: object) -> bytes | None:
-    """`value` as bytes. Raises TypeError, naming topic and argument if it is not bytes-like or str."""
+    """`value` as bytes. Raises TypeError, naming topic and argument, if it is not bytes-like or str."""
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, str):

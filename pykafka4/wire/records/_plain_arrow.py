@@ -232,7 +232,7 @@ def fields_requested(capsule: object) -> int:
 
 
 def loaded_pyarrow() -> Any:
-    """The module pyarrow if it has been imported, as it has if a reader uses it; otherwise None."""
+    """The module pyarrow if it has been imported (every reader that uses pyarrow imports it); otherwise None."""
     return sys.modules.get("pyarrow")
 
 
