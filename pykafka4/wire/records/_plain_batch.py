@@ -361,7 +361,7 @@ class Batch(bytearray):
     def set_apart(self, indexes: Iterable[int]) -> tuple[Batch | None, list[Batch]]:
         """Replace the batch by (a batch of the records not at `indexes`, or None; for each of `indexes`, in order, a batch of that record).
 
-        All are sealed, have no sequence numbers, and are not compressed yet. Raises ValueError unless there are indexes, all valid and distinct.
+        All are sealed, have no sequence numbers, and are not compressed yet. Raises ValueError for no, invalid or repeated indexes.
         """
         apart = sorted(indexes)
         if not apart or apart[0] < 0 or apart[-1] >= self.count or len(set(apart)) < len(apart):

@@ -176,7 +176,7 @@ class RawRecord(NamedTuple):
 
 
 def open_batch(batch: RecordBatch, unpack: Callable[[int, bytes, int], bytes], max_size: int) -> memoryview:
-    """The records of `batch` as decompressed bytes. Raises DecodeError for an unknown codec or an impossible count, and the errors of `unpack`."""
+    """The records of `batch`, decompressed. Raises DecodeError for an unknown codec or an impossible count, and the errors of `unpack`."""
     if batch.count == 0:  # compaction has removed all records: the bytes after the header have no meaning
         return memoryview(b"")
     if batch.codec not in _CODEC_NUMBERS:

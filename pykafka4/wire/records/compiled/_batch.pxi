@@ -515,7 +515,7 @@ cdef class Batch:
     def set_apart(self, indexes) -> tuple:
         """Replace the batch by (a batch of the records not at `indexes`, or None; for each of `indexes`, in order, a batch of that record).
 
-        All are sealed, have no sequence numbers, and are not compressed yet. Raises ValueError unless there are indexes, all valid and distinct.
+        All are sealed, have no sequence numbers, and are not compressed yet. Raises ValueError for no, invalid or repeated indexes.
         """
         cdef list apart = sorted(indexes)
         cdef list rest = []
