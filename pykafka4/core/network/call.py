@@ -91,8 +91,6 @@ class AnyBroker:
 
 @attrs.define(eq=False)
 class CallRequest(Request):
-    """One request of a call."""
-
     call: Call = attrs.field(kw_only=True)
     number: int = attrs.field(kw_only=True)
 

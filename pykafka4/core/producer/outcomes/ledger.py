@@ -523,8 +523,6 @@ class LazyCounts(Mapping[K, RecordCounts]):
 
 
 class TopicCounts(LazyCounts[str]):
-    """The counts of topics."""
-
     __slots__ = ("_compute", "_found")
 
     def __init__(self, compute: Callable[[], dict[str, RecordCounts]]) -> None:

@@ -51,7 +51,7 @@ Entries: TypeAlias = Sequence[tuple[PartitionQueue, Batch]]
 
 
 class Compressor(Protocol):
-    """The sender, which compresses the batches that replace a split batch."""
+    """The sender, which compresses the batches that replace a refused batch."""
 
     def compress(self, batch: Batch, queue: PartitionQueue) -> None:
         """Compress `batch` of `queue`, on a helper thread if the batch is large."""
