@@ -39,7 +39,7 @@ def test_misuse_is_answered_with_the_right_way(server: ModelServer, make: Maker)
         consumer.assign([("t", -1)])
     with pytest.raises(ConfigError, match="listed twice"):
         consumer.assign([("t", 1), ("t", 1)])
-    with pytest.raises(ConfigError, match="one, or a list"):
+    with pytest.raises(ConfigError, match="or a list of these"):
         consumer.pause(5)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="use seek_to_beginning or seek_to_end"):
         consumer.seek(("t", 0), -2)

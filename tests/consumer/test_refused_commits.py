@@ -1,4 +1,4 @@
-"""Commits that cannot succeed: each row of that table in docs/guide/commits.md, with both protocols."""
+"""Commits that can fail: each row of that table in docs/guide/commits.md, with both protocols."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ ROWS: dict[str, Callable[[Scene], None]] = {
 
 
 def test_the_table_has_these_rows() -> None:
-    section = GUIDE.read_text().partition("## Commits that cannot succeed\n")[2].partition("\n## ")[0]
+    section = GUIDE.read_text().partition("## Commits that can fail\n")[2].partition("\n## ")[0]
     rows = [line.strip("|").split("|")[0].strip() for line in section.splitlines() if line.startswith("|")]
     assert rows[2:] == list(ROWS)
 

@@ -62,8 +62,8 @@ def test_what_people_write_is_accepted(line: str, key: bytes | None, value: byte
         ('{"value_base64": 5}', "value_base64 is not base64"),
         ('{"headers": [1]}', "headers must be"),
         ('{"headers": [{"value": "a"}]}', "headers must be"),
-        ('{"partition": -1}', "partition must be a number"),
-        ('{"timestamp": true}', "timestamp must be a number"),
+        ('{"partition": -1}', "partition must be a non-negative integer"),
+        ('{"timestamp": true}', "timestamp must be a non-negative integer"),
     ],
 )
 def test_what_is_no_record_is_told(line: str, text: str) -> None:
