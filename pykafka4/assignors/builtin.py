@@ -1,4 +1,4 @@
-"""Lists the built-in assignors by name. Invariant: the names are those in Java and in the options; a test compares the options."""
+"""Lists the built-in assignors by name. Invariant: an assignor has the same name here, in Java and in the options."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ GroupAssignment: TypeAlias = Mapping[str, Iterable[TopicPartition]]
 
 
 class Assignor(Protocol):
-    """An algorithm that assigns partitions to the members of a group; an object for the option `partition_assignment_strategy`.
+    """An algorithm that assigns partitions to the members of a group, passed in the option `partition_assignment_strategy`.
 
     The group chooses, by `name`, an assignor that all members have listed, and the group's leader calls `assign`. Several consumers may use
     the object at once, so it must keep no state between calls. The object must be picklable if the options are pickled. The calls come from
@@ -68,8 +68,8 @@ class Assignor(Protocol):
     def cooperative(self) -> bool:
         """Whether members keep their partitions while they join (KIP-429).
 
-        Then `assign` must not assign a partition to a member while another member owns it. `assign` leaves the partition out, so that its
-        owner releases it, and assigns it in the next rebalance.
+        If so, `assign` must not assign a partition to a member while another member owns it. Instead, `assign` leaves the partition out, so
+        that its owner releases it, and assigns it in the next rebalance.
         """
 
     def assign(self, members: Sequence[GroupMember], topics: Topics) -> GroupAssignment:

@@ -1,5 +1,5 @@
-"""Reproduces the orders in which Java takes members and partitions. Invariant: the order is Java's, because it decides which member gets
-which partition.
+"""Reproduces the orders in which Java processes members and partitions. Invariant: each order equals Java's, because it decides which
+member gets which partition.
 
 Java ranks members by string comparison, or takes them in the order of a `HashMap`. That order is the same in every Java process: it follows
 from the hash codes of the strings, the number of entries, and, within a bucket, the order of insertion.
@@ -53,7 +53,7 @@ class PartitionSet:
 
     def __init__(self) -> None:
         self._tps: dict[TopicPartition, int] = {}  # in order of insertion, with their hashes
-        self._most = 0  # a HashSet never shrinks
+        self._most = 0  # the largest size so far: a HashSet never shrinks
 
     def __len__(self) -> int:
         return len(self._tps)
@@ -85,7 +85,7 @@ def _spread(code: int) -> int:
 
 
 def _bucket_count(entries: int) -> int:
-    """The number of buckets of a HashMap with this many entries: it doubles when the entries exceed three quarters of the buckets."""
+    """The number of buckets of a HashMap with this many entries: they double when the entries exceed three quarters of the buckets."""
     buckets = LEAST_BUCKETS
     while entries > buckets * 3 // 4:
         buckets *= 2

@@ -1,6 +1,6 @@
 """Compares the racks of members and partitions (KIP-881).
 
-Invariant: racks count only if a replica is in the rack of a member, and a partition lacks a replica in one of the replicas' racks.
+Invariant: racks count only if a replica is in the rack of a member, and not all partitions have replicas in the same racks.
 Otherwise an assignment by racks would change nothing.
 """
 

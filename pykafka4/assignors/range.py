@@ -86,7 +86,7 @@ class TopicState:
         return max(0, self.each + (self.extra > 0) - len(self.assigned[member.member_id]))
 
     def in_rack(self, member: GroupMember, partition: int) -> bool:
-        """Whether the member has no rack, or the partition has a replica in its rack."""
+        """Whether the member has no rack, or the partition has a replica in the member's rack."""
         return member.rack is None or member.rack in self.partitions[partition].racks
 
     def give(self, member: GroupMember, partitions: Sequence[int]) -> None:
@@ -130,9 +130,9 @@ def _assign_by_racks(states: Sequence[TopicState]) -> None:
 
 
 def _assign_alike(states: Sequence[TopicState]) -> None:
-    """Assign each partition number, in all topics, to the first member with room that has no rack, or a rack with replicas of each topic.
+    """Assign each partition number, in all topics, to the first member with room and replicas of all these partitions in its rack.
 
-    A number for which there is no such member stays unassigned.
+    A member without a rack fits every partition. A number for which there is no such member stays unassigned.
     """
     if not any(member.rack for member in states[0].members):
         return

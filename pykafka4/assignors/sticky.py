@@ -1,6 +1,6 @@
 """Assigns partitions so that the members have about equal numbers of them, and few partitions move.
 
-Both assignors find out which member owned which partition, then use one of two algorithms: `sticky_constrained` if all members have equal
+The assignors find out which member owned which partition, then use one of two algorithms: `sticky_constrained` if all members have equal
 subscriptions, otherwise `sticky_general`, which moves partitions one by one.
 
 Assignments equal Java's, except where Java's are invalid: a member without topics gets nothing; a partition that does not exist
@@ -88,7 +88,7 @@ class CooperativeStickyAssignor:
 def _assign(
     members: Sequence[GroupMember], topics: Topics, owned_by: Callable[[GroupMember], Owned]
 ) -> tuple[Assignment, Mapping[TopicPartition, str] | None]:
-    """(assignment, its partitions that another member owned -> their new owner; None if the algorithm does not track these)."""
+    """The assignment, and the new owner of each partition that another member owned; None if the algorithm tracks none."""
     result: Assignment = {member.member_id: [] for member in members}
     takers = hash_order([member for member in members if member.topics])
     if not takers:
@@ -110,7 +110,7 @@ def _moving(members: Sequence[GroupMember], result: Assignment) -> dict[TopicPar
 
 
 class OwnershipClaims:
-    """The owner of each partition. Of several claims, the claim from the latest generation counts; of equal generations, none does."""
+    """The owner of each partition. Of several claims, the claim from the latest generation counts; of several from that generation, none."""
 
     def __init__(self, members: Sequence[GroupMember], topics: Topics, owned_by: Callable[[GroupMember], Owned]) -> None:
         self._said = {member.member_id: owned_by(member) for member in members}

@@ -21,7 +21,7 @@ __all__ = ["ConstrainedAssignment"]
 
 
 class ConstrainedAssignment:
-    """One assignment. `owned` has the members, in Java's order, with the partitions that they owned, but without `contested` partitions."""
+    """Makes one assignment. `owned` has the members, in Java's order, with the partitions that they owned, except `contested` ones."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ __all__ = ["GeneralAssignment"]
 
 
 class TakerHeap:
-    """The members that may take a partition, in a heap by number of partitions and member id.
+    """The members that may get a partition, in a heap ordered by number of partitions and member id.
 
     The heap may have outdated entries. `first` replaces an entry whose count is not the member's present one; `lowered` adds an entry for a
     member that has lost a partition. So a partition that a member gains costs nothing until `first` is called.
@@ -54,7 +54,7 @@ class TakerHeap:
 
 
 class GeneralAssignment:
-    """One assignment. `owned` has the members, in Java's order, with the partitions that they owned; `former` has earlier owners."""
+    """Makes one assignment. `owned` has the members, in Java's order, with the partitions that they owned; `former` has earlier owners."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class GeneralAssignment:
         self._put(tp, taker)
 
     def _is_balanced(self) -> bool:
-        """Whether no member can get a partition from a member with at least two more."""
+        """Whether no member can get a partition from a member with at least two more partitions."""
         if self._uneven is None or not self._is_uneven(self._uneven):
             self._uneven = next(filter(self._is_uneven, self._movable), None)
         return self._uneven is None

@@ -5,7 +5,7 @@ Modules; each line imports only from lines below it:
     machine        the machine of one consumer: polls its membership, fetcher, offsets and coordinator; commits at intervals (auto-commit)
     fetcher        claims that are read, the choice of the next Fetch, the room for its response
     fetch_answers  the effects of Fetch responses: data, truncated logs, error codes
-    tails          ends of partitions that are read up to an offset: gaps of compaction before it, logs that end before it
+    tails          ends of partitions that are read up to an offset: gaps of compaction before that offset, logs that end earlier
     sources        the source of each partition
     followers      the followers that leaders chose for reading (KIP-392)
     source         one broker: its partitions, its Fetches in flight, requests and responses

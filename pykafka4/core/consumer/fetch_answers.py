@@ -38,9 +38,9 @@ from pykafka4.wire.records.layout import INT64_MAX
 
 __all__ = ["MOST_CUT_OFF", "FetchAnswers"]
 
-# Responses in a row without one complete batch, until the partition is fetched alone. A few can be innocent, because other partitions of a
-# Fetch can use up the batch's room. In a Fetch of a single partition, brokers return the first batch whole (KIP-74): if that one is cut
-# off, too, the broker will never return the batch.
+# After this many responses in a row without one complete batch, the partition is fetched alone. A few can be innocent, because other
+# partitions of a Fetch can use up the batch's room. In a Fetch of a single partition, brokers return the first batch whole (KIP-74): if
+# that batch is cut off, too, the broker will never return all of it.
 MOST_CUT_OFF: Final = 3
 
 
@@ -95,7 +95,7 @@ class FetchAnswers:
             self._tails.answered(fetch, response)
 
     def _note_end(self, position: Position, answer: Answer) -> None:
-        """Note the offset up to which the isolation level reads. Kafka up to 0.10 has no last stable offset, and no transactions."""
+        """Note the offset up to which this consumer can read. Kafka up to 0.10 has no last stable offset, and no transactions."""
         if position.is_unconfirmed:
             self._positions.touch(position.tp)
         stable = answer.last_stable_offset
@@ -106,7 +106,7 @@ class FetchAnswers:
             position.behind_open = max(0, answer.high_watermark - stable)
 
     def _confirm(self, fetch: InFlightFetch) -> None:
-        """Confirm offsets without an error: in a session, a response leaves out unchanged partitions, unless they are out of range."""
+        """Confirm offsets without an error: in a session, a response leaves out unchanged partitions, but none that is out of range."""
         for asked in fetch.asked.values():
             position = asked.position
             if position.is_unconfirmed and not position.reported and self._awaits(position, asked.offset):
@@ -188,7 +188,7 @@ class FetchAnswers:
             self._recovery.healthy(position.tp)
         position.own_backoff, position.corruption_reported = None, False
         if answer.diverging_epoch.epoch >= 0:
-            # An unclean election truncated the log below the position.
+            # An unclean election has truncated the log below the position.
             agreed = answer.diverging_epoch
             raises = self._start_offsets.policy is Start.NONE
             if not raises:
@@ -228,10 +228,7 @@ class FetchAnswers:
         self._positions.deliver(position, chunk)
 
     def _cut_off(self, fetch: InFlightFetch, position: Position, size: int) -> None:
-        """Request all of the first batch next time, because it is incomplete. Stop the position if the broker never returns all of it.
-
-        Other partitions of a Fetch can use up the batch's room; the first batch of a single partition is returned whole (KIP-74).
-        """
+        """Request all of the first batch next time, because it is incomplete. Stop the position if the broker never returns all of it."""
         (topic, partition), limit = position.tp, self._config.receive_message_max_bytes
         if size > limit:
             reason = f"the next batch has {size:,} bytes, which exceeds receive_message_max_bytes={limit}; raise that option to read it"
@@ -280,7 +277,7 @@ class FetchAnswers:
         own_backoff = position.own_backoff = position.own_backoff or PartitionBackoff(Backoff.retry(self._config, self._random))
         position.reported = True
         self._recovery.note_retry(now, position.tp, reason)
-        waits = own_backoff.reason is not None  # two Fetches were in flight: one failure, not two
+        waits = own_backoff.reason is not None  # if two Fetches were in flight, their failures count as one
         own_backoff.reason = reason
         self._positions.touch(position.tp)
         if not waits:

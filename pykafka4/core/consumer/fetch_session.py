@@ -1,19 +1,19 @@
 """Keeps the state of a fetch session with one broker (KIP-227). Invariant: `asked` has the partitions of the broker's session; an event
-after which the client cannot know them ends the session.
+after which the client cannot know those partitions ends the session.
 
-A session belongs to one consumer and one broker, from Fetch 7 (Kafka 1.1) on. A full Fetch (epoch 0) names all partitions and opens it.
-The Fetches that follow, one at a time, name differences from `asked`: partitions that are new, changed, or not read now. A response
-leaves out partitions without news, so an idle round costs nothing per partition.
+A session belongs to one consumer and one broker, from Fetch 7 (Kafka 1.1) on. A full Fetch (epoch 0) names all partitions and opens a
+session. The Fetches that follow, one at a time, name differences from `asked`: partitions that are new, changed, or not read now. A
+response leaves out partitions without news, so an idle round costs nothing per partition.
 
 Behaviour of brokers in a session (Kafka's `FetchSession`):
 
-* A response contains a partition that has records, an error, a new high watermark, a new log start offset, or a truncated log; also one
-  that is new to the session, and one whose error has ended.
+* A response contains a partition that has records, an error, a new high watermark, a new log start offset, or a truncated log; also a
+  partition that is new to the session, and a partition whose error has ended.
 * Brokers fill a response in the order in which partitions were added to the session. A partition that had records moves to the end, as
-  in `Source.positions`; one that is named again keeps its rank; one that was forgotten and is named again comes last. A partition that is
+  with `Position.turn`; one that is named again keeps its rank; one that was forgotten and is named again comes last. A partition that is
   paused and resumed while the others have more data than a response can hold could therefore always be last: when it has waited for
   a round of all partitions, `Source` restores the order with a full Fetch.
-* Brokers process the forgotten partitions after the named ones: no partition may be in both lists of a request. With topic ids, a recreated
+* Brokers process the forgotten partitions after the named ones, so a partition must not be in both lists. With topic ids, a recreated
   topic is another topic; with names it is the same.
 * All requests of a session use topic ids (Fetch 13 and later), or all use names. The version is known only when a request is encoded: if it
   does not fit, `check` raises, and a full Fetch is sent instead.
@@ -38,8 +38,8 @@ from pykafka4.wire.protocol.fields import MAX_INT32
 
 __all__ = ["BY_ID_FROM", "SESSION_ERRORS", "RequestedPartition", "FetchSession", "OtherVersion"]
 
-SESSIONS_FROM: Final = 7  # the version of Fetch
-BY_ID_FROM: Final = 13
+SESSIONS_FROM: Final = 7  # the first version of Fetch with sessions
+BY_ID_FROM: Final = 13  # the first version of Fetch with topic ids
 FULL: Final = 0  # the epoch of a full Fetch
 SESSION_ERRORS: Final = frozenset(
     BY_NAME[name].code
@@ -64,7 +64,7 @@ class RequestedPartition(NamedTuple):
 
 @attrs.define(eq=False)
 class FetchSession:
-    """The session with one broker, and the partitions that were sent in it."""
+    """The session with one broker, and the partitions that were requested in it."""
 
     number: int = 0  # session id; before the session is open, the id of the previous session
     epoch: int = FULL  # session epoch of the next Fetch
@@ -83,7 +83,7 @@ class FetchSession:
         self.asked, self.limit, self.unnamed = {}, 0, 0
 
     def note(self, tp: TopicPartition, now: RequestedPartition | None) -> RequestedPartition | None:
-        """Note that the next Fetch requests `now`, or removes `tp` (None). Returns the request that was sent for `tp` before."""
+        """Note that the next Fetch requests `now`, or removes `tp` if `now` is None. Returns the request that was sent for `tp` before."""
         before = self.asked.get(tp)
         if before is not None:
             self.limit -= before.limit

@@ -1,14 +1,14 @@
-"""Decides which broker gets the next Fetch, for which partitions and bytes. Invariant: no Fetch requests more data than there is room for.
+"""Chooses the broker, the partitions and the size of the next Fetch. Invariant: no Fetch requests more data than there is room for.
 
-The next Fetch is sent before the response is decoded, for the partitions that have room: each may have its share of `prefetch_bytes`
-waiting for the application. Waiting and requested data together stay within `prefetch_bytes` (except for a first batch that is larger
-than requested, which is returned whole).
+The next Fetch is sent before the last response is decoded, for the partitions that have room: each partition can have an equal share of
+`prefetch_bytes` waiting for the application. Waiting and requested data together stay within `prefetch_bytes` (except for a first batch
+that is larger than requested, which is returned whole).
 
 Brokers fill a response in the order of the request. A partition that had data, or was the first of a full Fetch, moves to the end, and
-nothing else changes the order: each partition is read in turn however often others are paused, sought or offline. Within a session brokers
-keep the order (`fetch_session`).
+nothing else changes the order: each partition is read regularly, however often others are paused, sought or offline. Within a session,
+brokers keep the order (`fetch_session`).
 
-The cost of a turn depends on changes (`Positions.touched`, `TopicChanges`), not on the number of partitions.
+The cost of a poll depends on changes (`Positions.touched`, `TopicChanges`), not on the number of partitions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from pykafka4.records import TopicPartition
 __all__ = ["Fetcher"]
 
 PAUSE_BESIDE_S: Final = 0.05  # seconds until the next Fetch, after a Fetch beside a held one has returned no records
-# Seconds for which a broker may hold back a Fetch that leaves out a partition without room, which may have room soon. Also for a Fetch of a
+# Seconds for which a broker may hold back a Fetch that leaves out a partition without room (it may have room soon), or a Fetch for a
 # partition that is read up to an offset.
 SHORT_WAIT_S: Final = 0.05
 
@@ -76,7 +76,7 @@ class Fetcher:
         answers = self._start_offsets, self._followers, self.losses, self._timers, random, tails
         self.answers = FetchAnswers(config, cluster, recovery, self.positions, *answers)
         self._changes = TopicChanges(cluster, recovery)
-        self._new: list[Position] = []  # not yet compared with the metadata of their topics
+        self._new: list[Position] = []  # positions not yet compared with the metadata of their topics
         self._due: dict[Source, None] = {}  # sources that may send a Fetch, in this order
         self._short_of_room: dict[Source, None] = {}  # sources that had too little room, oldest first
         self._reserved = 0  # bytes of room for the responses of Fetches in flight
@@ -120,9 +120,9 @@ class Fetcher:
         self._changes.end()
 
     def seek(self, moves: Iterable[Move]) -> None:
-        """Continue at the start of each move under its new claim, unless its assignment has ended, which an event reports.
+        """Continue at the start of each move under its new claim, unless its assignment has ended (an event reports the end).
 
-        The old claim of a move can be older than the claim that is read, if Ctrl-C has ended the application's part of a seek in between.
+        The old claim of a move can be older than the claim that is read, if Ctrl-C has interrupted the application in an earlier seek.
         """
         positions, fallback = self.positions, self._start_offsets.policy
         topics: dict[str, None] = {}
@@ -154,7 +154,7 @@ class Fetcher:
             self._set_paused(claim, paused=False)
 
     def space(self, now: float) -> None:
-        """Check all sources, because the application has read buffered data."""
+        """Have the next poll check all sources, because the application has read buffered data."""
         self._intake.resume_at = INFINITY
         self._look_at_all()
 
@@ -247,7 +247,7 @@ class Fetcher:
     # ---------------------------------------------------------------- requests
 
     def _look_at_all(self) -> None:
-        """Check all sources, because there may be room: first the sources that had too little."""
+        """Have all sources checked, because there may be room: first the sources that had too little."""
         self._due.update(self._short_of_room)
         self._due.update(self._sources.with_positions)
         self._short_of_room.clear()
@@ -271,7 +271,7 @@ class Fetcher:
         if source.has_work():
             wait = min(source.next_wait, SHORT_WAIT_S) if source.full or source.nears_end else source.next_wait
             if wait > source.usual_wait:
-                budget = min(budget, worth)  # other sources cannot use reserved room for as long as the broker holds this Fetch back
+                budget = min(budget, worth)  # while the broker holds this Fetch back, other sources cannot use its room
             fetch = source.fetch(now, budget, wait, self.positions.last_turn, self)
             self._reserved += fetch.reserved
             self._outbox.send(fetch)
@@ -279,7 +279,7 @@ class Fetcher:
     def _budget(self) -> int:
         """Bytes to request from one broker: its share of the room, as far as room is not reserved for responses."""
         prefetch, intake = self._config.prefetch_bytes, self._intake
-        # At least half is always for fetching: otherwise an application that keeps all columns would wait forever.
+        # At least half of `prefetch_bytes` is always for fetching: otherwise an application that keeps all columns would wait forever.
         held = min(intake.held, prefetch // 2)
         room = prefetch - held - (self.positions.delivered - intake.consumed)
         free = room - self._reserved
@@ -288,8 +288,8 @@ class Fetcher:
     def _wait_for_room(self) -> None:
         """Have the application call `space` when it has read a part of the buffered data.
 
-        The mark is set before `consumed` is read again, and the application adds to `consumed` before it reads the mark: one of the two
-        sees the other's change.
+        The mark is set before `consumed` is read again, and the application adds to `consumed` before it reads the mark: so at
+        least one side sees the other's change.
         """
         intake, delivered = self._intake, self.positions.delivered
         waiting = delivered - intake.consumed
@@ -313,7 +313,7 @@ class Fetcher:
             self._due[source] = None
         self._short_of_room.clear()
         self.answers.apply(now, source, fetch, outcome)
-        self._intake.news()  # the application reads the records while this turn requests the next ones
+        self._intake.news()  # the application reads the records while this poll requests the next ones
         self._sources.retire(source)
 
 

@@ -59,8 +59,8 @@ class Losses:
             self._report(position, OffsetsLost(position.tp, gap.first, gap.until, gap.reason))
 
     def truncated(self, position: Position, offset: int) -> None:
-        """Count and emit the loss by a truncation of the log to `offset`. The thread that polls logs the warning, because it knows which of
-        the records it has returned."""
+        """Count the loss by a truncation of the log to `offset`, and emit its event. The thread that polls logs the warning, because that
+        thread knows which records it has returned."""
         self.count += max(0, position.offset - offset)
         self._events.emit(OffsetsLost(position.tp, offset, max(offset, position.offset), LossReason.TRUNCATED))
 

@@ -39,7 +39,7 @@ __all__ = ["CLOSING", "COMMIT_S", "UNSUBSCRIBING", "ConsumerMachine", "PollingSi
 
 log = get_log("pykafka4.consumer")
 
-COMMIT_S = 60.0  # timeout of commits that no caller waits for
+COMMIT_S = 60.0  # timeout, in seconds, of commits that no caller waits for
 # Reasons for LeaveGroup, as Java words them (KIP-800).
 CLOSING = "the consumer is being closed"
 UNSUBSCRIBING = "the consumer unsubscribed from all topics"
@@ -149,7 +149,7 @@ class ConsumerMachine:
         *,
         only_new: bool = False,
     ) -> None:
-        """Commit `offsets`, as a member of the group if topics are subscribed to. `only_new`: the request omits stored offsets."""
+        """Commit `offsets`, as a member of the group if there is a subscription. `only_new`: the request omits stored offsets."""
         identity, lost = None, ""
         if self.membership.subscription.active:
             identity, losses = self.membership.protocol.identity, self.membership.losses()
@@ -159,7 +159,7 @@ class ConsumerMachine:
     def commit_last(
         self, offsets: dict[TopicPartition, OffsetAndMetadata], deadline: float, done: Callable[[KafkaError | None], None]
     ) -> None:
-        """Auto-commit before partitions are released: only offsets that the coordinator does not have yet, and none of lost partitions."""
+        """Commit offsets before partitions are released, except stored offsets, and offsets of lost partitions."""
 
         def tell(error: KafkaError | None) -> None:
             self._auto_committed(error)
@@ -170,12 +170,12 @@ class ConsumerMachine:
         self.commit(fresh, deadline, tell, only_new=True)
 
     def rewind(self, rewind: Rewind, deadline: float, done: Done) -> Callable[[], None]:
-        """Request a rewind of the group, which is a classic group. Returns a callable that withdraws the request."""
+        """Request a rewind of the group, which must be a classic group. Returns a callable that withdraws the request."""
         assert self._rewinds is not None
         return self._rewinds.ask(rewind, deadline, done)
 
     def _auto_commit(self, now: float) -> float:
-        """Commit the offsets of records that the application has finished since the last time.
+        """Commit the offsets of records that the application has finished since the last auto-commit.
 
         Only the application's thread writes `progress`, so the loop reads it without a lock. Revoked and lost partitions are left out: the
         thread that polls commits the revoked ones at the end, with all finished records (`commit_last`); lost ones are not committed.
@@ -207,7 +207,7 @@ class ConsumerMachine:
 
     @property
     def trouble(self) -> KafkaError | None:
-        """The error that keeps the member from its partitions while the client retries; None if there is none. For any thread."""
+        """The error that keeps the member from its partitions while the client retries; None if there is none. Any thread may read it."""
         return self.membership.protocol.error or self.coordinator.last_error
 
     def status(self, now: float) -> dict[str, Any]:
@@ -238,7 +238,7 @@ class ConsumerMachine:
         return self.membership.protocol.on_commit_verdict(now, identity, generation, verdict, error)
 
     def exists(self, topic: str, topic_id: UUID | None) -> bool:
-        """See `Committer`. True for a topic without metadata: this client requests only topics that are subscribed or read."""
+        """See `Committer`. True for a topic without metadata: this client requests only the metadata of topics in use."""
         if topic in self.membership.subscription.deleted:
             return False
         error = self._cluster.topic_error(topic)
@@ -247,7 +247,7 @@ class ConsumerMachine:
         return topic_id is None or self._cluster.topic_id(topic) in (None, topic_id)
 
     def _refused_by(self, now: float, broker: int, error: KafkaError) -> None:
-        """Have the next `poll` raise `error`, if it has no other: a broker that has never accepted this client refuses it."""
+        """Have the next `poll` raise `error`, unless it has another: the broker has never accepted this client."""
         self._reader.tell_refused(error)
 
     def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:

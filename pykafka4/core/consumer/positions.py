@@ -1,7 +1,7 @@
 """Holds the positions of a consumer, and hands their chunks and events to the application. Invariant: the application gets the items of a
 position in the order in which they occurred.
 
-Every change that may affect whether, where or how a position is fetched has to call `touch`: the next poll checks touched positions only.
+Code that changes whether, where or how a position is fetched must call `touch`: the next poll checks touched positions only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Intake", "Positions"]
 class Intake(Protocol):
     """The receiver of fetched data: the thread that polls."""
 
-    resume_at: float  # set here: wake the loop when `consumed` reaches this
+    resume_at: float  # set by the loop: the application wakes the loop when `consumed` reaches this
 
     @property
     def consumed(self) -> int:
@@ -43,8 +43,8 @@ class Positions(dict[TopicPartition, Position]):
         super().__init__()
         self._intake = intake
         self.of_topic: dict[str, dict[TopicPartition, None]] = {}
-        self.touched: dict[TopicPartition, None] = {}  # since the last poll
-        self.located: list[Position] = []  # since the last poll: no Fetch in flight includes them
+        self.touched: dict[TopicPartition, None] = {}  # touched since the last poll
+        self.located: list[Position] = []  # located or sought since the last poll: no Fetch in flight includes them
         self.delivered = 0  # bytes passed to the application
         self.last_turn = 0
 
@@ -84,7 +84,7 @@ class Positions(dict[TopicPartition, Position]):
         return self.last_turn
 
     def is_current(self, position: Position) -> bool:
-        """Whether `position` is still read: a seek or the end of its assignment replaces or removes it."""
+        """Whether `position` is still read: a seek replaces it, the end of its assignment removes it."""
         return self.get(position.tp) is position
 
     def of_assignment(self, claim: Claim) -> Position | None:
@@ -128,7 +128,7 @@ class Positions(dict[TopicPartition, Position]):
             self._intake.put(PollError(position.claim, error))
 
     def truncate(self, position: Position, offset: int, epoch: int, *, raises: bool) -> None:
-        """Stop, because the log was truncated to `offset`. The reader, which knows the next record to return, steps back or raises."""
+        """Stop, because the log was truncated to `offset`. The reader knows the next record to return, and steps back or raises."""
         position.move(Stage.STOPPED)
         self.touch(position.tp)
         self._intake.put(Truncated(position.claim, offset, epoch, raises=raises))

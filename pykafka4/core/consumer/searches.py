@@ -209,5 +209,5 @@ def _fit(message: ListOffsetsRequest, version: int) -> None:
         message.isolation_level = 0
     if version < LOCAL_FROM:
         for partition in (partition for topic in message.topics for partition in topic.partitions):
-            if partition.timestamp == EARLIEST_LOCAL:  # without tiered storage, all of the log is local
+            if partition.timestamp == EARLIEST_LOCAL:  # such a broker has no tiered storage: all of the log is local
                 partition.timestamp = EARLIEST

@@ -36,17 +36,17 @@ from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
 
 __all__ = ["Answer", "InFlightFetch", "Source"]
 
-BY_NAME_ONLY: Final = 12  # from Fetch 13 on topics go by id
-EPOCHS_FROM: Final = 12  # `last_fetched_epoch`: the broker detects that its log was truncated
+BY_NAME_ONLY: Final = 12  # the last version of Fetch in which topics go by name, not by id
+EPOCHS_FROM: Final = 12  # the first version with `last_fetched_epoch`, by which a broker detects that its log was truncated
 NO_SESSION: Final = -1
 # A broker that rejects this many sessions in a row gets Fetches without a session for WITHOUT_SESSIONS_S: each rejection costs a
 # round trip.
 REFUSALS: Final = 3
 WITHOUT_SESSIONS_S: Final = 60.0
 LONGEST_HOLD_WAITS: Final = 10  # times fetch_max_wait_ms: the time for which a broker without records may hold a Fetch back
-MOST_WAIT_S: Final = 30.0  # less than the time for which brokers keep an unused session (2 minutes) or connection
+MOST_WAIT_S: Final = 30.0  # seconds: less than the time for which brokers keep an unused session (2 minutes) or connection
 CONSUMER: Final = -1  # the replica id of clients
-FRAME, PER_PARTITION = 512, 320  # maximum bytes of a response besides records; a topic name can take 249 of them
+FRAME, PER_PARTITION = 512, 320  # most bytes besides records: of a response, and per partition, whose topic name can take 249
 
 Answer: TypeAlias = FetchResponse.Topic.Partition
 
@@ -66,7 +66,7 @@ class InFlightFetch(Request):
     source: Source = attrs.field(kw_only=True)
     lane: int = attrs.field(kw_only=True)
     reserved: int = attrs.field(kw_only=True)
-    wait: float = attrs.field(kw_only=True)  # seconds for which the broker may hold it back
+    wait: float = attrs.field(kw_only=True)  # seconds for which the broker may hold this Fetch back
     held_until: float = attrs.field(kw_only=True)
     asked: Mapping[TopicPartition, RequestedPartition] = attrs.field(kw_only=True)
     session: FetchSession | None = attrs.field(kw_only=True)
@@ -85,7 +85,7 @@ class InFlightFetch(Request):
 
 
 class Source:
-    """One broker from which the consumer reads partitions, or has read some, with its Fetches in flight."""
+    """One broker from which the consumer reads partitions, or has read partitions, with its Fetches in flight."""
 
     def __init__(self, node: int, lanes: tuple[int, int], config: ConsumerConfig, cluster: Cluster, recovery: Recovery) -> None:
         self.node = node
@@ -98,7 +98,7 @@ class Source:
         self.served = 0  # partitions that returned records since the last full Fetch
         self.in_flight: InFlightFetch | None = None
         self.left_behind: InFlightFetch | None = None  # the next Fetch does not wait for it
-        self._left_out: list[Position] = []  # sought while both connections had a Fetch
+        self._left_out: list[Position] = []  # sought or located while both connections had a Fetch
         self.usual_wait = config.fetch_max_wait_ms / 1000
         longest = LONGEST_HOLD_WAITS if config.fetch_min_bytes <= 1 else 1
         self._longest_wait = max(self.usual_wait, min(longest * self.usual_wait, MOST_WAIT_S))
@@ -131,7 +131,7 @@ class Source:
     # ---------------------------------------------------------------- the positions
 
     def put(self, position: Position) -> None:
-        """Add `position`, or note that it changed."""
+        """Add `position`, or note that it has changed."""
         self.positions[position.tp] = position
         self._news[position.tp] = None
         if position.bound:
@@ -146,11 +146,11 @@ class Source:
             self.bounded.pop(position.tp, None)
 
     def remove(self, tp: TopicPartition) -> None:
-        """Do not fetch `tp` from this broker."""
+        """Stop fetching `tp` from this broker."""
         for things in (self.positions, self.full, self.alone, self._bound, self._holding, self.bounded):
             things.pop(tp, None)
         self._news[tp] = None
-        if not self.positions:  # possibly forever: release the memory
+        if not self.positions:  # the source may never have positions again: release the memory
             self.session = FetchSession(self.session.number)
             self._news.clear()
 
@@ -174,7 +174,7 @@ class Source:
 
     @property
     def nears_end(self) -> bool:
-        """Whether the last response for a partition that is read up to an offset was not empty: the broker need not wait for records."""
+        """Whether a partition that is read up to an offset has had no empty response since its last records: the broker need not wait."""
         return any(not position.found_nothing for position in self.bounded.values())
 
     @property
@@ -204,7 +204,7 @@ class Source:
                 yield position
 
     def leave_behind(self, position: Position) -> bool:
-        """Leave the Fetch in flight behind if it does not include `position`; False if `position` waits for a Fetch to end."""
+        """Leave the Fetch in flight behind if it does not include `position`; returns False if `position` must wait for a Fetch to end."""
         waiting = self.in_flight
         if waiting is not None:
             if waiting.asks_for(position):
@@ -216,7 +216,7 @@ class Source:
         return True
 
     def take_left_out(self) -> list[Position]:
-        """The positions that waited because both connections had a Fetch."""
+        """The positions that have waited because both connections had a Fetch."""
         left_out, self._left_out = self._left_out, []
         return left_out
 
@@ -230,7 +230,7 @@ class Source:
         last_turn: int,
         fetcher: FetchOwner,
     ) -> InFlightFetch:
-        """The next Fetch, if the source `has_work`: at most `budget` bytes, held back for at most `wait` seconds.
+        """The next Fetch of a source that `has_work`: for at most `budget` bytes; the broker may hold it back for `wait` seconds.
 
         `last_turn` is the turn of the partition that was served last, by any source.
         """
@@ -323,7 +323,7 @@ class Source:
     # ---------------------------------------------------------------- responses
 
     def finish(self, fetch: InFlightFetch) -> None:
-        """Note that `fetch` is no longer in flight. A Fetch beside it is left behind in turn, because it does not include all positions."""
+        """Note that `fetch` is no longer in flight. A Fetch beside it becomes the one left behind: it does not include all positions."""
         if self.in_flight is fetch:
             self.in_flight = None
         elif self.left_behind is fetch:
@@ -369,7 +369,7 @@ class Source:
     def read(self, fetch: InFlightFetch, response: FetchResponse) -> Iterator[tuple[Position, int, Answer]]:
         """Each requested position, the requested offset, and the response for it.
 
-        Partitions that were not requested, partitions that are repeated, and partitions whose topic was recreated since are skipped.
+        Partitions that were not requested, that are repeated, or whose topic has been recreated since the request are skipped.
         """
         seen = set[TopicPartition]()
         for topic in response.responses:

@@ -1,7 +1,7 @@
 """Assigns each position to the source that fetches it. Invariant: a position that can be fetched is among the `positions` of one source:
 the source of its leader, or of the follower that its leader chose.
 
-A change of a position or its topic costs work for that position only.
+A change of a position, or of its topic, costs work only for the positions concerned.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Sources:
         return self._of.get(tp)
 
     def place(self, tp: TopicPartition) -> bool:
-        """Put `tp` among the positions of the source that can fetch it, if any, and of no other. Returns whether its source changed."""
+        """Move `tp` to the source that can fetch it now, if there is one. Returns whether the source of `tp` has changed."""
         position = self._positions.get(tp)
         node = self._followers.node(position) if position is not None and position.fetchable else None
         before, source = self._of.get(tp), None if node is None else self._source(node)

@@ -1,5 +1,5 @@
 """Finds the offsets at which positions begin. Invariant: a position begins where the application said, otherwise at its committed offset,
-otherwise by the reset policy, or at the beginning of a new partition; offsets of a deleted topic never count.
+otherwise by the reset policy (a new partition: at its beginning); offsets of a deleted topic never count.
 
 Lookups are repeated until there is an offset or the position is no longer read. A lookup that was running when its topic was recreated
 starts again.
@@ -29,7 +29,7 @@ __all__ = ["RETRY_LOOKUP_S", "StartOffsets"]
 
 log = get_log("pykafka4.fetcher")
 
-RETRY_LOOKUP_S: Final = 1.0  # seconds, after an error that only an administrator can fix
+RETRY_LOOKUP_S: Final = 1.0  # seconds to the next lookup, after an error that only an administrator can fix
 
 
 class PositionSearch(Search):
@@ -83,7 +83,7 @@ class RewindSearch(StartSearch):
 class TimeSearch(StartSearch):
     """Looks up the first record since a time; without such a record, the end of the log.
 
-    After the end, the time is looked up again: a record that was written between the two requests lies before that end.
+    After the end, the time is looked up again: otherwise a record that was written between the two requests would be skipped.
     """
 
     __slots__ = ("_end", "_since")
@@ -112,12 +112,12 @@ class TimeSearch(StartSearch):
 
 
 class RangeSearch(PositionSearch):
-    """Looks up both ends of the log, one after the other, to explain an offset that is out of range."""
+    """Looks up the earliest offset of the log, then the latest, to explain an offset that is out of range."""
 
     __slots__ = ("_earliest",)
 
     def found(self, now: float, offset: int, epoch: int) -> None:
-        """Continue with the other end, or stop the position."""
+        """Look up the latest offset, or stop the position with an error."""
         if self.target is Start.EARLIEST:
             self._earliest, self.target = offset, Start.LATEST
             self._owner.searches.begin(self)
@@ -160,12 +160,12 @@ class StartOffsets:
         self.searches, self.positions, self._timers = searches, positions, timers
         self.log_name = config.log_name
         self.policy = reset_policy(config.auto_offset_reset)
-        self._unasked: list[Position] = []  # their committed offsets have not been requested yet
+        self._unasked: list[Position] = []  # positions whose committed offsets have not been requested yet
 
     def begin(self, position: Position) -> None:
         """Start a new position: its offset is known, or looked up from the next poll on."""
         if position.stage is Stage.UNKNOWN:
-            self._offsets.stored.pop(position.tp, None)  # another member may have committed since
+            self._offsets.stored.pop(position.tp, None)  # another member may have committed meanwhile
             self._unasked.append(position)
         elif position.stage is Stage.FETCHING:
             self.positions.located.append(position)
@@ -201,7 +201,7 @@ class StartOffsets:
             return
         first, position.otherwise = position.otherwise, None
         if position.claim.delivered:
-            first = None  # reading has found the records of the rewind already
+            first = None  # the records of the rewind have been read already
         target = self.policy if first is None else Start.EARLIEST
         log.warning(
             "%s: %s: offset %d is out of range; continuing at the %s offset",
@@ -245,7 +245,7 @@ class StartOffsets:
         return self.positions.is_current(position) and position.stage is Stage.ASKING
 
     def _committed(self, now: float, asked: Mapping[Position, int], found: Found | KafkaError) -> None:
-        """Apply the result to the positions in `asked`, which has the value of `Claim.recreated` at the time of the lookup."""
+        """Apply the result to the positions in `asked`, each with the value of `Claim.recreated` at the time of the lookup."""
         for position in [p for p in asked if self._awaits_committed(p)]:
             if isinstance(found, KafkaError):
                 position.move(Stage.UNKNOWN)
@@ -310,7 +310,7 @@ class StartOffsets:
                 self._search_again(position)
 
     def notice(self, position: Position) -> bool:
-        """Note the topic's id. Returns whether the topic was recreated since the last call: then its former offsets are not committed."""
+        """Note the topic's id. Returns whether the topic has been recreated since the last call: then former offsets are not committed."""
         known, before = self._cluster.topic_id(position.tp.topic), position.topic_id
         if known is None or known == before:
             return False
@@ -339,7 +339,7 @@ class StartOffsets:
             position.claim.recreated += 1  # if the topic exists again when the application commits, it is probably a new one
 
     def _check_if_new(self, position: Position, error: ErrorCode | None) -> None:
-        """Read a partition that did not exist when its reading began from its beginning, even with `latest`."""
+        """If the partition did not exist when its reading began, read it from its beginning, even with `latest`."""
         size = self._cluster.partitions(position.tp.topic)
         missing = (size == 0 and error is not None and error.name == "UNKNOWN_TOPIC_OR_PARTITION") or 0 < size <= position.tp.partition
         if missing and position.fallback is not (new := of_new_partition(position.fallback)):

@@ -1,13 +1,13 @@
-"""Ends bounded reads whose last offsets have no record. A read up to an offset ends there even if no record lies before it, and never waits
-for a log that ends before it.
+"""Ends bounded reads whose last offsets have no record. A read up to an offset ends there even if compaction has removed the records before
+that offset, and fails if the log ends earlier.
 
-Compaction may have removed all records between a position and its bound, `Claim.until`, when nothing lies after the bound. Then no
-response ever moves the position. A response proves the gap if it has no byte of any partition (brokers return a first batch whole, of any
-size: KIP-74), was not throttled (a throttled response is empty), chose no follower, and the end of the log is not before the bound. One
+If compaction has removed all records between a position and its bound (`Claim.until`), and there is no record after the bound, no response
+ever moves the position. A response proves the gap if it has no byte of any partition (brokers return a first batch whole, of any size:
+KIP-74), was not throttled (a throttled response is empty), and chose no follower, and if the end of the log is not before the bound. One
 more lookup makes sure that the position is not in tiered storage: a remote read that takes too long returns no bytes either (KIP-405).
 
 If the end of the log is before the bound, the leader is new and does not know the end yet, or an unclean election has removed records. A
-lookup of the end distinguishes these: a leader that does not know the end returns a retriable error (KIP-207).
+lookup of the end distinguishes the two cases: a leader that does not know the end returns a retriable error (KIP-207).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Tails:
         self._positions, self._searches = positions, searches
 
     def answered(self, fetch: InFlightFetch, response: FetchResponse) -> None:
-        """Check bounded positions after `response` was applied. Partitions that it does not name, within a session, have no bytes."""
+        """Check bounded positions after `response` has been applied. In a session, partitions that it does not name have no bytes."""
         answers = [answer for topic in response.responses for answer in topic.partitions]
         if response.throttle_time_ms or any(map(_says_more, answers)):
             return
@@ -91,7 +91,7 @@ class Tails:
                     self._look(position)
 
     def _is_at(self, position: Position, offset: int) -> bool:
-        """Whether the response still counts: a diverging epoch, for example, has stopped the position."""
+        """Whether the response still counts: a diverging epoch, for example, may have stopped the position."""
         return (
             self._positions.is_current(position) and position.stage is Stage.FETCHING and position.offset == offset < position.claim.until
         )

@@ -1,6 +1,6 @@
-"""Passes acquired records and errors from the loop to the thread that polls. Invariant: each attribute is set by one side, loop or thread.
+"""Passes acquired records and errors from the loop to the thread that polls. Invariant: only one of these two threads sets each attribute.
 
-The loop appends to the deques, the thread that polls empties them. Nothing here waits or takes a lock.
+The loop appends to the deques; the thread that polls empties them. Nothing here waits or takes a lock.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class Mailbox:
         # written by the application
         self.waiting = False  # a poll waits for records
         self.taken = 0  # number of polls that have begun to take records from `arrivals`
-        self.limit = 1  # records that the last poll may return
+        self.limit = 1  # number of records that the last poll may return
         self.idle_since: float = INFINITY  # when the last poll returned; INFINITY during a poll, and before the first
 
     def wants(self, taken: int) -> bool:
-        """Whether a broker may acquire records: `arrivals` is empty, and a poll waits or no poll has taken records since one found none.
+        """Whether a broker may acquire records: `arrivals` is empty, and a poll waits, or no poll has taken records since one found none.
 
         `taken` is the value of `Mailbox.taken` during the poll that found none; an equal value now proves that no poll has taken any since.
         """
-        # The thread that polls changes `waiting` and `taken` before it empties `arrivals`. In the other order: that thread empties
-        # `arrivals`; the loop sees an empty deque and an old `waiting`, and acquires records again; the poll returns with its records, and
-        # no poll takes the new records before their locks end.
+        # The thread that polls changes `waiting` and `taken` before it empties `arrivals`. With the other order, this could happen: that
+        # thread empties `arrivals`; the loop sees an empty deque and an old `waiting`, and acquires records again; the poll returns with
+        # its records, and no poll takes the new records before their locks end.
         return not self.arrivals and (self.waiting or taken == self.taken)
 
     def put(self, acquired: Acquired) -> None:

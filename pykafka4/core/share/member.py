@@ -37,7 +37,7 @@ S = MemberState
 
 
 class ShareAssignee(Protocol):
-    """The machine of the share consumer."""
+    """The machine of the share consumer, as its member uses it."""
 
     def assign(self, parts: Parts) -> None:
         """Take `parts` as the member's assignment."""
@@ -47,7 +47,7 @@ class ShareAssignee(Protocol):
 
 
 class ShareMember(HeartbeatMember):
-    """One member, identified by a member id that it makes itself, and a member epoch."""
+    """One member, identified by a member epoch and a member id, which the member itself makes."""
 
     moves = SHARE_MOVES
 
@@ -78,7 +78,7 @@ class ShareMember(HeartbeatMember):
         self.start_over()
 
     def unsubscribe(self) -> None:
-        """Join no group until the application subscribes again and polls."""
+        """Do not join the group until the application subscribes again and polls."""
         self.topics, self._polled = (), False
 
     def polled(self) -> None:
@@ -86,8 +86,8 @@ class ShareMember(HeartbeatMember):
         self._polled = True
 
     def leave(self, now: float, by: float, done: Callable[[], None]) -> None:
-        """Send the heartbeat that leaves; call `done` after the response, at the time `by` at the latest. A member with a subscription then
-        joins again."""
+        """Send the heartbeat that leaves the group; call `done` after the response, at the time `by` at the latest. Then a member with a
+        subscription joins again."""
         self._done = done
         self._consumer.assign(frozenset())
         self._begin_leaving(now, by)
@@ -185,7 +185,7 @@ class ShareMember(HeartbeatMember):
         return broker_error(answer.error_code, what, answer.error_message, "ShareGroupHeartbeat", group=group)
 
     def status(self) -> Mapping[str, object]:
-        """The member's state, its reason, id, epoch and coordinator."""
+        """The member's state and the reason for it, the member's id and epoch, and the coordinator."""
         return {
             "state": self.state.value,
             "reason": self.state.meaning if self.error is None else str(self.error),

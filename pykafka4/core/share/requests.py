@@ -47,7 +47,7 @@ def share_fetch(
     acknowledged: Mapping[tuple[UUID, int], list[AcknowledgementBatch]],
     most: int,
 ) -> ShareFetchRequest:
-    """A ShareFetch that adds partitions to the session, removes `forgotten` ones, and acquires up to `most` records from the session."""
+    """A ShareFetch that adds partitions to the session, removes `forgotten` ones, and acquires up to `most` records."""
     kind = ShareFetchRequest.Topic
     topics: dict[UUID, list[ShareFetchRequest.Topic.Partition]] = {}
     named = dict.fromkeys([*((topic_id, tp.partition) for tp, topic_id in added.items()), *acknowledged])

@@ -45,7 +45,7 @@ NOBODY: Final = -1
 
 
 class ShareUser(Protocol):
-    """The machine of the share consumer."""
+    """The machine of the share consumer, as its sources use it."""
 
     def unsupported(self, error: KafkaError) -> None:
         """End the consumer with `error`: the brokers have no share groups."""
@@ -114,8 +114,8 @@ class ShareSource:
         self._sent: list[Acknowledgements] = []  # acknowledgements in the request in flight
         self._left: list[tuple[Acquired, list[int]]] = []  # offsets that earlier sessions may have left locked
         self._in_session: dict[TopicPartition, UUID] = {}  # partitions of the session, as the broker knows it
-        # Names of the partitions of the last ShareFetch. Not taken from the metadata: the application may have unsubscribed from the topic
-        # since, and the response still has locked records, which must be released.
+        # The partitions of the last ShareFetch, by topic id. The metadata may lack the topic by now, if the application has unsubscribed
+        # from it since; but the response has locked records, which must be released.
         self._names: dict[tuple[UUID, int], TopicPartition] = {}
         self._epoch = 0  # session epoch of the next request; 0 opens a session
         self._backoff = Backoff.retry(context.config, context.random)
@@ -132,7 +132,7 @@ class ShareSource:
 
     @property
     def errors(self) -> dict[str, str]:
-        """Errors by broker (`broker N`) or partition, of those that deliver no records now; the source retries all of them."""
+        """The errors of the broker (`broker N`) and of partitions, as far as they deliver no records now. All of them are retried."""
         whole = {} if self._error is None or not self.targets else {f"broker {self.node}": str(self._error)}
         return whole | {str(tp): str(pause.error) for tp, pause in self._pauses.items() if tp in self.targets}
 
@@ -143,7 +143,7 @@ class ShareSource:
         self.queue.append(acknowledgements)
 
     def drop_lease(self, tp: TopicPartition, reason: str) -> None:
-        """End the lease of `tp`, because the broker has released the records: it lost the partition, or the topic was deleted."""
+        """End the lease of `tp`: the broker has lost the partition, or the topic was deleted, which also releases the records."""
         lease = self.leases.pop(tp, None)
         if lease is not None:
             lease.ended = reason
@@ -182,8 +182,8 @@ class ShareSource:
         if now < self._paused_until:
             return self._paused_until
         self._sent, self.queue = due, [each for each in self.queue if each.acquired.tp in paused]
-        # ShareAcknowledge if no records are wanted, for renewals (brokers refuse to fetch in the same request), and for partitions that are
-        # not targets: naming one in a ShareFetch would put it back into the session.
+        # ShareAcknowledge is sent if no records are wanted, for renewals (brokers refuse to fetch in the same request), and for partitions
+        # that are not targets: a ShareFetch that names such a partition would put it back into the session.
         if due and (not fetches or any(each.renews or each.acquired.tp not in targets for each in due)):
             self._send_acknowledgements(now, self._epoch, ShareRequest.ACKNOWLEDGE)
         else:
@@ -289,7 +289,7 @@ class ShareSource:
         return others
 
     def _is_whole(self, now: float, what: str, outcome: Outcome) -> bool:
-        """Whether the broker has carried out the request; otherwise end the session."""
+        """Return whether the broker has carried out the request; if not, end the session."""
         if isinstance(outcome, Failed):
             self._broken(now, outcome.reason, f"the share session with broker {self.node} has ended: {outcome.reason}")
             if isinstance(outcome.reason, UnsupportedVersion):
@@ -416,7 +416,7 @@ class ShareSource:
     def _acquired(self, now: float, tp: TopicPartition, topic_id: UUID, part: Any, lock: float) -> None:
         lease = self.leases.get(tp)
         if lease is None or lease.topic_id != topic_id:
-            self.drop_lease(tp, "the topic was created again")
+            self.drop_lease(tp, "the topic was recreated")
             lease = self.leases[tp] = SessionLease(tp, topic_id, self.node)
         spans = tuple((span.first_offset, span.last_offset, span.delivery_count) for span in part.acquired_records)
         acquired = Acquired(lease, spans, part.records or b"", now + lock)
@@ -464,11 +464,11 @@ class ShareSource:
         would release the record that the application has in hand.
         """
         tp, topic_id, lease = acquired.tp, acquired.lease.topic_id, self.leases.get(acquired.tp)
-        # Another topic id: the topic was deleted and created again, and the locks went with the old one.
+        # With another topic id, the topic was recreated, and the locks have gone with the old topic.
         if topic_id != self.targets.get(tp, topic_id) or (lease is not None and lease.topic_id != topic_id):
             return []
         locked = [offset for offset in offsets if now < acquired.locked_until(offset) and (lease is None or not lease.has(offset))]
-        copy = Acquired(SessionLease(tp, topic_id, self.node), (), b"", acquired.until)  # not the ended lease: its releases fail unsent
+        copy = Acquired(SessionLease(tp, topic_id, self.node), (), b"", acquired.until)  # under the ended lease, releases fail unsent
         return [release(copy, locked)] if locked else []
 
     # ---------------------------------------------------------------- the end

@@ -146,7 +146,7 @@ class ShareSources:
         self._sources.clear()
 
     def dispose(self) -> None:
-        """End the use of the metadata, because the consumer is closed."""
+        """Stop using the metadata, because the consumer is closed."""
         self.subscribe(())
         self._changes.end()
 

@@ -39,11 +39,11 @@ REMEMBERED_S = 60.0  # seconds
 
 
 class AcknowledgeType(enum.Enum):
-    """The acknowledgement of an acquired record, with the protocol's values. Applications use all kinds except GAP."""
+    """The types of acknowledgements, with the protocol's values. Applications use all types except GAP."""
 
     GAP = 0  # the offset has no record (compacted, or a control batch)
     ACCEPT = 1  # processed: the broker does not deliver the record again
-    RELEASE = 2  # the broker delivers the record again, to any member
+    RELEASE = 2  # the broker may deliver the record again, to any member
     REJECT = 3  # cannot be processed: the broker does not deliver the record again
     RENEW = 4  # the lock begins again; the application still has the record in hand
 
@@ -62,9 +62,9 @@ class SessionLease:
     def deliver(self, acquired: Acquired, now: float) -> None:
         """Note `acquired` as the last delivery of its offsets, and mark these offsets in earlier deliveries as acquired `again`.
 
-        Brokers identify an acknowledged record only by member and offset. Without the mark: the lock of a record ends, the broker delivers
-        the record again, the application accepts the first delivery late, and the broker applies this to the second delivery, which has not
-        been processed.
+        Brokers identify an acknowledged record only by member and offset. Without the mark, this could happen: the lock of a record ends,
+        the broker delivers the record again, the application accepts the first delivery late, and the broker applies this to the second
+        delivery, which has not been processed.
         """
         if len(self._current) >= self._most:
             self._current = {o: each for o, each in self._current.items() if now < each.locked_until(o) + REMEMBERED_S}
@@ -86,7 +86,7 @@ class SessionLease:
         return offset in self._current
 
     def locked(self, now: float) -> dict[Acquired, list[int]]:
-        """By response, the offsets of records without an outcome whose locks still hold."""
+        """The offsets of records that are still locked and have no outcome, by the response that acquired the records."""
         found: dict[Acquired, list[int]] = {}
         for offset, acquired in self._current.items():
             if now < acquired.locked_until(offset):
@@ -143,10 +143,10 @@ def lock_lost(tp: TopicPartition, offsets: Iterable[int], reason: str) -> Record
 
 @attrs.define(eq=False)
 class AcknowledgementReport:
-    """Collects the outcomes of acknowledgements that were sent together: per partition None or the first error; calls `done` once.
+    """Collects the outcomes of acknowledgements that were sent together: None or the first error of each partition. Calls `done` once.
 
-    `_open` counts the parts without an outcome, plus one until all parts have begun: otherwise the report would end between two parts, when
-    the first one has its outcome before the second one begins.
+    `_open` counts the parts without an outcome, plus one until all parts have begun: otherwise the report would end too early if the first
+    part had its outcome before the second one began.
     """
 
     done: Callable[[AcknowledgementReport], object]
@@ -157,7 +157,7 @@ class AcknowledgementReport:
 
     @property
     def is_open(self) -> bool:
-        """Whether a part has no outcome so far. For any thread."""
+        """Whether any part has no outcome so far. Any thread may read it."""
         return self._open > 0
 
     def begin(self) -> None:
@@ -175,7 +175,7 @@ class AcknowledgementReport:
         self.close()
 
     def close(self) -> None:
-        """Count one end: of a part, or of the beginning of parts. The last one calls `done`."""
+        """Note that a part has ended, or that all parts have begun. The last call also calls `done`."""
         self._open -= 1
         if not self._open:
             self.done(self)
@@ -220,7 +220,7 @@ class Acknowledgements:
         self.report.settle(self.acquired.tp, self.records, None)
 
     def fail(self, error: KafkaError) -> None:
-        """Settle the acknowledgements with `error`: the broker has not stored them, or may not have."""
+        """Settle the acknowledgements with `error`: the broker has not stored them, or might not have."""
         self._forget()
         self.report.settle(self.acquired.tp, self.records, error)
 
@@ -231,7 +231,7 @@ class Acknowledgements:
 
 
 def release(acquired: Acquired, offsets: Iterable[int]) -> Acknowledgements:
-    """Releases of records that no application has in hand. Their report has no reader."""
+    """Releases of records that no application has in hand. Nobody reads the report."""
     report = AcknowledgementReport(lambda _: None)
     report.begin()
     report.close()
