@@ -88,7 +88,7 @@ class CooperativeStickyAssignor:
 def _assign(
     members: Sequence[GroupMember], topics: Topics, owned_by: Callable[[GroupMember], Owned]
 ) -> tuple[Assignment, Mapping[TopicPartition, str] | None]:
-    """The assignment, and the new owner of each partition that another member owned; None if the algorithm tracks none."""
+    """The assignment, and the new owners of partitions that others owned; None if the algorithm does not track these."""
     result: Assignment = {member.member_id: [] for member in members}
     takers = hash_order([member for member in members if member.topics])
     if not takers:
@@ -110,7 +110,7 @@ def _moving(members: Sequence[GroupMember], result: Assignment) -> dict[TopicPar
 
 
 class OwnershipClaims:
-    """The owner of each partition. Of several claims, the claim from the latest generation counts; of several from that generation, none."""
+    """The owner of each partition. Of several claims, the claim from the latest generation counts; of several from it, none."""
 
     def __init__(self, members: Sequence[GroupMember], topics: Topics, owned_by: Callable[[GroupMember], Owned]) -> None:
         self._said = {member.member_id: owned_by(member) for member in members}

@@ -332,7 +332,7 @@ class Source:
                 self.left_behind, self.in_flight = self.in_flight, None
 
     def _choose_wait(self, outcome: Outcome) -> None:
-        """Let the broker hold the next Fetch back for longer if it had no records."""
+        """Let the broker hold the next Fetch back for longer if the last response had no records."""
         if isinstance(outcome, Failed) or outcome.message.error_code or any(map(_has_records, outcome.message.responses)):
             self.wait = self.usual_wait
         elif self.in_flight is None and self.left_behind is None:

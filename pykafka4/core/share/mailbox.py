@@ -1,4 +1,4 @@
-"""Passes acquired records and errors from the loop to the thread that polls. Invariant: only one of these two threads sets each attribute.
+"""Passes acquired records and errors from the loop to the thread that polls. Invariant: each attribute is set by only one of these threads.
 
 The loop appends to the deques; the thread that polls empties them. Nothing here waits or takes a lock.
 """

@@ -143,7 +143,7 @@ class ShareSource:
         self.queue.append(acknowledgements)
 
     def drop_lease(self, tp: TopicPartition, reason: str) -> None:
-        """End the lease of `tp`: the broker has lost the partition, or the topic was deleted, which also releases the records."""
+        """End the lease of `tp`: the broker has lost the partition, or the topic was deleted, so the records are released."""
         lease = self.leases.pop(tp, None)
         if lease is not None:
             lease.ended = reason
@@ -464,7 +464,7 @@ class ShareSource:
         would release the record that the application has in hand.
         """
         tp, topic_id, lease = acquired.tp, acquired.lease.topic_id, self.leases.get(acquired.tp)
-        # With another topic id, the topic was recreated, and the locks have gone with the old topic.
+        # If the topic id differs, the topic was recreated, and the locks have gone with the old topic.
         if topic_id != self.targets.get(tp, topic_id) or (lease is not None and lease.topic_id != topic_id):
             return []
         locked = [offset for offset in offsets if now < acquired.locked_until(offset) and (lease is None or not lease.has(offset))]

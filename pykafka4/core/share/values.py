@@ -103,7 +103,7 @@ class Acquired:
     data: Any  # record batches
     until: float  # the end of the locks, by the client's clock: not before their end on the broker
     renewed: dict[int, float] = attrs.Factory(dict)  # offset -> end of its renewed lock. The loop writes, any thread reads
-    again: set[int] = attrs.Factory(set)  # offsets that a later response has acquired: their locks ended. The loop writes, any thread reads
+    again: set[int] = attrs.Factory(set)  # offsets that a later response acquired, so their locks ended. The loop writes, any thread reads
 
     @property
     def tp(self) -> TopicPartition:
@@ -192,7 +192,7 @@ class Acknowledgements:
 
     @property
     def renews(self) -> bool:
-        """Whether one of them renews a lock: brokers refuse to fetch records in the same request."""
+        """Whether any of them renews a lock: brokers refuse to fetch records in the same request."""
         return AcknowledgeType.RENEW in self.types.values()
 
     @property

@@ -38,7 +38,7 @@ log = get_log("pykafka4.group")
 
 ASK_AGAIN_S: Final = 3.0  # seconds from a failed request for the assignment to the next
 MOST_BYTES_ON_LOOP: Final = 16_384  # bytes of all subscriptions, up to which the loop reads them: a millisecond or two
-MOST_NAMED: Final = 5  # topics in a log line
+MOST_NAMED: Final = 5  # most topics in a log line
 STEP_TOPICS: Final = 200  # topics in one step
 STABLE: Final = "Stable"  # the group state in which DescribeGroups returns assignments
 

@@ -28,7 +28,10 @@ log = get_log("pykafka4.group")
 
 @attrs.frozen
 class MemberRewind:
-    """The rewind that the member `asker` wants. `done` are the partitions that members have rewound in earlier generations."""
+    """The rewind that the member `asker` wants. `done` are the partitions that members have rewound in earlier generations.
+
+    `refusal` is the reason to refuse the rewind; empty if all members can take part.
+    """
 
     asker: str
     rewind: Rewind

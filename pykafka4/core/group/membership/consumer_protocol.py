@@ -118,7 +118,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         self._look_at = INFINITY  # when to compare again, because the metadata lacks an assigned topic
         self._look_pause = LOOK_AGAIN_S
         self._version = 0  # of the metadata that lacked the topic
-        self._unknown_since: float | None = None  # since when an assigned topic has been unknown, or the last log line about it
+        self._unknown_since: float | None = None  # since when an assigned topic has been unknown, or when a log line last reported it
         self._release_first = False  # leave before the next join: the coordinator has a member with this member id or instance id
         self._unreleased_since: float | None = None  # since when the coordinator has rejected joins, because the instance id is in use
 
@@ -254,7 +254,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
     def _give_back(self, now: float) -> float:
         """Give back released partitions whose commits are complete or late: the next heartbeat omits them. Returns when to be polled again.
 
-        If a partition were given back earlier, its commit would be repeated in the next epoch, and could overwrite one of the next owner.
+        If a partition were given back earlier, its commit would be repeated in the next epoch, and could overwrite the next owner's.
         """
         owned = self._owned
         if not owned.closing:

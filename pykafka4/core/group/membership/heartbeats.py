@@ -31,7 +31,7 @@ class HeartbeatTimer:
     """The timer of a member's next heartbeat."""
 
     def __init__(self, interval: float) -> None:
-        """`interval` in seconds."""
+        """`interval` is in seconds."""
         self.interval = interval
         self._due = INFINITY
         self._pause = INFINITY  # seconds from the next heartbeat to the one after it, unless the interval is shorter

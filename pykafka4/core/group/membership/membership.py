@@ -107,7 +107,7 @@ class Membership:
         self.protocol.start_over()
 
     def leave(self, now: float, patience: float, then: Callable[[], None], reason: str) -> None:
-        """Leave the group; `then` is called when the member has left, or after `patience` seconds."""
+        """Leave the group; `then` is called when the member has left, after `patience` seconds at the latest."""
         self.dispose()
         self._when_left.append(then)
         # An assignment may still be on its way to the application. Its claims end here, so that the application does not begin to read the

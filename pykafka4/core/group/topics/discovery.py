@@ -1,4 +1,4 @@
-"""Looks up the topics that a pattern selects. Invariant: a helper thread, not the loop, decodes and matches the list of all topics.
+"""Looks up the topics that patterns select. Invariant: a helper thread, not the loop, decodes and matches the list of all topics.
 
 For a subscription by pattern, the list of all topics is requested at once, then at least every `metadata_max_age_ms`, and when a topic is
 missing.

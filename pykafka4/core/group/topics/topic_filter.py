@@ -1,6 +1,6 @@
 """Selects topics by pattern. Invariant: a topic is selected only if a pattern matches its whole name, and nothing excludes the topic.
 
-The Java client matches whole names as well (`Matcher.matches`). Internal topics are left out unless the application wants them.
+The Java client matches whole names as well (`Matcher.matches`). Internal topics are left out unless the application asks for them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pykafka4.misuse import LEGAL_TOPIC
 
 __all__ = ["INTERNAL", "TopicFilter"]
 
-INTERNAL: Final = frozenset(("__consumer_offsets", "__transaction_state"))  # Metadata v0 does not mark them (brokers before 0.10)
+INTERNAL: Final = frozenset(("__consumer_offsets", "__transaction_state"))  # Metadata v0 (brokers before 0.10) does not mark these
 
 
 def _any_matches(patterns: Iterable[re.Pattern[str]], topic: str) -> bool:
