@@ -34,7 +34,7 @@ exit codes: 0 the agent's socket took all messages, 1 it did not, 2 wrong option
 
 
 class Progress:
-    """Reports how many messages were handed over: on standard output after every `every` messages; with 0, in a line of the terminal."""
+    """Reports the number of messages handed over: on standard output at multiples of `every`; if `every` is 0, in a line of the terminal."""
 
     def __init__(self, every: int, total: int | None, out: TextIO, terminal: TextIO, clock: Callable[[], float]) -> None:
         self.sent = 0
@@ -188,7 +188,7 @@ def _add_message(parser: argparse.ArgumentParser) -> None:
     values.add_argument("--stdin", action="store_true", help="all of standard input is the value")
     values.add_argument("--lines", action="store_true", help="each line of standard input is the value of a message")
     group.add_argument("--seq", action="store_true", help="begin each value with the number of its message and a space")
-    group.add_argument("--pad", type=_natural, default=0, metavar="N", help="fill that number with zeros up to N digits")
+    group.add_argument("--pad", type=_natural, default=0, metavar="N", help="with --seq: pad the number with zeros to N digits")
     group.add_argument("--bad", action="store_true", help="write a wrong size, so that the agent refuses the message")
 
 
@@ -208,7 +208,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--max-message-bytes",
         type=_natural,
         metavar="N",
-        help="refuse larger messages (default: the agent's defaults, 64 KiB, on a stream 2 MiB)",
+        help="refuse larger messages (default: the agent's defaults, 64 KiB for a datagram, otherwise 2 MiB)",
     )
 
 

@@ -1,4 +1,4 @@
-"""Puts the producer's undelivered records in front of the messages on disk at the end of the agent, because these records are older."""
+"""At the end of the agent, puts the producer's undelivered records in front of the messages on disk, because these records are older."""
 
 from __future__ import annotations
 

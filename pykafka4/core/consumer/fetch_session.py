@@ -11,8 +11,8 @@ Behaviour of brokers in a session (Kafka's `FetchSession`):
   partition that is new to the session, and a partition whose error has ended.
 * Brokers fill a response in the order in which partitions were added to the session. A partition that had records moves to the end, as
   with `Position.turn`; one that is named again keeps its rank; one that was forgotten and is named again comes last. A partition that is
-  paused and resumed while the others have more data than a response can hold could therefore always be last: when it has waited for
-  a round of all partitions, `Source` restores the order with a full Fetch.
+  paused and resumed often, while the others have more data than a response can hold, could therefore always be last. So when such a
+  partition has waited for a round of all partitions, `Source` restores the order with a full Fetch.
 * Brokers process the forgotten partitions after the named ones, so a partition must not be in both lists. With topic ids, a recreated
   topic is another topic; with names it is the same.
 * All requests of a session use topic ids (Fetch 13 and later), or all use names. The version is known only when a request is encoded: if it
@@ -97,7 +97,7 @@ class FetchSession:
         return before
 
     def answered(self, number: int, version: int) -> None:
-        """Note the response to the Fetch in flight: its version, and `number`, its session id."""
+        """Note the response to the Fetch in flight. `number` is the response's session id, `version` the version of the Fetch."""
         if self.is_open and number == self.number:
             self.epoch = self.epoch + 1 if self.epoch < MAX_INT32 else 1
         elif self.is_open or not number:
