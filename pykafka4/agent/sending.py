@@ -34,7 +34,7 @@ exit codes: 0 the agent's socket took all messages, 1 it did not, 2 wrong option
 
 
 class Progress:
-    """Reports how many messages were handed over: on standard output at multiples of `every`, or in a line of the terminal if that is 0."""
+    """Reports how many messages were handed over: on standard output at multiples of `every`, or on the terminal if `every` is 0."""
 
     def __init__(self, every: int, total: int | None, out: TextIO, terminal: TextIO, clock: Callable[[], float]) -> None:
         self.sent = 0
