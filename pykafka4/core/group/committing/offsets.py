@@ -262,7 +262,7 @@ class Offsets:
             return INFINITY
         identity = self._queue[0].identity
         # From the response to JoinGroup to the assignment, coordinators accept no commit of the member.
-        waits = identity is not None and identity.begins and not self._call.in_flight
+        waits = identity is not None and identity.begins and not self._is_in_flight(self._queue[0])
         wake_at = self._queue[0].rebalanced_by if waits else self._call.poll(now, self._outbox)
         return min(wake_at, *(commit.deadline for commit in self._queue))
 
@@ -288,10 +288,14 @@ class Offsets:
 
         Until its deadline a commit in flight does not fail: the coordinator may still accept it.
         """
-        if self._call.in_flight and commit is self._queue[0]:
+        if self._is_in_flight(commit):
             return now >= commit.deadline
         begins = commit.identity is not None and commit.identity.begins
         return now >= commit.deadline or bool(commit.lost) or (begins and now >= commit.rebalanced_by)
+
+    def _is_in_flight(self, commit: Commit) -> bool:
+        """Whether the coordinator may answer `commit`. The request in flight may be of an earlier commit, which has passed its deadline."""
+        return self._call.in_flight and commit is self._sent[0]
 
     def _why_not(self, commit: Commit, now: float) -> KafkaError:
         what = f"commit of {names_of(commit.offsets)}"

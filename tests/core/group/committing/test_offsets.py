@@ -232,6 +232,19 @@ def test_a_commit_behind_one_that_hangs_waits_for_its_answer(harness: ConsumerHa
     assert later == [None]
 
 
+def test_a_lost_commit_behind_one_that_hangs_fails_at_once(harness: ConsumerHarness) -> None:
+    joined(harness)
+    first = commit(harness, {tp(0): 1}, timeout=2)
+    lost = commit(harness, {tp(0): 2})
+    harness.run(2)
+    assert isinstance(first[0], KafkaTimeoutError)
+    assert lost == []
+    harness.machine.membership.lost([tp(0)], "the session was over")
+    harness.run()
+    assert isinstance(lost[0], GroupError)
+    assert "the session was over" in str(lost[0])
+
+
 def test_too_many_commits_in_line_are_refused(harness: ConsumerHarness) -> None:
     outcomes = Outcomes()
     for offset in range(MOST_WAITING + 1):
