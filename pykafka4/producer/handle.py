@@ -64,7 +64,8 @@ class ProducerHandle(ServesStatus):
         `queued` (records; of them `open` in a batch that may still grow, `parked` until their topic's partitions are known),
         `queued_bytes`, `oldest_age` (seconds since `send` of the oldest record without an outcome), `in_flight` (records), `last_error` and
         `last_error_age`.
-        `producer` has the counts of `stats`, and is empty if the client's thread is stuck. `json.dumps` accepts the result.
+        `producer` has the counts of `stats`; it is empty if the client's thread is stuck, and in a forked child. `json.dumps` accepts the
+        result.
         docs/guide/monitoring.md explains how to read it. Also works after `close`.
         """
         return self._session.status()

@@ -380,7 +380,7 @@ class ProducerSession(Attachment[Sender]):
                 partitions = self._look_at_partitions()
                 found = with_offline(found, {name: row for name, row in partitions.items() if row["state"] == "offline"})
         if found["state"] != "unresponsive":
-            with contextlib.suppress(KafkaTimeoutError):
+            with contextlib.suppress(ForkedClientError, KafkaTimeoutError):
                 totals = self.stats().totals()
         return {**found, "partitions": partitions, **self.crashed(), "producer": totals}
 

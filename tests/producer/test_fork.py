@@ -37,7 +37,6 @@ USES: dict[str, Callable[[Producer, Delivery], object]] = {
     "delivery_scope": lambda producer, delivery: producer.delivery_scope().__enter__().flush(),
     "with": lambda producer, delivery: producer.__enter__(),
     "stats": lambda producer, delivery: producer.stats(),
-    "status": lambda producer, delivery: producer.status(),
 }
 
 
@@ -48,6 +47,17 @@ def test_a_forked_child_gets_an_error_at_once(server: ModelServer, make: Maker, 
     stop_all(server)
     delivery = producer.send("t", b"v", partition=0)
     assert in_child(lambda: str(USES[use](producer, delivery))).startswith("ForkedClientError: this ")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_the_status_in_a_forked_child_says_so(make: Maker) -> None:
+    producer = knowing(make())
+
+    def look() -> str:
+        status = producer.status()
+        return f"{status['state']}: {status['partitions']} {status['producer']}"
+
+    assert in_child(look) == "forked: {} {}"
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
