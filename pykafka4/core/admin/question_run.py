@@ -41,7 +41,7 @@ V = TypeVar("V")
 SENT: Final = "the request was sent and is not repeated; it may have been carried out"
 CHECK_S: Final = 0.25  # seconds between checks of a key whose broker is not known
 # Errors that brokers also return for a change that is in their log, but not replicated: the change may still be carried out.
-UNDECIDED: Final = ("REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
+UNDECIDED: Final = ("REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "NOT_LEADER_OR_FOLLOWER")
 DOUBT: Final = "an earlier request got no response, or an error that leaves its outcome open, so it may have been carried out"
 
 

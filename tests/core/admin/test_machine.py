@@ -13,6 +13,8 @@ from pykafka4.core.admin.broker_choices import GroupCoordinatorChoice, LeaderCho
 from pykafka4.core.admin.committed import CommitOffsets, FetchOffsets, Unstable
 from pykafka4.core.admin.groups import DescribeConsumer, ListGroups, UnknownGroup
 from pykafka4.core.admin.offsets import LATEST, CountPartitions, ListOffsetsAt
+from pykafka4.core.admin.question_run import DOUBT
+from pykafka4.core.admin.records import DeleteRecords
 from pykafka4.core.admin.replicas import DescribeLogDirs
 from pykafka4.core.admin.requests import ControllerChoice, OneBrokerChoice
 from pykafka4.core.admin.topics import CreateTopics, NewTopic
@@ -23,7 +25,12 @@ from pykafka4.core.metadata.topic import MISSING_S
 from pykafka4.core.network.call import OTHER_BROKER_S
 from pykafka4.errors import AuthorizationError, BrokerError, KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata, TopicPartition
-from pykafka4.wire.protocol.messages_admin import ConsumerGroupDescribeResponse, DescribeLogDirsResponse, ListGroupsResponse
+from pykafka4.wire.protocol.messages_admin import (
+    ConsumerGroupDescribeResponse,
+    DeleteRecordsResponse,
+    DescribeLogDirsResponse,
+    ListGroupsResponse,
+)
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorResponse
 from pykafka4.wire.protocol.messages_group import DescribeGroupsResponse, OffsetCommitResponse, OffsetFetchResponse
 from tests.core.scripted_admin import Harness, code, coordinators, groups, make, offsets_of
@@ -365,6 +372,21 @@ def test_a_new_leader_is_found(harness: Harness) -> None:
     harness.world.metadata = metadata({"t": [(3, 6), (2, 7)]})
     harness.run(2.0)
     assert outcomes == [{T0: ListedOffset(T0, 30)}]
+
+
+def test_an_error_after_that_of_a_replaced_leader_leaves_the_outcome_open(harness: Harness) -> None:
+    """A leader that is replaced while the deletion waits for followers has already deleted the records."""
+
+    def refuse(message: Any, host: str) -> DeleteRecordsResponse:
+        error = "NOT_LEADER_OR_FOLLOWER" if len(harness.of("DeleteRecords")) == 1 else "TOPIC_AUTHORIZATION_FAILED"
+        kind = DeleteRecordsResponse.Topic
+        return DeleteRecordsResponse(topics=[kind(name="t", partitions=[kind.Partition(partition_index=0, error_code=code(error))])])
+
+    harness.script["DeleteRecords"] = refuse
+    outcomes = harness.ask(DeleteRecords({T0: 5}, 1_000), LeaderChoice(harness.world.engine.cluster), [T0])
+    harness.run(2.0)
+    assert isinstance(outcomes[0][T0], AuthorizationError)
+    assert outcomes[0][T0].__notes__ == [DOUBT]
 
 
 def test_a_partition_or_topic_that_does_not_exist_is_told_after_a_while(harness: Harness) -> None:
