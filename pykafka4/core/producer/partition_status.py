@@ -133,7 +133,8 @@ class PartitionStatus:
         if queue.stale and queue.in_doubt:
             return "its epoch has ended; waits until no batch of that epoch is in doubt", None
         if queue.strays and queue.waiting:
-            return f"waits for the end of {queue.strays} requests whose records already have outcomes", None
+            requests = "1 request" if queue.strays == 1 else f"{queue.strays} requests"
+            return f"waits for the end of {requests} whose records already have outcomes", None
         if queue.held_until > now:
             return f"sends again in {queue.held_until - now:.3g} s", None
         return None, None

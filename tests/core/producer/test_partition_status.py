@@ -164,7 +164,7 @@ def test_offline_because_requests_with_purged_records_have_not_ended() -> None:
     harness.sender.purge(harness.now, KafkaError("purged"), in_flight=True)
     harness.batch()
     row = rows(harness)["t-0"]
-    assert (row["state"], row["reason"]) == ("offline", "waits for the end of 1 requests whose records already have outcomes")
+    assert (row["state"], row["reason"]) == ("offline", "waits for the end of 1 request whose records already have outcomes")
 
 
 @pytest.mark.parametrize("answered", [False, True])

@@ -165,7 +165,7 @@ def test_encoding_leaves_the_message_alone() -> None:
 @pytest.mark.parametrize(
     ("message", "version", "named"),
     [
-        (ProduceRequest(acks=70000), 3, "ProduceRequest.acks is 70000"),
+        (ProduceRequest(acks=70000), 3, "ProduceRequest.acks is 70000: must be of type int16"),
         (ProduceRequest(acks=None), 3, "ProduceRequest.acks is None"),  # type: ignore[arg-type]
         (ProduceRequest(timeout_ms=1.5), 9, "ProduceRequest.timeout_ms is 1.5"),  # type: ignore[arg-type]
         (ProduceRequest(transactional_id="x" * 32768), 3, "ProduceRequest.transactional_id is"),

@@ -415,7 +415,7 @@ class Transactions:
             self.state = TABLE.move(self.state, S.UNINITIALIZED)
             self._resolve(error)
         elif meaning is ErrorMeaning.ABORT and self.state is S.READY:
-            """The request for the next epoch is sent again: there is no transaction to abort."""
+            pass  # the request for the next epoch is sent again: there is no transaction to abort
         elif meaning is ErrorMeaning.ABORT and self.state in OPEN:
             self._must_abort(error)
         elif isinstance(error, BrokerError) and error.code.name == "INVALID_TRANSACTION_TIMEOUT":
