@@ -73,9 +73,10 @@ class Bound:
             raise ConfigError(f"{self.name} names no offset for {tp}: add one, or choose the partitions to read with partitions=[…]")
         offset = self.offsets[tp]
         if offset > end:
+            way_out = 'until="now" reads up to that end' if self.name == "until" else "choose an offset up to that end"
             raise ConfigError(
-                f"{self.name}: offset {offset} of {tp} is beyond the end of the log, {end}; "
-                'until="now" reads up to that end (isolation_level="read_committed": up to the first open transaction)'
+                f"{self.name}: offset {offset} of {tp} is beyond the end of the log, {end}; {way_out} "
+                '(isolation_level="read_committed": up to the first open transaction)'
             )
         return offset
 

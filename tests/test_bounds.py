@@ -91,6 +91,12 @@ def test_offset_beyond_the_end_is_an_error() -> None:
         bounds.span(T0, {EARLIEST: 3, LATEST: 10})
 
 
+def test_start_beyond_the_end_is_an_error_with_a_way_out() -> None:
+    bounds = as_bounds({0: 11}, "now", ["t"], NOW)
+    with pytest.raises(ConfigError, match="start: offset 11 of t-0 is beyond the end of the log, 10; choose an offset up to that end"):
+        bounds.span(T0, {EARLIEST: 3, LATEST: 10})
+
+
 def test_deleted_start_stays_in_the_span() -> None:
     assert as_bounds({0: 2}, "now", ["t"], NOW).span(T0, {EARLIEST: 3, LATEST: 10}) == Span(2, 10, 3)
 

@@ -20,7 +20,7 @@ from pykafka4.consumer.guard import Iteration
 from pykafka4.consumer.reading.forms import Form
 from pykafka4.consumer.session import ConsumerSession
 from pykafka4.consumer.waits import Steps
-from pykafka4.errors import ClosedError, ConfigError, InvalidOffset, KafkaTimeoutError, LogTruncated, OffsetOutOfRange, shown
+from pykafka4.errors import GO_ON, SEEK, ClosedError, ConfigError, InvalidOffset, KafkaTimeoutError, LogTruncated, OffsetOutOfRange, shown
 from pykafka4.logs import get_log
 from pykafka4.misuse import api_timeout
 from pykafka4.options.config import ConsumerConfig
@@ -31,7 +31,6 @@ __all__ = ["REFUSED_BY_COLUMNS", "BoundedRead", "LostRange", "read_options"]
 log = get_log("pykafka4.consumer")
 
 T = TypeVar("T")
-GO_ON: Final = 'on_lost="warn" logs the loss, and goes on'
 LOOKS: Final = 10  # checks of the positions within `timeout`: the error comes at most a tenth of that time late
 WITHOUT_GROUP: Final = "a bounded read has no group, and commits nothing"
 REFUSED: Final = {
@@ -131,9 +130,7 @@ class BoundedRead:
         """The first offset to read. Records that were deleted before the read began are lost; the read begins after them."""
         if span.start >= span.earliest:
             return span.start
-        self._lose(
-            tp, span.start, min(span.earliest, span.until), OffsetOutOfRange.deleted(*tp, span.start, span.earliest, span.until, GO_ON)
-        )
+        self._lose(tp, span.start, min(span.earliest, span.until), OffsetOutOfRange.deleted(*tp, span.start, span.earliest, span.until))
         return span.earliest
 
     # ---------------------------------------------------------------- the end
@@ -246,20 +243,27 @@ Lost = tuple[int, int, int, InvalidOffset]  # the first lost offset, the offset 
 def _out_of_range(error: Any, until: int) -> Lost:
     if error.offset < error.earliest:
         end = min(error.earliest, until)
-        deleted = OffsetOutOfRange.deleted(error.topic, error.partition, error.offset, error.earliest, error.latest, GO_ON)
+        deleted = OffsetOutOfRange.deleted(error.topic, error.partition, error.offset, error.earliest, error.latest)
         return error.offset, end, end, deleted
     return error.latest, until, until, LogTruncated.before(error.topic, error.partition, until, error.latest)
 
 
 def _truncated(error: Any, until: int) -> Lost:
     if error.truncated_to < error.offset:  # other records have replaced records that were read: read the new ones, from the cut on
-        return error.truncated_to, error.offset, error.truncated_to, error
+        return error.truncated_to, error.offset, error.truncated_to, _without_seek(error)
     return error.truncated_to, until, until, error
 
 
 def _recreated(error: Any, until: int) -> Lost:
     """The loss if the topic was deleted and created again: the remaining range, because the new records do not belong to it."""
-    return error.offset, until, until, error
+    return error.offset, until, until, _without_seek(error)
+
+
+def _without_seek(error: InvalidOffset) -> InvalidOffset:
+    """A copy of `error` with the way out of a bounded read, which cannot seek."""
+    copy = error.again()
+    copy.args = (str(error).replace(f", and {SEEK}", f"; {GO_ON}"),)
+    return copy
 
 
 SETTLE: Mapping[type, Callable[[Any, int], Lost]] = {OffsetOutOfRange: _out_of_range, LogTruncated: _truncated}

@@ -58,6 +58,7 @@ E = TypeVar("E", bound="KafkaError")
 T = TypeVar("T")
 
 SEEK = "auto_offset_reset=none; seek to an offset to continue"
+GO_ON = 'on_lost="warn" logs the loss, and goes on'  # the way out of a bounded read
 # The first words of a controller's error text that only repeats the request: such a text gives no reason, so messages leave it out.
 REQUEST_DUMP_START = "Request Request("
 STOP_MEMBERS = "stop them first"
@@ -305,9 +306,9 @@ class OffsetOutOfRange(InvalidOffset, BrokerError):
         return cls._of(topic, partition, offset, earliest, latest, detail)
 
     @classmethod
-    def deleted(cls, topic: str, partition: int, offset: int, earliest: int, latest: int, way_out: str) -> OffsetOutOfRange:
+    def deleted(cls, topic: str, partition: int, offset: int, earliest: int, latest: int) -> OffsetOutOfRange:
         """The error for records of a bounded read that were deleted: from `offset` to the one before `earliest`."""
-        detail = f"offsets {offset} to {earliest - 1} were deleted before they were read; the log begins at {earliest}; {way_out}"
+        detail = f"offsets {offset} to {earliest - 1} were deleted before they were read; the log begins at {earliest}; {GO_ON}"
         return cls._of(topic, partition, offset, earliest, latest, detail)
 
     @classmethod
@@ -332,7 +333,7 @@ class LogTruncated(InvalidOffset):
     def before(cls, topic: str, partition: int, until: int, end: int) -> LogTruncated:
         """The error for a log that ends at `end`, before `until`, the end of a bounded read."""
         reason = f"the log ends at {end}: an unclean leader election removed offsets {end} to {until - 1}, which were to be read"
-        return cls.at(topic, partition, reason, end)._with(truncated_to=end)
+        return cls(f"{topic}-{partition}: {reason}; {GO_ON}")._with(topic=topic, partition=partition, offset=end, truncated_to=end)
 
 
 class AuthorizationError(BrokerError, PermissionError):

@@ -15,10 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pykafka4.bounded.read_arrow import read_arrow
-from pykafka4.bounded.reading import GO_ON
 from pykafka4.bounds import Span
 from pykafka4.client.client import Client
-from pykafka4.errors import InvalidOffset
+from pykafka4.errors import GO_ON, InvalidOffset
 from pykafka4.spark.source.logs import Logs
 from pykafka4.spark.source.losses import WAY_OUT, DataLost, lose
 from pykafka4.spark.source.options import SourceOptions
