@@ -409,7 +409,6 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         self.reader.seek_each(dict.fromkeys(tps, Start.LATEST))
         yield from self.finding_positions(tps, timeout)
         self.reader.begin(tps)
-        self.reader.begin(tps)
 
     @call
     def position(self, tp: TopicPartition, timeout: float) -> int:
