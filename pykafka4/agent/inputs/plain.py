@@ -37,6 +37,10 @@ class DatagramReader:
                 data = sock.recv(self._max_size + 1, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 break
+            except OSError:
+                if not count:
+                    raise
+                break  # as recvmmsg: the datagrams before the error count; a lasting error comes again
             count += 1
             size += len(data)
             try:

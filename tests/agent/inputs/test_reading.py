@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import socket
 from types import ModuleType
@@ -43,6 +44,24 @@ def read(module: Any, datagrams: list[bytes], max_size: int = 4000, empty: bytes
             theirs.send(datagram)
         count, size, found, refused = module.DatagramReader(max_size, empty).read(ours)
         return count, size, found, plainly(refused)
+
+
+def test_datagrams_before_an_error_of_the_socket_are_kept() -> None:
+    class Failing:
+        """A socket with one datagram, then an error."""
+
+        def __init__(self, *left: bytes) -> None:
+            self.left = list(left)
+
+        def recv(self, size: int, flags: int) -> bytes:
+            if not self.left:
+                raise OSError(errno.ENOBUFS, "No buffer space available")
+            return self.left.pop()
+
+    reader, sock = plain.DatagramReader(4000, None), Failing(pack(b"t", b"v"))
+    assert [message[0] for message in reader.read(sock)[2]] == ["t"]  # type: ignore[arg-type]
+    with pytest.raises(OSError, match="No buffer space"):
+        reader.read(sock)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("module", BOTH)
