@@ -61,6 +61,8 @@ def _cluster(look: AgentLook, outages: Outages) -> Headline | None:
 def _spool(look: AgentLook, outages: Outages) -> Headline | None:
     if look.spool is None or look.spool.failure is None:
         return None
+    if look.spool.only_syncs_fail:
+        return Headline(Level.WARNING, "A loss of power would lose messages", _details(look.spool.failure), outages.since("spool"))
     return Headline(Level.TROUBLE, "The spool cannot be written", _details(look.spool.failure), outages.since("spool"))
 
 
@@ -105,7 +107,7 @@ def _when_it_is_full(look: AgentLook) -> str:
 
 def _where_messages_go(look: AgentLook) -> str:
     total = look.account.total
-    if look.spool is not None and look.spool.failure is not None:
+    if look.spool is not None and look.spool.failure is not None and not look.spool.only_syncs_fail:
         return f"The spool {look.spool.failure}. New messages wait in memory: {total.queued:,} so far. Messages without room are discarded."
     if look.spool is not None:
         return f"New messages wait in memory and on disk: {total.queued:,} and {total.spooled:,} so far."

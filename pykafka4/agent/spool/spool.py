@@ -291,7 +291,8 @@ class Spool:
         topics |= {topic: SpooledTopic(0, 0, 0, count, None) for topic, count in self._restored.items() if count and topic not in topics}
         disk = self._disk
         counting = any(fifo.old for fifo in self._fifos.values())
-        return SpoolState(disk.bytes, disk.max_size, topics, disk.damaged_bytes, *disk.trouble(), counting)
+        only_syncs_fail = disk.failure is None and disk.syncing.failure is not None
+        return SpoolState(disk.bytes, disk.max_size, topics, disk.damaged_bytes, *disk.trouble(), counting, only_syncs_fail)
 
     # ---- the end
 

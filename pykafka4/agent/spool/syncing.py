@@ -31,7 +31,8 @@ class Syncing:
         self.failure: str | None = None  # the reason why the last sync failed; None if it did not
         self.failing_since = 0.0
         self._lock = Lock()
-        self._waiting: set[Path] = set()
+        self._waiting: set[Path] = set()  # files with new bytes, and files whose sync failed
+        self._is_due = False  # a file was written, or `begin` was called, after the last sync had begun
         self._running = False
         self._thread = ThreadPoolExecutor(1, "pykafka4-spool-sync")
 
@@ -41,6 +42,7 @@ class Syncing:
             return
         with self._lock:
             self._waiting.add(path)
+            self._is_due = True
         if self._policy is Sync.ALWAYS:
             self.begin()
 
@@ -49,7 +51,7 @@ class Syncing:
         with self._lock:
             if self._running or not self._waiting:
                 return
-            self._running = True
+            self._running = self._is_due = True
         self._thread.submit(self._run)
 
     def close(self) -> None:
@@ -59,15 +61,17 @@ class Syncing:
 
     def _run(self) -> None:
         while True:
-            # The set and `_running` change under one lock: otherwise a call of `begin` between the check of an empty set and
-            # `_running = False` would start no sync, and the new file would wait for the next write.
+            # The flags change under one lock: otherwise a call of `begin` between the check of `_is_due` and `_running = False` would
+            # start no sync, and the new file would wait for the next write.
             with self._lock:
+                self._running, self._is_due = self._is_due, False
+                if not self._running:
+                    return
                 paths, self._waiting = self._waiting, set()
-                self._running = bool(paths)
-            if not paths:
-                return
-            failures = [failure for failure in map(_sync, paths) if failure is not None]
-            self._note(failures[0] if failures else None)
+            failures = {path: failure for path in paths if (failure := _sync(path)) is not None}
+            with self._lock:
+                self._waiting |= failures.keys()  # for the next sync, which would otherwise report success without these files
+            self._note(next(iter(failures.values()), None))
 
     def _note(self, failure: str | None) -> None:
         if failure is not None and self.failure is None:
@@ -85,8 +89,10 @@ def _sync(path: Path) -> str | None:
     """Sync a file or folder. Returns the failure, or None."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # the file has been deleted meanwhile, because its messages are done
+    except FileNotFoundError:  # the file has been deleted meanwhile, because its messages are done
         return None
+    except OSError as refused:  # such as EMFILE
+        return f"open {path} to sync it: {refused.strerror or refused}"
     try:
         os.fsync(fd)
     except OSError as refused:

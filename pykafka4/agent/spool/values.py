@@ -44,6 +44,7 @@ class SpoolState:
     failure: str | None = None
     failing_for_s: float | None = None
     counting: bool = False
+    only_syncs_fail: bool = False  # the disk takes messages, although there is a failure
 
 
 class Discards(Protocol):

@@ -43,6 +43,11 @@ def look(topics: Any = None, spool: SpoolState | None = None, **more: Any) -> Ag
         (look(offline=OFFLINE, brokers=[broker(2, "b2 refused")]), Level.WARNING, "2 partitions are offline"),
         (look(offline={"t-0": OFFLINE["t-0"]}), Level.WARNING, "t-0 is offline"),
         (look(spool=SpoolState(1, 2, {}, failure="No space left"), offline=OFFLINE), Level.TROUBLE, "The spool cannot be written"),
+        (
+            look(spool=SpoolState(1, 2, {}, failure="cannot sync /s", only_syncs_fail=True)),
+            Level.WARNING,
+            "A loss of power would lose messages",
+        ),
         (attrs.evolve(look(producer={"buffered_bytes": 95}), max_buffer=100), Level.WARNING, "The memory for messages is nearly full"),
         (attrs.evolve(look(producer={"buffered_bytes": 80}), max_buffer=100), Level.OK, "Waiting for messages"),
         (look(partitions={"new (no partition yet)": UNKNOWN}), Level.WARNING, "Messages for new wait"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from pykafka4.agent.settings.values import Sync
+from pykafka4.agent.spool.syncing import Syncing
 from tests.agent.spool.world import World, message
 
 
@@ -41,6 +43,36 @@ def test_end_syncs_what_the_interval_has_left(tmp_path: Path, synced: list[str])
     assert synced == []
     world.spool.close([])
     assert any(path.endswith(".seg") for path in synced)
+
+
+def test_a_file_whose_sync_failed_is_synced_again_with_the_next_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, synced: list[str]
+) -> None:
+    """A sync of another file would otherwise report success."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.touch()
+    second.touch()
+    syncing = Syncing(Sync.ALWAYS, lambda: 0.0)
+    opens, refusing = os.open, threading.Event()
+    reported: list[str | None] = []
+
+    def refuse(path: Path, flags: int) -> int:
+        refusing.wait(10)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    def open_and_look(path: Path, flags: int) -> int:
+        reported.append(syncing.failure)
+        return opens(path, flags)
+
+    monkeypatch.setattr(os, "open", refuse)
+    syncing.written(first)
+    syncing.written(second)  # during the sync of the first
+    monkeypatch.setattr(os, "open", open_and_look)
+    refusing.set()
+    syncing.close()
+    assert reported == [f"open {first} to sync it: Too many open files"] * 2
+    assert {Path(path).name for path in synced} == {"first", "second"}
+    assert syncing.failure is None
 
 
 def test_refused_sync_is_named_once_and_discards_nothing(
