@@ -156,8 +156,8 @@ class PageServer:
             return web.Response(status=503, text="503: too many requests wait\n")
         except KafkaError as error:
             return web.Response(status=503, text=f"503: {error}\n")
-        except TimeoutError:
-            return web.Response(status=503, text=f"503: no figures within {ANSWER_S:g} s\n")
+        except TimeoutError:  # of this wait, or of `LoopCalls`, which waits for a shorter time
+            return web.Response(status=503, text="503: no figures in time, because the agent is busy; ask again\n")
         return web.Response(body=body, content_type=kind, charset="utf-8")
 
 

@@ -463,6 +463,12 @@ def test_a_stuck_producer_is_named_and_the_other_pages_answer() -> None:
         assert ask(pages, "/page/json").status == 200
 
 
+def test_a_time_out_of_the_agent_s_loop_names_no_other_time() -> None:
+    with serving(FakeAgent(TimeoutError())) as pages:
+        answer = ask(pages, "/page/json")
+        assert (answer.status, answer.body) == (503, "503: no figures in time, because the agent is busy; ask again\n")
+
+
 def test_a_bug_in_a_page_is_an_answer_and_the_next_request_has_its_own(caplog: pytest.LogCaptureFixture) -> None:
     agent = FakeAgent(ZeroDivisionError("a bug"))
     with serving(agent) as pages:
