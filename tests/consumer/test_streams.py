@@ -381,6 +381,19 @@ def test_what_poll_raises_ends_every_loop_and_can_be_skipped(server: ModelServer
     assert [offset for partition, offset in places if partition == 1] == list(range(done.get(1, 0), 5))
 
 
+def test_the_warning_of_a_late_end_names_the_time_of_the_wait(
+    server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic(server, 1)
+    streams = member(make).streams({"t": 1}, drain_timeout=2.0)
+    waited: list[float] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(type(inspect(streams).dispatcher), "wait_for_end", lambda self, timeout: waited.append(timeout))
+        streams.close()
+    assert f"have not ended within {waited[0]:g} s" in caplog.text
+    assert inspect(streams).dispatcher.wait_for_end(LONG)
+
+
 def test_close_raises_an_error_that_no_loop_has_seen(server: ModelServer, make: Maker) -> None:
     class Broken:
         def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:

@@ -164,8 +164,9 @@ class Streams(Sequence[Stream[KeyT, ValueT]]):
         # No wait on the dispatcher's thread (in a listener), which would wait for itself, nor on a client's loop (in a destructor).
         if self._dispatcher.in_own_thread() or logs.current().on_loop():
             return
-        if not self._dispatcher.wait_for_end(drain + 10.0 if limit is None else limit):
-            log.warning("%s: the streams have not ended within %g s; they end in the background", self._dispatcher.limits.where, drain)
+        patience = drain + 10.0 if limit is None else limit
+        if not self._dispatcher.wait_for_end(patience):
+            log.warning("%s: the streams have not ended within %g s; they end in the background", self._dispatcher.limits.where, patience)
 
     def __enter__(self) -> Self:
         return self
