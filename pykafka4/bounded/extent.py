@@ -1,6 +1,7 @@
 """Checks the extent of a bounded read: topics and both ends, or a split.
 
-Invariant: a split has its own topics, partitions and ends, so none of these arguments is accepted together with a split.
+Invariant: a split has its own topics, partitions and ends, so none of these arguments is accepted together with a split, unless it has its
+default value: such an argument cannot be told from an omitted one.
 """
 
 from __future__ import annotations

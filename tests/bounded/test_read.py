@@ -260,7 +260,7 @@ def truncate(server: ModelServer, offset: int) -> None:
 def test_a_log_that_ends_before_the_bound_is_an_error_and_no_endless_wait(server: ModelServer, reads: Reads) -> None:
     records = reading_in_small_steps(server, reads)
     truncate(server, 6)
-    with pytest.raises(LogTruncated, match="removed offsets 6 to 9, which were to be read; on_lost=\"warn\" logs the loss"):
+    with pytest.raises(LogTruncated, match='removed offsets 6 to 9, which were to be read; on_lost="warn" logs the loss'):
         offsets(records)
 
 
