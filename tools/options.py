@@ -96,7 +96,7 @@ def typed(cls: type[SecurityConfig]) -> list[tuple[str, str]]:
         "auto_offset_reset": "str | timedelta",
         "partition_assignment_strategy": "str | Assignor | Iterable[str | Assignor]",
         "topic_policies": "Mapping[str, Mapping[str, Any]]",
-        "rate_limits": "Mapping[str, tuple[int, float]]",
+        "rate_limits": "Mapping[str, tuple[int, float] | None]",
     }
     return [(a.name, special.get(a.name, str(a.type))) for a in attrs.fields(cls) if a.name not in base]
 

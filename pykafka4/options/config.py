@@ -256,7 +256,13 @@ class ProducerConfig(ClientConfig):
         60_000, "The coordinator aborts a transaction that is open for longer; at most the brokers' transaction.max.timeout.ms.", low=1
     )
     # A Produce request has at most one batch for each partition, so small batches limit the rate, and cost CPU on both sides.
-    batch_size: int = number(256 * KIB, "bytes", "A batch is sent when it reaches this size; buffers start small.", low=1024, high=64 * MIB)
+    batch_size: int = number(
+        256 * KIB,
+        "bytes",
+        "A batch is sent when the next record does not fit into this size; buffers start small.",
+        low=1024,
+        high=64 * MIB,
+    )
     linger_ms: float | None = millis_or_off(
         5,
         "How long a batch waits for more records; up to an eighth less if other batches are sent then. None: until it is full or "
@@ -328,7 +334,13 @@ class ProducerConfig(ClientConfig):
     metadata_max_idle_ms: float = millis(
         300_000, "Metadata of a topic is dropped when nothing has been sent to the topic for this long.", low=1
     )
-    max_request_size: int = number(MIB, "bytes", "Largest record (uncompressed) and largest request.", low=1024, high=1024 * MIB)
+    max_request_size: int = number(
+        MIB,
+        "bytes",
+        "Largest record, uncompressed, and largest sum of the batches in a request. A raw batch may be larger.",
+        low=1024,
+        high=1024 * MIB,
+    )
     max_in_flight_requests_per_connection: int = number(
         5,
         "requests",

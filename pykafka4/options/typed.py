@@ -109,7 +109,7 @@ class ProducerOptions(ClientOptions, total=False):
     compression_min_bytes: int
     compression_max_ratio: float
     topic_policies: Mapping[str, Mapping[str, Any]]
-    rate_limits: Mapping[str, tuple[int, float]]
+    rate_limits: Mapping[str, tuple[int, float] | None]
     on_rate_limit: str
 
 
