@@ -210,9 +210,9 @@ class Dialler:
             self._unwatch(attempt.link, sock)
             self._watch(attempt.link, sock, EVENT_WRITE if handshake.out else EVENT_READ)
         except ConnectionLost as error:
-            self._fail(attempt, error)
+            self._fail(attempt, _with_earlier(error, attempt.errors))
         except OSError as error:
-            self._end(attempt, explain(error))
+            self._fail(attempt, _with_earlier(ConnectionLost(f"{attempt.prefix}: {explain(error)}"), attempt.errors))
         else:
             self._unwatch(attempt.link, sock)
             self._hand_over(attempt)
@@ -264,6 +264,13 @@ class Dialler:
             self._unwatch(attempt.link, attempt.sock)
             attempt.sock.close()
             attempt.sock = None
+
+
+def _with_earlier(error: ConnectionLost, reasons: list[str]) -> ConnectionLost:
+    """`error`, with the reasons why earlier addresses failed."""
+    if reasons:
+        error.args = ("; ".join(dict.fromkeys([str(error), *reasons])),)
+    return error
 
 
 def _ip_address(host: str, port: int) -> Address | None:

@@ -228,6 +228,19 @@ def test_the_name_of_the_proxy_is_looked_up_and_no_other(through: Callable[[str]
         for link in (1, 2, 3):  # the address that is tried first changes
             driver.connect(9092, link, "kafka")
     assert set(asked) == {("gw", 1080)}
+
+    def refuse(connection: socket.socket) -> None:
+        skim(connection, "socks5")
+        connection.sendall(b"\x05\x02")
+
+    with serving(refuse) as port:
+        monkeypatch.setattr(dialling, "_look_up", lambda host, port_: [dead, (socket.AF_INET, ("127.0.0.1", port))])
+        said = set()
+        for link in (5, 6):  # the dead address is the first of one of two attempts
+            driver.transport.connect(link, "kafka", 9092)
+            said.add(str(driver.until(LOST, link=link)[0]))
+    refused = "kafka:9092: proxy gw:1080: connection not allowed by its rules (SOCKS reply 2)"
+    assert said == {refused, f"{refused}; connection refused (127.0.0.2)"}
     monkeypatch.setattr(dialling, "_look_up", lambda host, port: [dead])
     driver.transport.connect(4, "kafka", 9092)
     assert str(driver.until(LOST, link=4)[0]) == "kafka:9092: proxy gw:1080: connection refused (127.0.0.2)"
