@@ -100,8 +100,9 @@ class Cursors:
         self.idle: float | None = -INFINITY
         self._polls = 0  # how many polls have begun
         # written by `idle_since`
-        self._seen: tuple[RecordIterator | None, int] = (None, 0)  # the progress of a `for` loop at the last call of `idle_since`
-        self._seen_at = -INFINITY  # when that progress last changed
+        # The progress of a `for` loop at the last call of `idle_since`, and when that progress last changed. One tuple: between two stores
+        # another thread (metrics) could be interrupted, and the loop would see the new progress with the old time, and end the lease.
+        self._seen: tuple[RecordIterator | None, int, float] = (None, 0, -INFINITY)
 
     def finish(self) -> None:
         """Count all returned records as finished. During a run, `processing.committable_offsets` leaves out unfinished records."""
@@ -188,10 +189,10 @@ class Cursors:
         if idle is None or (iterator := handed.iterator) is None or handed.held != IN_LOOP:
             return idle
         # The compiled iterator notes no times, but its count shows that the application has continued since the last call.
-        seen = (iterator, iterator.given)
-        if seen != self._seen:
-            self._seen, self._seen_at = seen, self._clock()
-        return max(idle, self._seen_at)
+        seen, given = self._seen, iterator.given
+        if (iterator, given) != seen[:2]:
+            self._seen = seen = (iterator, given, self._clock())
+        return max(idle, seen[2])
 
     @property
     def polls(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pykafka4.consumer.reading.forms import LoopForm
@@ -99,6 +101,29 @@ def test_each_record_taken_in_a_loop_counts_as_a_poll(harness: ReaderHarness) ->
     assert harness.reader.idle_since() == 70.0
     harness.reader.enter()
     assert harness.reader.idle_since() is None
+
+
+def test_the_loop_sees_no_old_time_while_another_thread_notes_progress(harness: ReaderHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scrape of the metrics notes the progress, too. With an old time the loop would end the lease."""
+    harness.put(0, 5)
+    iterator = harness.loop()
+    next(iterator)
+    harness.reader.idle_since()
+    seen: list[float | None] = []
+    kind = type(harness.reader)
+
+    def store(reader: Any, name: str, value: Any) -> None:
+        object.__setattr__(reader, name, value)
+        with monkeypatch.context() as original:
+            original.delattr(kind, "__setattr__")
+            seen.append(reader.idle_since())  # as the loop between this store and the next
+
+    harness.now = 60.0
+    next(iterator)
+    monkeypatch.setattr(kind, "__setattr__", store, raising=False)
+    harness.reader.idle_since()
+    monkeypatch.undo()
+    assert set(seen) == {60.0}
 
 
 def test_reading_a_polled_list_does_not_count_as_a_poll(harness: ReaderHarness) -> None:
