@@ -27,7 +27,7 @@ from pykafka4.core.producer.topics.parking import MISSING_PARTITION_S
 from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError, TransactionError
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic
-from pykafka4.net import system
+from pykafka4.net import logs, system
 from pykafka4.net.handoff.waiting import Gate
 from pykafka4.net.living import Living
 from pykafka4.options.config import ProducerConfig
@@ -296,8 +296,8 @@ class ProducerSession(Attachment[Sender]):
         return self.acc.refusal is not None
 
     def _inside(self) -> bool:
-        """Whether this thread must not wait: it runs a callback, or is the loop's own thread (a destructor may send there)."""
-        return self.runtime.callbacks.in_callback() or self.runtime.loop.on_loop()
+        """Whether this thread must not wait: it runs a callback, or is the loop thread of any client (a destructor may send there)."""
+        return self.runtime.callbacks.in_callback() or logs.current().on_loop()
 
     # ---- called by the sender, on the loop thread
 
@@ -500,7 +500,9 @@ class ProducerSession(Attachment[Sender]):
             return self.undelivered
         if self.runtime.loop.forked:  # the records and the locks belong to the parent
             return []
-        if self._inside():  # a callback must wait neither for deliveries nor for a `close` of another thread
+        # A callback must wait neither for deliveries nor for a `close` of another thread. On the loop of another client, `close`
+        # waits: otherwise a destructor that runs there would give up records that the producer's own loop still delivers.
+        if self.runtime.callbacks.in_callback() or self.runtime.loop.on_loop():
             return [] if self.closers else self._close(0.0)
         self.closers.add(system.get_ident())
         try:

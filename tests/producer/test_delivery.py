@@ -434,6 +434,17 @@ def test_on_the_loops_own_thread_nothing_waits(server: ModelServer, make: Maker)
     assert balanced(producer)
 
 
+def test_a_send_on_the_loop_of_another_client_does_not_wait(server: ModelServer, make: Maker) -> None:
+    """A destructor may run there. The loop would send no heartbeats meanwhile."""
+    producer, other = knowing(make(**FEW)), inspect(make()).loop
+    stop_all(server)
+    sending = Sending(producer, partition=0)
+    with pytest.raises(BufferFull, match="must not wait"):
+        other.ask(lambda _: producer.send("t", b"y" * 60_000, partition=0), SECONDS)
+    producer.close(0)
+    sending.refused()
+
+
 def test_batches_of_records_that_waited_for_their_topic_are_compressed_and_sent(server: ModelServer) -> None:
     server.create_topic("parked", 1)
     with Producer(bootstrap_servers=server.bootstrap_servers, compression_type="gzip", batch_size=20_000) as producer:
