@@ -4,7 +4,8 @@
   are objects on standard output, too.
 * A command that deletes something in a cluster, or sets the offsets of a group, needs `--execute`; exceptions: `bench` deletes its own
   topic, and `cluster down --delete` the data of the local cluster.
-* No name from a cluster is shown with its control characters, which could change a terminal.
+* No name from a cluster is shown with its control characters, which could change a terminal. Keys, values and headers are data: `consume`
+  writes their bytes unchanged.
 
 Modules; each line imports only from lines below it:
     main        the table of commands; exit codes

@@ -56,7 +56,8 @@ def consume(
 ) -> int:
     """Write records to standard output, by default the value of each as a line, and end where the topics end now.
 
-    Without --group nothing is committed. Records of one partition are in order. Deleted records are reported, and make the exit code 1.
+    Without --group nothing is committed. Records of one partition are in order. Without --group and --follow, deleted records are
+    reported, and make the exit code 1.
     """
     wanted = {"json": forms["json_"], "hex": forms["hex_"], "raw": forms["raw"]}
     form = form_of(wanted, forms["template"], forms["key_separator"], forms["null"])

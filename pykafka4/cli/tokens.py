@@ -11,7 +11,7 @@ from pykafka4.admin import AdminClient
 from pykafka4.cli.frame import Seconds
 from pykafka4.cli.invocation import DONE, Invocation, show_note
 from pykafka4.cli.listing import as_json_option, execute_option, print_rows
-from pykafka4.cli.show import as_json
+from pykafka4.cli.show import as_json, cell_text
 from pykafka4.core.admin.tokens import DelegationToken
 from pykafka4.errors import KafkaError
 
@@ -53,7 +53,7 @@ def create(invocation: Invocation, owner: str | None, renewers: tuple[str, ...],
     with invocation.admin() as admin:
         token = admin.create_token(owner=owner, renewers=renewers, max_lifetime=max_lifetime, timeout=invocation.timeout)
     row = {**_row(token, json_), "password": token.password}
-    click.echo(as_json(row) if json_ else "\n".join(f"{name:9} {value}" for name, value in row.items()))
+    click.echo(as_json(row) if json_ else "\n".join(f"{name:9} {cell_text(value)}" for name, value in row.items()))
     return DONE
 
 
@@ -79,7 +79,7 @@ def expire(invocation: Invocation, token_id: str, execute: bool) -> int:
         token = _named(admin, token_id, invocation.timeout)
         if execute:
             admin.expire_token(token, timeout=invocation.timeout)
-    show_note(f"{token_id} of {token.owner} has expired" if execute else "nothing has been changed; --execute ends this token")
+    show_note(f"{token_id} of {cell_text(token.owner)} has expired" if execute else "nothing has been changed; --execute ends this token")
     return DONE
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import attrs
 import pytest
 
 from pykafka4 import DelegationToken, KafkaError
@@ -42,6 +43,13 @@ def test_a_new_token_is_shown_with_its_secret(admin: RecordingAdmin, monkeypatch
     assert (found["token_id"], found["password"]) == ("id-1", TOKEN.password)
     assert admin.calls == [("create_token", (), {"owner": "User:alice", "renewers": ("User:bob",), "max_lifetime": 60.0})]
     assert f"password  {TOKEN.password}" in ran(tokens, admin, ["create"], monkeypatch).stdout
+
+
+def test_names_in_a_new_token_lose_their_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = RecordingAdmin({"create_token": lambda **_: attrs.evolve(TOKEN, owner="User:a\x07")})
+    out = ran(tokens, admin, ["create"], monkeypatch).stdout
+    assert "\x07" not in out
+    assert "User:a" in out
 
 
 def test_a_token_is_named_by_its_id(admin: RecordingAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
