@@ -27,6 +27,7 @@ log = get_log("pykafka4.pages")
 
 FILES: Final = {"/": "client.html", "/client.js": "client.js"}
 UNHEALTHY: Final = ENDED | {"crashed", "unresponsive"}  # /health responds 503; not for "unreachable", which a client leaves by itself
+MOST_DIGITS: Final = 9  # of `most` in a request; `int` refuses thousands of digits
 TURN_S: Final = 1.0  # seconds between two sweeps of connections that have been open for too long
 
 
@@ -126,9 +127,8 @@ class StatusPage:
     def _json(self, words: str) -> Response:
         given = {name: values[-1] for name, values in parse_qs(words).items()}
         most = given.get("most", "")
-        found = Query(
-            given.get("filter", ""), given.get("sort", ""), given.get("order") != "asc", int(most) if most.isdecimal() else Query().most
-        )
+        limit = int(most) if most.isdecimal() and len(most) <= MOST_DIGITS else Query().most
+        found = Query(given.get("filter", ""), given.get("sort", ""), given.get("order") != "asc", limit)
         return Response(self._watcher.page(found), "application/json")
 
     def _health(self, words: str) -> Response:

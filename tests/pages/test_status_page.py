@@ -103,6 +103,7 @@ def test_rows_are_filtered_sorted_and_bounded(broker: ModelServer) -> None:
         found = figures(page.port, "/status.json?filter=MANY-1&most=2&sort=name&order=asc")["partitions"]
         assert [row[0] for row in found["rows"]] == ["many-1", "many-10"]
         assert (found["count"], found["found"]) == (31, 11)
+        assert figures(page.port, f"/status.json?most={'9' * 5000}")["partitions"]["count"] == 31
 
 
 def test_foreign_hosts_and_origins_are_refused_and_nothing_can_be_posted(broker: ModelServer) -> None:
