@@ -103,6 +103,12 @@ def _carry_out(call: Call, session: ShareSession) -> tuple[Errors, set[tuple[UUI
     return errors, named
 
 
+def _close(call: Call, session: ShareSession) -> None:
+    """End the session: the records that it holds are released."""
+    call.cluster.shares.close(call.broker.node, session.group, session.member)
+    call.cluster.replication.fetches.wake_all()
+
+
 def _leader(call: Call, topic_id: UUID, number: int, refused: str | None) -> LeaderIdAndEpoch:
     topic = call.cluster.topics.by_id(topic_id)
     if topic is None or refused != "NOT_LEADER_OR_FOLLOWER":
@@ -122,8 +128,7 @@ def acknowledge(call: Call) -> ShareAcknowledgeResponse:
         return ShareAcknowledgeResponse(error_code=code(refused), responses=[], node_endpoints=[])
     errors, named = _carry_out(call, session)
     if message.share_session_epoch == CLOSES:
-        call.cluster.shares.close(call.broker.node, session.group, session.member)
-        call.cluster.replication.fetches.wake_all()
+        _close(call, session)
     kind = ShareAcknowledgeResponse.Topic
     topics: dict[UUID, list[ShareAcknowledgeResponse.Topic.Partition]] = {}
     leaders: set[int] = set()
@@ -144,12 +149,18 @@ def acknowledge(call: Call) -> ShareAcknowledgeResponse:
 
 
 def fetch(call: Call) -> Any:
-    """Acknowledge records, then acquire others. The response waits for records, or for an error of a partition, at most `max_wait_ms`."""
+    """Acknowledge records, then acquire others. The response waits for records, or for an error of a partition, at most `max_wait_ms`.
+
+    A request with the epoch CLOSES acquires no records, and closes the session.
+    """
     message: ShareFetchRequest = call.message
     session, refused = _session(call)
     if session is None:
         return ShareFetchResponse(error_code=code(refused), acquisition_lock_timeout_ms=0, responses=[], node_endpoints=[])
     errors, named = _carry_out(call, session)
+    if message.share_session_epoch == CLOSES:
+        _close(call, session)
+        return _fetched(call, session, errors, named)
     for topic in message.topics:
         session.partitions.update(((topic.topic_id, part.partition_index), None) for part in topic.partitions)
     for gone in message.forgotten_topics_data:
@@ -191,13 +202,14 @@ def _fetched(call: Call, session: ShareSession, errors: Errors, named: set[tuple
     message: ShareFetchRequest = call.message
     kind = ShareFetchResponse.Topic
     left, topics, leaders = message.max_records, dict[UUID, list[ShareFetchResponse.Topic.Partition]](), set[int]()
-    for topic_id, number in dict.fromkeys([*session.partitions, *sorted(named)]):
+    fetched = () if session.ended else session.partitions.keys()
+    for topic_id, number in dict.fromkeys([*fetched, *sorted(named)]):
         refused, leader = None, NOBODY
         records, spans = b"", list[tuple[int, int, int]]()
-        if (topic_id, number) in session.partitions:
+        if (topic_id, number) in fetched:
             partition, refused = _found(call, topic_id, number)
             leader = _leader(call, topic_id, number, refused)
-            if refused is None and partition is not None and left > 0 and not session.ended:
+            if refused is None and partition is not None and left > 0:
                 shared = call.cluster.shares.partition(session.group, topic_id, partition)
                 spans = shared.acquire(partition.log, session, left, message.share_acquire_mode != RECORD_LIMIT)
                 left -= sum(last - first + 1 for first, last, _ in spans)
