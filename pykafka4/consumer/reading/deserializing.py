@@ -42,9 +42,9 @@ class OnPoison(ABC):
 
     @abstractmethod
     def judge(self, error: DeserializationError) -> KafkaError | Delivery | None:
-        """The verdict on the record. `poll` raises a returned error; with None, reading passes the record.
+        """Return the verdict on the record: an error, which `poll` raises, or None, if reading passes the record, or a Delivery.
 
-        With a Delivery the partition waits for its outcome; then the record is fetched and judged again.
+        With a Delivery, the partition waits for its outcome; then the record is fetched and judged again.
         """
 
 

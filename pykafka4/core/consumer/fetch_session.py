@@ -19,8 +19,9 @@ Behaviour of brokers in a session (Kafka's `FetchSession`):
   does not fit, `check` raises, and a full Fetch is sent instead.
 * A full Fetch ends the session that it names. Its response has session id 0 if the broker has no room for a new session: then the next
   Fetch is full, too.
-* Brokers keep a session for two minutes without a request, or until they need its cache slot; a restart loses it. A consumer that closes
-  does not end its sessions: its Fetch is nearly always held back, and brokers read nothing else from that connection meanwhile.
+* A broker ends a session only to make room for a new one, after two minutes without a request or if the new session has more partitions.
+  A restart of the broker loses all sessions. A consumer that closes does not end its sessions: its Fetch is nearly always held back, and
+  brokers read nothing else from that connection meanwhile.
 """
 
 from __future__ import annotations
