@@ -47,7 +47,7 @@ SocketAddress: TypeAlias = tuple[int, Any]  # (family, sockaddr)
 NO_CHECK_TIME: Final = 0x200000  # X509_V_FLAG_NO_CHECK_TIME, which Python does not name
 SILENT_NAMES: Final = "the name servers of this machine do not respond: see /etc/resolv.conf"
 DAY_S: Final = 86_400
-LOOK_SHARE: Final = 0.8  # of the time of `side_by_side`, for each check: a check that times out has a better finding than one cut off
+LOOK_SHARE: Final = 0.8  # each check's share of `seconds` in `side_by_side`: a check that times out reports more than one that is cut off
 SILENT: Final = "no response"
 SOON_S: Final = 14 * DAY_S  # a certificate that expires sooner gives a NOTICE
 
@@ -64,7 +64,7 @@ class Role:
 
 BOOTSTRAP: Final = Role(
     "check the spelling in bootstrap_servers, and the DNS or hosts file of this machine (`getent hosts NAME`); names of containers "
-    "and of a VPN exist only inside",
+    "and of a VPN resolve only inside their network",
     "nothing listens there: check the port in bootstrap_servers against `listeners` in the broker's server.properties, and whether the "
     "broker runs",
     "the host is down, or packets are dropped on the way: check routes, firewalls and security groups for this port",
@@ -129,7 +129,7 @@ def frozen(step: str, about: str, evidence: str) -> Finding:
 
 
 def side_by_side(look: Callable[[T, float], R], items: Iterable[T], seconds: float) -> dict[T, R | None]:
-    """Run `look(item, seconds)` for all items at once; the result of a call that does not return in time is None.
+    """Run `look(item, LOOK_SHARE * seconds)` for all items at once; the result of a call that does not return in time is None.
 
     Nothing can interrupt a resolver: its thread continues, and ends with the process at the latest. Other checks time out by themselves,
     usually within LOOK_SHARE of the time.
@@ -235,7 +235,7 @@ def _refused(config: SecurityConfig, host: str, number: SocketAddress, seconds: 
     """Describe the refused certificate; an empty list if that fails, or if the application made the `ssl_context`.
 
     `ssl` parses only certificates that it has verified. So a first handshake fetches the certificate without a check, and a second
-    handshake trusts this certificate alone, whatever its dates.
+    handshake trusts this certificate, without its issuer and whatever its dates.
     """
     if config.ssl_context is not None:
         return []
@@ -255,7 +255,7 @@ def _refused(config: SecurityConfig, host: str, number: SocketAddress, seconds: 
 def _described(certificate: Mapping[str, Any]) -> str:
     names = ", ".join(name for _, name in certificate.get("subjectAltName", ())) or "no host"
     subject, issuer = _name(certificate.get("subject", ())), _name(certificate.get("issuer", ()))
-    return f"certificate of {subject} for {names}, signed by {issuer}, valid until {certificate.get('notAfter', 'ever')}"
+    return f"certificate of {subject} for {names}, signed by {issuer}, valid until {certificate.get('notAfter', 'an unknown date')}"
 
 
 def _name(parts: Any) -> str:

@@ -20,7 +20,7 @@ def end(sock: socket.socket) -> None:
     try:
         sock.shutdown(socket.SHUT_RDWR)
     except OSError:
-        pass  # the peer has closed it already, or this system cannot shut down a listener
+        pass  # the peer has closed it already, or this system cannot shut down a socket without a peer
     sock.close()
 
 
@@ -89,7 +89,7 @@ def bound(port: int) -> socket.socket:
 
 
 class Sockets:
-    """All sockets of a cluster. Its methods, except `wake` and `select`, run while no other code uses the cluster."""
+    """All sockets of a cluster. The methods of this class, except `wake` and `select`, run while no other code uses the cluster."""
 
     def __init__(self, cluster: ModelCluster) -> None:
         self._cluster = cluster

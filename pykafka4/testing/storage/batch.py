@@ -110,7 +110,7 @@ def request_refusal(data: bytes, version: int, transactional_id: str | None) -> 
 
 
 def batch_refusal(header: Header | None, data: bytes, max_bytes: int) -> str | None:
-    """The error for a batch that every log rejects, whatever the log contains; None if there is none."""
+    """The error for a batch that a log with the limit `max_bytes` rejects, whatever the log contains; None if the batch passes."""
     if header is None or header.magic != 2 or header.length != len(data) - 12 or header.base_offset != 0:
         return "INVALID_RECORD"
     if len(data) > max_bytes:
@@ -129,7 +129,7 @@ def batch_refusal(header: Header | None, data: bytes, max_bytes: int) -> str | N
 
 
 def stamped(header: Header, data: bytes, base_offset: int, leader_epoch: int, append_time_ms: int) -> bytes:
-    """The batch as a broker stores it: with its offset, the leader epoch and, unless it is NO_TIMESTAMP, the append time."""
+    """The batch as a broker stores it: with its offset, the leader epoch, and the append time unless `append_time_ms` is NO_TIMESTAMP."""
     body = bytearray(data)
     struct.pack_into(">q", body, 0, base_offset)
     struct.pack_into(">i", body, 12, leader_epoch)

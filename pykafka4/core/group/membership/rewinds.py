@@ -1,12 +1,13 @@
 """Keeps a member's wish to rewind its group, and carries out rewinds of its partitions.
 
-Invariant: a member repeats its wish until each partition is known to be rewound, or until the wish is refused, overdue or withdrawn, or the
-member has left.
+Invariant: a member repeats its wish until each partition is known to be rewound, or until the wish is refused, overdue or withdrawn, or an
+error ends it, or the member has left.
 
-A wish takes three steps. DescribeGroups shows whether all members can rewind: if not, the wish is refused, and nothing has changed. Then
-the member joins with the wish in its note. The leader puts the offsets into the assignments, except for the partitions that members have
-noted as rewound, and lists these in the assignment of the asker: the member with the wish. While other partitions are open (an owner may
-have missed the assignment, another member may lead by now, the rebalance may have failed), the asker repeats these steps.
+A wish takes three steps. DescribeGroups shows whether all members can rewind: if not, the wish is refused (the first time, before anything
+has changed). Then the member joins with the wish in its note. The leader puts the offsets into the assignments, except for the partitions
+that members have noted as rewound, and lists these in the assignment of the asker: the member with the wish. While other partitions are
+open (an owner may have missed the assignment, another member may lead by now, the rebalance may have failed), the asker repeats these
+steps.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ CHECK_AGAIN_S: Final = 0.3  # seconds to the next DescribeGroups after a failure
 COMMIT_S: Final = 60.0  # seconds until the commit of a rewind is given up
 MOST_KEPT: Final = 4  # number of rewinds that a member remembers: an asker may still repeat them
 STABLE: Final = "Stable"  # the group state in which DescribeGroups returns the members' notes
-EMPTY: Final = "Empty"  # the state of a group without members. Members that were removed because they were frozen may join again
+EMPTY: Final = "Empty"  # the state of a group without members; perhaps the coordinator removed frozen members, which will join again
 NOTHING: Final = frozenset[TopicPartition]()
 DEAD: Final = "Dead"  # the state in the response to DescribeGroups if the classic protocol has no such group
 
@@ -122,7 +123,7 @@ class Rewinds:
         return DescribeGroupsRequest(groups=[self._group])
 
     def learn(self, now: float, outcome: Outcome, *, is_member: bool) -> None:
-        """Read the response to `question`: refuse the wish, let the next join make it, or check again later."""
+        """Read the response to `question`: end the wish with an error, put the wish into the next join, or check again later."""
         wish = self._wish
         if wish is None or wish.step is not Step.CHECKING:
             return
@@ -184,9 +185,9 @@ class Rewinds:
         return {name: data if name == WITHOUT_NOTES else (data or b"") + note for name, data in user_data.items()}
 
     def take(self, now: float, assignment: bytes) -> Mapping[TopicPartition, int]:
-        """The offsets in an assignment, for partitions that this member has not rewound yet; pass these to `commit`. Raises DecodeError.
+        """The offsets in an assignment, for partitions that this member has not rewound and is not rewinding; pass these to `commit`.
 
-        A wish of this member ends if it is refused or all its partitions are rewound; otherwise it is made again.
+        A wish of this member ends if it is refused or all its partitions are rewound; otherwise it is made again. Raises DecodeError.
         """
         note = read_note(assignment)
         rewind = None if note is None else note.rewind
@@ -207,7 +208,7 @@ class Rewinds:
         return {tp: offset for tp, offset in rewind.offsets.items() if tp not in before}
 
     def _carried_out(self, wish: RequestedRewind, partitions: frozenset[TopicPartition]) -> None:
-        """Note that `partitions` are rewound. The wish ends with the last one."""
+        """Mark `partitions` as rewound. The wish ends with the last one."""
         wish.open = (frozenset(wish.rewind.offsets) if wish.open is None else wish.open) - partitions
         if not wish.open and wish is self._wish:
             self.end(None)
