@@ -13,7 +13,7 @@ __all__ = ["Secret", "hidden", "refuse"]
 
 
 def refuse(self: object, protocol: Any) -> NoReturn:
-    """Raise TypeError: the `__reduce_ex__` of a class with a secret."""
+    """Raise TypeError. Classes with a secret have this function as their `__reduce_ex__`."""
     name = type(self).__name__
     raise TypeError(f"this {name} cannot be pickled, as that would show its secret: pass a function that makes one where it is used")
 
@@ -24,7 +24,7 @@ class Secret:
     __slots__ = ()
 
     def __init_subclass__(cls) -> None:
-        if "__init__" in vars(cls):  # attrs adds it when it makes the class again, with slots
+        if "__init__" in vars(cls):  # attrs adds `__init__` when it makes the class again, with slots
             cls.__init__ = guarded(cls.__init__)  # type: ignore[method-assign]
 
     __reduce_ex__ = refuse

@@ -15,7 +15,7 @@ __all__ = ["POINTS", "STEP_S", "Rates", "Sample"]
 STEP_S: Final = 5.0  # seconds between two points of a curve
 POINTS: Final = 120
 RECENT_S: Final = 5.0  # seconds; the present rates are means over this time
-MOST: Final = 1500  # samples: at most one each half second, for a little more than POINTS steps
+MOST: Final = 1500  # samples: callers add at most one every half second, so these cover more than POINTS steps
 
 
 @attrs.frozen
@@ -35,7 +35,7 @@ class Rates:
         self._samples: deque[Sample] = deque(maxlen=MOST)
 
     def add(self, sample: Sample) -> None:
-        """Keep a sample, and drop samples that no curve needs."""
+        """Keep a sample that is later than the last one, and drop samples that no curve needs."""
         if self._samples and sample.at <= self._samples[-1].at:
             return
         self._samples.append(sample)
@@ -49,7 +49,7 @@ class Rates:
         return len(self._samples) > 1 and self._samples[-1].at - self._samples[0].at >= RECENT_S
 
     def now(self) -> dict[str, float]:
-        """The present rates: means of the last seconds."""
+        """The present rates: means over the last few seconds."""
         if len(self._samples) < 2:
             return dict.fromkeys(self._names, 0.0)
         last = self._samples[-1]

@@ -18,7 +18,7 @@ RESETS: Final = {LOG_START: "earliest", LOG_END: "latest"}
 
 @attrs.frozen
 class ExtentOptions:
-    """The records to read. Only without a `group` can `start` and `until` be any places."""
+    """The records to read. With a `group`, `partitions` must be empty, `start` None or one of RESETS, and `until` None or LOG_END."""
 
     topics: tuple[str, ...]
     partitions: tuple[int, ...]
@@ -37,8 +37,8 @@ class ExtentOptions:
             return
         if self.partitions or self.start not in (None, *RESETS) or self.until not in (None, LOG_END):
             raise click.UsageError(
-                "--group reads the partitions that the group assigns, from the committed offsets to the end or with --follow: leave out "
-                "--partition, --until, and a --from other than earliest and latest; `groups rewind` moves a group"
+                "--group reads the partitions that the group assigns, from the committed offsets to the end (with --follow, without an "
+                "end): leave out --partition, --until, and a --from other than earliest and latest; `groups rewind` moves these offsets"
             )
 
 

@@ -1,9 +1,9 @@
 """Prepares a text by SASLprep (RFC 4013), only for error messages: no mechanism applies SASLprep, because Kafka does not.
 
-RFC 5802 prepares user names and passwords. Kafka (`ScramFormatter.normalize`) and Redpanda use them as UTF-8, both to store a credential
-and to check it: they would refuse a client that turns the password "\u2168" (one character, the Roman numeral nine) into "IX". A server
-that follows the RFC to the letter refuses the other form. So the error of a refused client says that SASLprep matters, but never shows the
-text.
+RFC 5802 prescribes SASLprep for user names and passwords. Kafka (`ScramFormatter.normalize`) and Redpanda use them as UTF-8, both to store
+a credential and to check it: these brokers would refuse a client that turns the password "\u2168" (one character, the Roman numeral nine)
+into "IX". A server that follows the RFC to the letter refuses the unprepared form. So the error of a refused client mentions SASLprep if
+SASLprep changes or prohibits the password, but never shows the password.
 
 The tables come from `stringprep` in the standard library. The package `scramp` has SASLprep only as a part of a SCRAM client, and requires
 `asn1crypto` (1.2 MB).
@@ -23,8 +23,8 @@ PROHIBITED: Final = (  # RFC 4013, sections 2.3 and 2.5
     (stringprep.in_table_c3, "a private-use character"),
     (stringprep.in_table_c4, "a non-character"),
     (stringprep.in_table_c5, "a surrogate"),
-    (stringprep.in_table_c6, "a character that plain text does not have"),
-    (stringprep.in_table_c7, "a character that canonical text does not have"),
+    (stringprep.in_table_c6, "a character that is inappropriate for plain text"),
+    (stringprep.in_table_c7, "a character that is inappropriate for canonical representation"),
     (stringprep.in_table_c8, "a character that changes the display"),
     (stringprep.in_table_c9, "a tagging character"),
     (stringprep.in_table_a1, "a character that Unicode 3.2 does not have"),
@@ -59,5 +59,5 @@ def saslprep(text: str) -> str:
         if any(map(stringprep.in_table_d2, result)):
             raise Prohibited("two directions of writing")
         if not (stringprep.in_table_d1(result[0]) and stringprep.in_table_d1(result[-1])):
-            raise Prohibited("a first or last character without the direction of its writing")
+            raise Prohibited("right-to-left text with a first or last character that is not right-to-left")
     return result

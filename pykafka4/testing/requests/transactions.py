@@ -1,4 +1,4 @@
-"""Serves InitProducerId and the requests of transactions. Invariant: only its coordinator changes a transactional id."""
+"""Serves InitProducerId and the requests of transactions. Invariant: only the coordinator of a transactional id changes its state."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ __all__ = ["add_offsets", "add_partitions", "commit_offsets", "end", "init_produ
 
 # By API: the first version whose responses have PRODUCER_FENCED; earlier versions get INVALID_PRODUCER_EPOCH.
 FENCED_SINCE: Final[Mapping[str, int]] = {"InitProducerId": 4, "AddPartitionsToTxn": 2, "AddOffsetsToTxn": 2, "EndTxn": 2}
-BATCHED_SINCE: Final = 4  # the first version of AddPartitionsToTxn for several transactions, which brokers send
+BATCHED_SINCE: Final = 4  # the first version of AddPartitionsToTxn that brokers send, for several transactions at once
 RAISES_SINCE: Final = 5  # the first version of EndTxn that begins the next epoch
 
 
 def refusal(call: Call, transactional_id: str, operation: str = "WRITE") -> str | None:
-    """The error if this broker does not serve the transactional id, or denies the operation; otherwise None."""
+    """The ordered error, or the error if this broker does not serve the transactional id or denies the operation; otherwise None."""
     refused = call.ordered_error() or call.denied("transactional_id", transactional_id, operation)
     return refused or _elsewhere(call, transactional_id)
 
@@ -56,7 +56,7 @@ def code_for(call: Call, error: str | None) -> int:
 
 
 def init_producer_id(call: Call) -> InitProducerIdResponse:
-    """Give out a producer id and epoch; without a transactional id always a new producer id, whatever the request contains."""
+    """Give out a producer id and epoch. A request without a transactional id always gets a new producer id, whatever else it contains."""
     message: InitProducerIdRequest = call.message
     transactional_id = message.transactional_id
     if transactional_id is None:
@@ -79,7 +79,7 @@ def init_producer_id(call: Call) -> InitProducerIdResponse:
 
 
 def _after(call: Call) -> str | None:
-    """The error that a test has ordered for after the execution, or None."""
+    """The error that a test has ordered with `When.AFTER`, or None."""
     error = error_after(call, "NONE")
     return None if error == "NONE" else error
 
@@ -88,7 +88,10 @@ def _after(call: Call) -> str | None:
 
 
 def add_partitions(call: Call) -> AddPartitionsToTxnResponse:
-    """Add partitions to one transaction; from version 4 on, for brokers, to several transactions, or only check that they were added."""
+    """Add partitions to a transaction.
+
+    From version 4 on, brokers name several transactions in a request, and for each either add partitions or check that they were added.
+    """
     message: AddPartitionsToTxnRequest = call.message
     if call.version < BATCHED_SINCE:
         name, topics = message.v3_and_below_transactional_id, message.v3_and_below_topics
@@ -137,7 +140,7 @@ def _part_refusal(call: Call, tp: TopicPartition) -> str | None:
 
 
 def add_offsets(call: Call) -> AddOffsetsToTxnResponse:
-    """Add the offsets of a group to the transaction."""
+    """Add a group to the transaction, before TxnOffsetCommit writes offsets of the group."""
     message: AddOffsetsToTxnRequest = call.message
     name, group = message.transactional_id, message.group_id
     refused = refusal(call, name) or call.denied("group", group, "READ")
@@ -146,7 +149,7 @@ def add_offsets(call: Call) -> AddOffsetsToTxnResponse:
 
 
 def end(call: Call) -> EndTxnResponse:
-    """Commit or abort; from version 5 on the response has the epoch of the next transaction."""
+    """Commit or abort the transaction; from version 5 on, the response has the producer id and epoch of the next transaction."""
     message: EndTxnRequest = call.message
     name, transactions = message.transactional_id, call.cluster.transactions
     refused = refusal(call, name)
@@ -188,7 +191,7 @@ def verified(call: Call, name: str, producer: tuple[int, int], what: TopicPartit
 
 
 def commit_offsets(call: Call) -> TxnOffsetCommitResponse:
-    """Keep offsets of a group until the transaction ends."""
+    """Keep offsets of a group pending until the transaction ends."""
     message: TxnOffsetCommitRequest = call.message
     producer = message.producer_id, message.producer_epoch
     refused = call.denied("transactional_id", message.transactional_id, "WRITE") or group_refusal(call, message.group_id)
