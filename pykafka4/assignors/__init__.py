@@ -8,7 +8,7 @@ Modules; each line imports only from lines below it:
     builtin             the assignors that have a name in `partition_assignment_strategy`
     range               RangeAssignor
     round_robin         RoundRobinAssignor
-    sticky              StickyAssignor and CooperativeStickyAssignor
+    sticky              StickyAssignor, CooperativeStickyAssignor: previous owners, choice of the algorithm, cooperative steps
     sticky_constrained  the sticky algorithm for members with equal subscriptions
     sticky_general      the sticky algorithm for members with different subscriptions
     racks               members and partitions in racks

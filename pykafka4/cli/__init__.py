@@ -14,7 +14,7 @@ Modules; each line imports only from lines below it:
     consume     records of topics to standard output
     copy        topics to another cluster or topic
     records/    records in and out: forms, filters, inputs, outcomes
-    groups      the commands that show groups
+    groups      the commands that show groups (`show` has their tables)
     acls        the commands about access control lists
     users       the commands about users that log in with SCRAM
     quotas      the commands about client quotas
@@ -38,6 +38,6 @@ Modules; each line imports only from lines below it:
     profiles    names for clusters, in a file of the user
     streams     standard streams that are closed, full, or without a reader
     listing     the options --json and --execute, and lists
-    show        results as tables and as JSON
+    show        the columns and JSON of groups, topics and other results
     tables      columns that fit a terminal
 """

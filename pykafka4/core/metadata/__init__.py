@@ -3,9 +3,9 @@ responses have had nothing newer for `topic.CONTRADICTED_S`, or if the topic has
 
 Modules; each line imports only from lines below it:
     changes         the changed topics and the partitions that came online, for each machine
-    recovery        the machine that brings offline partitions back online; the backoff of each partition
+    recovery        the machine that brings partitions back online after an error of their leader; the backoff of each partition
     coordinators    the coordinator of a group or a transactional id, found by FindCoordinator
-    cluster         the machine that requests the metadata of the brokers, the controller and the topics in use; the backoff of each topic
+    cluster         the machine that requests metadata of brokers and topics, and requests it again for topics without a leader
     known           lookups of partitions, leaders and topic ids in the metadata
     topic           the metadata of one topic: its id, its leaders and their epochs
     brokers         a broker's id, address and rack; events for added and removed brokers

@@ -5,7 +5,7 @@ The mechanisms have no sockets, no clock and no randomness: the connection moves
 Modules; each line imports only from lines below it:
     plain        PLAIN
     scram        SCRAM-SHA-256 and SCRAM-SHA-512
-    oauthbearer  OAUTHBEARER, and its token
+    oauthbearer  OAUTHBEARER, its token, and the time of the token's renewal
     gssapi       GSSAPI with Kerberos
     mechanism    the interface of mechanisms, the states of an exchange, the filter of secrets in a broker's messages
     saslprep     SASLprep (RFC 4013), which Kafka does not apply: for the error of a refused client

@@ -8,7 +8,7 @@ Modules; each line imports only from lines below it:
     consumer_protocol  the consumer protocol (KIP-848): the coordinator assigns
     consumer_requests  the request of the consumer protocol: ConsumerGroupHeartbeat
     without_group      all partitions of the topics, for a consumer without a group
-    coordinated        the common part of the protocols, share groups included: states, heartbeats, leaving
+    coordinated        the common part of the protocols, share groups included: states, heartbeats, pauses before a new attempt, leaving
     protocol           the interfaces between `membership` and a protocol
     states             the states of a member, and the transitions of each protocol
     heartbeats         the time of the next heartbeat
