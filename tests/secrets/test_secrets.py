@@ -246,7 +246,7 @@ def certificates(world: World) -> dict[str, dict[str, Any]]:
         "no key in PEM format": {"ssl_key_pem": wrong},
         "no certificate in PEM format": {"ssl_cert_pem": wrong},
         "ssl_ca_pem: no certificate": {"ssl_ca_pem": world.open_key},
-        "no key in PEM format; one begins": {"ssl_key_pem": None, "ssl_keyfile": world.file("odd", wrong)},
+        "no key in PEM format; PEM begins": {"ssl_key_pem": None, "ssl_keyfile": world.file("odd", wrong)},
         "is of type bytes": {"ssl_key_pem": world.open_key.encode()},
     }
 
