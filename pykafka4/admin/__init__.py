@@ -134,7 +134,7 @@ class AdminClient(
 
         `states` has names such as Stable and Empty, `types` names such as classic and consumer, `protocol_types` names such as consumer. An
         empty filter matches every group. Each broker lists the groups that it coordinates. `errors` of the result has the brokers that
-        returned no list. Brokers leave out a group that this user may not DESCRIBE.
+        returned no list. Brokers leave out groups that this user is not allowed to DESCRIBE.
         """
         wanted = _words("states", states), _words("types", types), _words("protocol_types", protocol_types)
         return self._groups.listed(*wanted, self._begin(timeout))
@@ -164,7 +164,7 @@ class AdminClient(
     def group_lag(self, groups: Collection[str], timeout: float | None = None) -> dict[str, GroupLag | KafkaError]:
         """Return the partitions of each group that have a committed offset or an owner, with committed offset, log end, lag and owner.
 
-        The end is the high watermark, as in Kafka's tools. A partition whose end the brokers did not return has an error.
+        The log end is the high watermark, as in Kafka's tools. A partition whose end the brokers did not return has an error.
         """
         return self._groups.lag(as_groups(groups), self._begin(timeout))
 
@@ -179,12 +179,12 @@ class AdminClient(
         shift: int | None = None,
         timeout: float | None = None,
     ) -> OffsetPlan:
-        """Plan new offsets for `set_offsets`. `topics`: names or (topic, partition) pairs; None: all committed partitions.
+        """Plan new offsets for `set_offsets`. `topics` has names or (topic, partition) pairs; None: all partitions with a committed offset.
 
-        `to`: "earliest", "latest", "current", an offset, an aware datetime, a timedelta before now, or a mapping of partitions to offsets
-        (then the default of `topics` is its partitions, and each of `topics` needs an offset). `shift` moves each committed offset forward,
-        or back if negative, by this many offsets. An offset outside the log becomes the start or the end of the log, with a note in the
-        plan. Source: the option `--reset-offsets` of `kafka-consumer-groups`.
+        `to`: "earliest", "latest", "current", an offset, an aware datetime, a timedelta before now, or a mapping of partitions to offsets.
+        With a mapping, the default of `topics` is the mapping's partitions, and each of `topics` needs an offset in it. `shift` moves each
+        committed offset forward, or back if negative, by this many offsets. An offset outside the log becomes the start or the end of the
+        log, with a note in the plan. Source: the option `--reset-offsets` of `kafka-consumer-groups`.
 
         Raises PartialFailure with the errors of partitions; BrokerError, AuthorizationError, KafkaTimeoutError about the group or a topic.
         If an open transaction has offsets of the group, the call waits for its end, because those offsets would replace the new ones.
@@ -197,10 +197,10 @@ class AdminClient(
 
         A group that does not exist is created.
 
-        Raises GroupNotEmpty, with the members, if the group has members: stop them, or have one call `rewind_group` or `seek`. Raises
-        PartialFailure if some partitions failed, with the other partitions in `done`; the error of a partition is GroupNotEmpty if members
-        joined meanwhile. After KafkaTimeoutError, or an error with a note about an earlier request, the outcome is unknown. The call can be
-        repeated.
+        Raises GroupNotEmpty, with the members, if the group has members: stop them, or let one of them call `rewind_group` or `seek`.
+        Raises PartialFailure if some partitions failed, with the other partitions in `done`; the error of a partition is GroupNotEmpty if
+        members joined meanwhile. After KafkaTimeoutError, or an error with a note about an earlier request, the outcome is unknown. The
+        call can be repeated.
         """
         name = check_group_to_set(group)
         if isinstance(offsets, OffsetPlan) and offsets.group_id != name:
@@ -215,7 +215,7 @@ class AdminClient(
     ) -> OffsetPlan:
         """Create a group by committing its first offsets; `start` is like `to` of `plan_offsets`. Returns the committed plan.
 
-        `topics` may be None if `start` is a mapping. Brokers delete a group that no member uses within `offsets.retention.minutes` (7
+        `topics` may be None if `start` is a mapping. Brokers delete the group if it has no members for `offsets.retention.minutes` (7
         days). Raises KafkaError if the group exists.
         """
         goal, targets, name = as_goal(start, None), None if topics is None else as_targets(topics), check_group_to_set(group)

@@ -52,7 +52,7 @@ class Goal:
 
 
 def as_goal(to: object, shift: object) -> Goal:
-    """The goal of `plan_offsets(to=…)` or `plan_offsets(shift=…)`."""
+    """Check the arguments `to` and `shift` of `plan_offsets`, of which exactly one is given, and return the goal."""
     if (to is None) == (shift is None):
         raise ConfigError("give either to= (earliest, latest, current, an offset, a datetime, a timedelta or a mapping) or shift=")
     if to is None:
@@ -73,7 +73,7 @@ def as_goal(to: object, shift: object) -> Goal:
 
 
 def _timestamp(to: datetime | timedelta) -> int:
-    """The time `to`, or now minus the timedelta `to`, in milliseconds since 1970."""
+    """Return the datetime `to`, or now minus the timedelta `to`, in milliseconds since 1970."""
     if isinstance(to, timedelta):
         if to < timedelta():
             raise ConfigError(f"to={to!r}: a timedelta is the time before now, so it must not be negative")

@@ -25,13 +25,13 @@ class AdminCalls:
     _session: AdminSession
 
     def _begin(self, timeout: float | None) -> Deadline:
-        """Return the deadline of a call that begins now. Raises ClosedError, and any other error that every call would raise."""
+        """Return the deadline of a call that begins now. Raises ConfigError for a wrong `timeout`, or an error of `AdminSession.check`."""
         limit = api_timeout(timeout)
         self._session.check()
         return Deadline(limit)
 
     def _ask_controller(self, question: Question[Any, V], keys: Any, deadline: Deadline) -> dict[Any, V | KafkaError]:
-        """Ask the controller, or with Kafka 3.3 or later a broker, which passes the request on."""
+        """Ask the controller, or with KRaft a broker, which passes the request on."""
 
         def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
             choice: BrokerChoice[Any] = ControllerChoice(machine.cluster)
@@ -64,7 +64,7 @@ def are_too_old(errors: Mapping[Any, KafkaError]) -> bool:
 
 
 def cause_of(error: KafkaError) -> object:
-    """A key, equal for errors that need only one message: brokers lack the request, the same right is missing, or the texts are equal."""
+    """Return a key. Errors with equal keys need only one message: brokers lack the request, a right is missing, or the texts are equal."""
     if isinstance(error, UnsupportedVersion):
         return UnsupportedVersion
     return error.subject if isinstance(error, AuthorizationError) else str(error)

@@ -72,9 +72,9 @@ class ClusterCalls(AdminCalls):
     ) -> dict[str, int]:
         """Set the levels of features: `{"metadata.version": 25}`; level 0 removes a feature. Returns the levels.
 
-        A lower level needs `downgrade`: the controller refuses "safe" if metadata would be lost, but not "unsafe". `validate_only` changes
-        nothing. From Kafka 4.0 on, either all levels change or none. Raises the common error, or PartialFailure with the errors of
-        features. Source: KIP-584, KIP-778.
+        A lower level needs `downgrade`: "safe" is refused if metadata would be lost, "unsafe" is not. `validate_only` changes nothing.
+        From Kafka 4.0 on, either all levels change or none. Raises the common error, or PartialFailure with the errors of features.
+        Source: KIP-584, KIP-778.
         """
         if downgrade not in DOWNGRADES:
             raise ConfigError(f"downgrade={shown(downgrade)}: must be one of {', '.join(DOWNGRADES)}")
@@ -85,7 +85,7 @@ class ClusterCalls(AdminCalls):
         return require_all_done("features cannot be updated", found)
 
     def unregister_broker(self, broker: int, timeout: float | None = None) -> None:
-        """Have the controllers forget a broker that was removed for good.
+        """Have the controllers forget a broker that has been removed for good.
 
         Do not unregister a running broker: its replicas would be offline at once, until a restart registers the broker again.
 

@@ -82,7 +82,7 @@ Row = tuple[str, Any, Any, Any, Any]  # place, group or None, topic, partition, 
 
 
 def _rows_of(text: str, where: str) -> Iterable[Row]:
-    """The rows of JSON, or of CSV. A group id can begin with `[`, too, so a text that is not valid JSON might still be valid CSV."""
+    """Return the rows of a JSON or CSV text. A group id can begin with `[`, so a text that is not valid JSON might still be valid CSV."""
     if not text.lstrip().startswith("["):
         return _of_csv(text, where)
     try:

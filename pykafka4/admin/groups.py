@@ -73,7 +73,7 @@ class Groups:
     # -- changes
 
     def require_empty(self, group: str, what: str, way_out: str, deadline: Deadline) -> GroupDescription | None:
-        """Return the description of a group, None if there is no group. Raises GroupNotEmpty, with the text `what`, if it has members."""
+        """Return the result of `find`. Raises GroupNotEmpty, with the text `what`, if the group has members."""
         found = self.find(group, deadline)
         if found is not None and found.is_active:
             raise GroupNotEmpty.with_members(group, found.members, what, way_out)
@@ -125,7 +125,7 @@ class Groups:
             self.require_empty(group, what, REWIND_INSTEAD if done == "set" else STOP_MEMBERS, deadline)
         except GroupNotEmpty as error:
             return dict.fromkeys(refused, error)
-        except KafkaError:  # the coordinator's errors say enough without the names
+        except KafkaError:  # the coordinator's errors say enough without the members
             pass
         return refused
 

@@ -12,7 +12,7 @@ __all__ = ["QuotaCalls"]
 
 
 class QuotaCalls(AdminCalls):
-    """The calls of an `AdminClient` about client quotas. Source of all: KIP-546."""
+    """The calls of an `AdminClient` about client quotas. Source: KIP-546."""
 
     def describe_quotas(self, wanted: QuotaFilter | None = None, *, timeout: float | None = None) -> dict[QuotaEntity, dict[str, float]]:
         """Return the quotas of each entity that a filter matches; without a filter, all quotas that are set.

@@ -95,7 +95,7 @@ class ReplicaCalls(AdminCalls):
     ) -> dict[TopicPartition, ReassignmentProgress]:
         """Return the moves under way with their progress in bytes.
 
-        The call asks the brokers of these partitions for the sizes of their replicas. The largest old replica counts as a full replica.
+        The call asks the brokers of the moving partitions for the sizes of replicas. The largest old replica counts as a full replica.
         """
         deadline = self._begin(timeout)
         moves = self._reassignments(None if partitions is None else as_partitions(partitions), deadline)
@@ -110,8 +110,8 @@ class ReplicaCalls(AdminCalls):
     ) -> dict[TopicPartition, bool]:
         """Have the preferred replicas lead some partitions, or all that need an election (None). Returns True for each changed leader.
 
-        False means that the partition had the right leader already. With `unclean`, any replica that is up becomes the leader, only in
-        leaderless partitions; records may be lost. Raises the common error, or PartialFailure with the errors of partitions:
+        False means that the partition needed no election. With `unclean`, only leaderless partitions get a leader, which can be any replica
+        that is up; records may be lost. Raises the common error, or PartialFailure with the errors of partitions:
         PREFERRED_LEADER_NOT_AVAILABLE, …. Source: KIP-183, KIP-460.
         """
         election = Election.UNCLEAN if unclean else Election.PREFERRED

@@ -22,7 +22,10 @@ __all__ = ["Rewinding"]
 
 @attrs.frozen
 class Log:
-    """Both ends of a partition's log, and the offset of the first record at the wanted time or later; None if there is no such record."""
+    """Both ends of a partition's log, and the offset of the first record at the goal's time or later.
+
+    `at_time` is None if the goal has no time, or if no record is that late.
+    """
 
     start: int
     end: int
@@ -70,9 +73,9 @@ class Rewinding:
         return self.resolve(topics, deadline) if goal.offsets is None else _among(topics, goal.offsets)
 
     def _logs(self, group: str, partitions: list[TopicPartition], goal: Goal, deadline: Deadline) -> dict[TopicPartition, Log]:
-        """Look up the ends of each log, and the offset at the goal's time, if it has one. Raises PartialFailure, UnsupportedVersion."""
+        """Look up the ends of each log, and the offset at the goal's time, if any. Raises PartialFailure, UnsupportedVersion."""
         wanted = ((EARLIEST, partitions), (LATEST, partitions), (goal.timestamp or 0, partitions if goal.timestamp is not None else []))
-        # All three questions are in flight at once, so the call takes the time of one lookup.
+        # All three questions are in flight at once, so the call takes the time of one ListOffsets request.
         asked = [self._session.ask_leaders(ListOffsets(dict.fromkeys(of, timestamp)), of, deadline) for timestamp, of in wanted]
         try:
             starts, ends, times = (answers.wait() for answers in asked)
@@ -91,7 +94,7 @@ class Rewinding:
 
 
 def _end(found: ListedOffset | KafkaError) -> int:
-    """The offset of an end of the log, which is never None."""
+    """Return the offset of one end of the log, which is never None. Raises `found` if it is an error."""
     offset = value_or_raise(found).offset
     assert offset is not None
     return offset
@@ -126,7 +129,10 @@ def _planned(group: str, tp: TopicPartition, goal: Goal, committed: OffsetAndMet
 
 
 def _wanted(group: str, tp: TopicPartition, goal: Goal, current: int | None, log: Log) -> tuple[int, str]:
-    """The wanted offset, and a note if the end of the log stands in for an offset that does not exist."""
+    """Return the wanted offset, and a note if the end of the log stands in for an offset that does not exist.
+
+    Raises KafkaError for a shift without a committed offset.
+    """
     if goal.offset is not None:
         return goal.offset, ""
     if goal.offsets is not None:

@@ -17,7 +17,7 @@ __all__ = ["ShareCalls"]
 
 
 class ShareCalls(AdminCalls):
-    """The calls of an `AdminClient` about share groups. They need Kafka 4.1, or brokers with share groups enabled."""
+    """The calls of an `AdminClient` about share groups. Brokers need Kafka 4.1, with share groups enabled."""
 
     def share_group_offsets(
         self, groups: Iterable[str], *, timeout: float | None = None
@@ -36,8 +36,8 @@ class ShareCalls(AdminCalls):
     def alter_share_group_offsets(self, group: str, offsets: Mapping[Any, int], *, timeout: float | None = None) -> None:
         """Set the start offsets of a share group: `{("orders", 0): 1000}`. Creates a group that does not exist.
 
-        Raises BrokerError NON_EMPTY_GROUP while the group has members, GROUP_ID_NOT_FOUND; AuthorizationError, UnsupportedVersion,
-        KafkaTimeoutError; PartialFailure with the errors of partitions.
+        Raises BrokerError NON_EMPTY_GROUP while the group has members, GROUP_ID_NOT_FOUND if the group is of another type;
+        AuthorizationError, UnsupportedVersion, KafkaTimeoutError; PartialFailure with the errors of partitions.
         """
         wanted = {(tp := topic_partition(item)): check_count(at, f"the offset of {tp}") for item, at in offsets.items()}
         name, deadline = check_group_to_set(group), self._begin(timeout)
@@ -45,7 +45,11 @@ class ShareCalls(AdminCalls):
         require_all_done(f"offsets of share group {name} cannot be set", found)
 
     def delete_share_group_offsets(self, group: str, topics: Iterable[str], *, timeout: float | None = None) -> None:
-        """Delete the start offsets of a share group for whole topics. Raises the same errors as `alter_share_group_offsets`."""
+        """Delete the start offsets of a share group for whole topics.
+
+        Raises the same errors as `alter_share_group_offsets`, with PartialFailure for the errors of topics, and GROUP_ID_NOT_FOUND also if
+        the group does not exist.
+        """
         names, name, deadline = as_topic_names(topics), check_group(group), self._begin(timeout)
         found = self._session.ask_coordinator(DeleteShareOffsets(name), name, names, deadline).wait()
         require_all_done(f"offsets of share group {name} cannot be deleted", found)

@@ -21,7 +21,7 @@ NOW: Final = -1  # the value of an expiry period that stands for "at once"
 
 
 class TokenCalls(AdminCalls):
-    """The calls of an `AdminClient` about delegation tokens. Source of all: KIP-48.
+    """The calls of an `AdminClient` about delegation tokens. Source: KIP-48.
 
     Brokers with `delegation.token.secret.key` serve these calls for clients that logged in over SASL or with a certificate. Otherwise the
     calls raise BrokerError DELEGATION_TOKEN_AUTH_DISABLED or DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, each with the way out.
@@ -37,9 +37,9 @@ class TokenCalls(AdminCalls):
     ) -> DelegationToken:
         """Create a token for the caller, or for `owner` (`User:alice`), on whom the caller needs CREATE_TOKENS (KIP-373, Kafka 3.3).
 
-        `renewers` may renew and expire the token, too. `max_lifetime` in seconds bounds all renewals; None: the brokers' maximum (7 days).
-        The request is sent once, because a repetition would create a second token. After a lost response there might be a token that no
-        client has; it expires by itself.
+        `renewers` may renew and expire the token, too. No renewal extends the token's life beyond `max_lifetime` seconds (None: the
+        brokers' maximum, 7 days). The request is sent once, because a repetition would create a second token. After a lost response there
+        might be a token that no client has; the token expires by itself.
         """
         names = [as_principal(one) for one in _principals("renewers", renewers)]
         question = CreateToken(None if owner is None else as_principal(owner), names, _ms("max_lifetime", max_lifetime, USUAL))
@@ -57,7 +57,7 @@ class TokenCalls(AdminCalls):
 
     @guarded
     def renew_token(self, token: DelegationToken | bytes, *, period: float | None = None, timeout: float | None = None) -> int:
-        """Renew `token`, a DelegationToken or its `hmac`: it expires `period` seconds from now; None: the brokers' period (a day).
+        """Renew `token`, a DelegationToken or its `hmac`, for `period` seconds from now (None: the brokers' period, a day).
 
         Returns the time of expiry in milliseconds since 1970, at most the token's `max_ms`. Raises BrokerError DELEGATION_TOKEN_NOT_FOUND
         (also a moment after the token was created), DELEGATION_TOKEN_EXPIRED, DELEGATION_TOKEN_OWNER_MISMATCH.
@@ -68,7 +68,7 @@ class TokenCalls(AdminCalls):
 
     @guarded
     def expire_token(self, token: DelegationToken | bytes, *, after: float | None = None, timeout: float | None = None) -> int | None:
-        """Have `token`, a DelegationToken or its `hmac`, expire `after` seconds from now; None: delete it at once.
+        """Let `token`, a DelegationToken or its `hmac`, expire `after` seconds from now, or delete the token at once if `after` is None.
 
         Returns the time of expiry in milliseconds since 1970; None if a repeated request found the token deleted. Raises the same errors as
         `renew_token`.

@@ -47,9 +47,8 @@ class TopicCalls(AdminCalls):
     ) -> dict[str, CreatedTopic]:
         """Create topics: `{"orders": 6}` with six partitions, `{"orders": NewTopic(…)}` with settings of its own, or a list of names.
 
-        `replication_factor` and `configs` (`{"retention.ms": "3600000"}`) are for topics given by a number or a name; -1 is the brokers'
-        default (Kafka 2.4). `validate_only` creates nothing. With `wait`, the call returns when every broker that is up knows all the
-        leaders.
+        `replication_factor` (-1: the brokers' default, Kafka 2.4) and `configs` (`{"retention.ms": "3600000"}`) are for topics given by a
+        number or a name. `validate_only` creates nothing. With `wait`, the call returns when every broker that is up knows all the leaders.
 
         Raises BrokerError TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_CONFIG, POLICY_VIOLATION, …,
         AuthorizationError, KafkaTimeoutError; PartialFailure with `errors` and the created topics in `done`. Source: CreateTopics of the
@@ -108,7 +107,7 @@ class TopicCalls(AdminCalls):
         """Return id, partitions, leaders and replicas of each topic, by name or id (Kafka 3.1), and the operations that this user may do.
 
         A topic that has been unknown to brokers for two seconds has the BrokerError UNKNOWN_TOPIC_OR_PARTITION (or UNKNOWN_TOPIC_ID). The
-        call creates no topic, but brokers before Kafka 0.11 might do so (auto.create.topics.enable). Sources: KIP-966 with Kafka 3.8,
+        call creates no topic, but brokers before Kafka 0.11 might create one (auto.create.topics.enable). Sources: KIP-966 with Kafka 3.8,
         otherwise Metadata of the protocol guide.
         """
         return self._described(as_topics(topics), self._begin(timeout))
@@ -140,7 +139,7 @@ class TopicCalls(AdminCalls):
     def _settle_refused_repeats(
         self, found: dict[Any, Any], question: Question[Any, Any], sizes: Mapping[str, int], deadline: Deadline
     ) -> None:
-        """Settle the topics whose outcome in `found` is `RefusedRepeat`: a topic with the wanted number of partitions counts as done."""
+        """Replace each `RefusedRepeat` in `found`: by success if the topic has the wanted number of partitions, otherwise by an error."""
         doubtful = {name: one.refusal for name, one in found.items() if isinstance(one, RefusedRepeat)}
         described = self._described(list(doubtful), deadline)
         for name, refusal in doubtful.items():
@@ -152,7 +151,7 @@ class TopicCalls(AdminCalls):
                 found[name].add_note(DOUBT)
 
     def _await_known(self, changes: Mapping[str, Change], done: str, deadline: Deadline) -> None:
-        """Wait until every broker that is up knows of `changes`."""
+        """Wait until every broker that is up knows of `changes`. Raises KafkaTimeoutError, or a broker's error with a note."""
         if not changes:
             return
         what = f"topics {listed(sorted(changes))} are {done}, but not known to every broker"

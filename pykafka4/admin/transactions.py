@@ -88,7 +88,8 @@ class TransactionCalls(AdminCalls):
 
         `states` has Kafka's names (Ongoing, Empty, …), `running_longer_than` is the least age of a transaction in seconds, `pattern` is a
         regular expression (RE2/J) for ids. `errors` of the result has the brokers that returned no list. Brokers leave out ids that this
-        user may not DESCRIBE. Needs Kafka 3.0, for `running_longer_than` 3.8, for `pattern` 4.1. Source: KIP-664, KIP-994, KIP-1152.
+        user is not allowed to DESCRIBE. Needs Kafka 3.0, for `running_longer_than` 3.8, for `pattern` 4.1. Source: KIP-664, KIP-994,
+        KIP-1152.
         """
         longer_ms = -1 if running_longer_than is None else int(_seconds(running_longer_than, "running_longer_than") * 1000)
         if isinstance(states, str):
@@ -132,10 +133,10 @@ class TransactionCalls(AdminCalls):
     ) -> list[HangingTransaction]:
         """Return the transactions that are open in a partition of `topics`, but not in their coordinator's state.
 
-        The result has only transactions without a record for `older_than` seconds. `older_than` should be at least the highest transaction
-        timeout that brokers allow (`transaction.max.timeout.ms`): a younger transaction might still end by itself. Raises the common error
-        or PartialFailure if the call fails for a topic, partition or broker: an incomplete result could lack transactions, or have
-        transactions that their coordinators know. Source: KIP-664.
+        The result has only transactions whose last record is at least `older_than` seconds old. `older_than` should be at least the highest
+        transaction timeout that brokers allow (`transaction.max.timeout.ms`): a younger transaction might still end by itself. Raises the
+        common error or PartialFailure if the call fails for a topic, partition or broker: an incomplete result could lack transactions, or
+        have transactions that their coordinators know. Source: KIP-664.
         """
         if isinstance(topics, str):
             raise ConfigError(f"topics={shown(topics)}: takes a list of names")
@@ -155,7 +156,7 @@ class TransactionCalls(AdminCalls):
         return [one for one in found if not _is_known(one, known)]
 
     def _open(self, topics: list[str], age: float, deadline: Deadline) -> list[tuple[TopicPartition, ActiveProducer]]:
-        """Open transactions without a record for `age` seconds."""
+        """Return the partitions and producers of the open transactions whose last record is at least `age` seconds old."""
         counted: dict[str, int | KafkaError] = self._ask_any_broker(CountPartitions(), topics, deadline)
         counts = require_all_done("topics cannot be looked up", counted)
         partitions = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]

@@ -34,7 +34,7 @@ CHANGED: Final = "credentials cannot be changed"
 
 
 class UserCalls(AdminCalls):
-    """The calls of an `AdminClient` about users that log in with SCRAM. Source of all: KIP-554."""
+    """The calls of an `AdminClient` about users that log in with SCRAM. Source: KIP-554."""
 
     def list_users(self, *, timeout: float | None = None) -> dict[str, tuple[ScramCredential, ...]]:
         """Return all users that have a SCRAM credential, with mechanism and iterations. Needs DESCRIBE on the cluster.
@@ -100,7 +100,7 @@ class UserCalls(AdminCalls):
     def _altered(
         self, questions: Mapping[str, AlterUsers], users: Iterable[str], deadline: Deadline
     ) -> dict[tuple[str, str], bool | KafkaError]:
-        """The outcome of each user and mechanism. Each mechanism has its own request: brokers accept one change of a user in a request."""
+        """The outcome of each user and mechanism. Each mechanism has its own request: brokers accept one change per user in a request."""
         found: dict[tuple[str, str], bool | KafkaError] = {}
         for mechanism, question in questions.items():
             found |= {(user, mechanism): one for user, one in self._ask_controller(question, users, deadline).items()}

@@ -1,4 +1,4 @@
-"""Defines results of an admin client. Invariant: the end of a log is never guessed: without an answer of the broker it is None, with an
+"""Defines results of an admin client. Invariant: no lag is a guess: an end of a log that brokers did not return is None, with an
 `error`."""
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class GroupList:
 class PartitionLag:
     """The lag of a group in a partition.
 
-    `committed` is None without a committed offset. `end` is the offset after the last record, None with an `error`. `lag` is the difference
-    between the two, None if either is None. `owner` is the member that has the partition, None if no member has it.
+    `committed` is None if no offset is committed. `end` is the high watermark, None with an `error`. `lag` is the difference between the
+    two, None if either is None. `owner` is the member that has the partition, None if no member has it.
     """
 
     partition: TopicPartition

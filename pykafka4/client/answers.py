@@ -107,7 +107,7 @@ class Futures:
     def of(self, answers: Answers[T]) -> Future[T]:
         """Return a future for `answers`. Its `cancel` ends the call, unless the call has ended."""
         future: CallFuture[T] = CallFuture(self._callbacks)
-        # Not the method of `CallFuture`, which runs callbacks on the callback executor: a slow callback there would delay `end`.
+        # `CallFuture.add_done_callback` would run `end` on the callback executor, where a slow callback could delay it.
         Future.add_done_callback(future, lambda _: answers.end())
 
         def resolve() -> None:

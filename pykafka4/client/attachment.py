@@ -32,7 +32,7 @@ class RemovableMachine(Machine, Protocol):
     """A machine that can be removed from the loop."""
 
     def dispose(self) -> None:
-        """Release the machine's entries in other objects, because the machine was removed."""
+        """Release the machine's entries in other objects, because the machine has been removed."""
 
 
 M = TypeVar("M", bound=RemovableMachine)
@@ -63,7 +63,7 @@ class Attachment(ABC, Generic[M]):
     _push: MetricsPush | None = None
 
     def connect(self, given: Client | None, config: ClientConfig, executor: Executor | None) -> None:
-        """Use the runtime of the given client, or create a private runtime."""
+        """Use the runtime of the given client, or create a private runtime. Raises the errors of `Runtime.check`."""
         self.runtime = given._runtime if given is not None else Runtime.private(config, executor)
         self.runtime.check()
 

@@ -139,9 +139,9 @@ class Calls:
     def locate(
         self, selection: Selection, timestamps: Collection[int], timeout: float | None, isolation_level: str
     ) -> Answers[dict[TopicPartition, dict[int, int | None]]]:
-        """Look up the offsets of partitions for each timestamp; None as the value of a topic selects all its partitions.
+        """Look up the offsets of partitions for each timestamp. In `selection`, None as the value of a topic selects all its partitions.
 
-        The result raises the error that topics and partitions have in common, or PartialFailure for different errors.
+        The answers raise the error that topics and partitions have in common, or PartialFailure for different errors.
         """
         return self.begin(locating.located(selection, timestamps, as_isolation(isolation_level)), timeout, _located)
 
@@ -197,7 +197,7 @@ def _located(found: Mapping[Any, Any]) -> dict[TopicPartition, dict[int, int | N
 
 
 def _bytes_per_offset(spans: Mapping[TopicPartition, Span], found: Mapping[Any, Any]) -> dict[TopicPartition, float]:
-    """Return the mean bytes per offset of each partition that is not empty; an empty dict if the size of one of them is unknown."""
+    """Return the mean bytes per offset of each partition that is not empty; an empty dict if the size of one of them is unknown or 0."""
     sizes = locating.sizes_of(found)
     counts = {tp: found[tp][LATEST] - span.earliest for tp, span in spans.items()}
     if not all(sizes.get(tp) for tp, span in spans.items() if not span.is_empty):
@@ -234,7 +234,7 @@ def _place(tp: TopicPartition, place: object) -> FetchFrom:
 
 
 def as_partitions(partitions: object) -> list[TopicPartition]:
-    """Return the partitions as a list without duplicates. Raises TypeError for another argument."""
+    """Return the partitions as a list without duplicates. Raises TypeError or ConfigError for a wrong argument."""
     if isinstance(partitions, (str, bytes, TopicPartition)) or not hasattr(partitions, "__iter__"):
         raise TypeError(f"partitions={shown(partitions)}: takes a list of (topic, partition) pairs")
     return list(dict.fromkeys(map(topic_partition, partitions)))

@@ -104,7 +104,7 @@ class Client(ServesStatus):
 
         `timeout` in seconds, default `request_timeout_ms`. Raises AuthorizationError if access to one of `topics` is denied, and
         KafkaTimeoutError. The message of the timeout has the addresses that were tried, with their errors, if no broker can be reached;
-        otherwise it names the broker that has not answered.
+        otherwise it names the broker that has not answered, if there is one.
         """
         names, limit = None if topics is None else _names(topics), self._seconds(timeout)
         self._runtime.refresh_metadata(names, limit)
@@ -141,7 +141,7 @@ class Client(ServesStatus):
 
         A broker waits up to `max_wait_ms` for `min_bytes` of records; if `max_wait_ms` is 0, it returns the records that it has. Fetches of
         one client that wait at the same broker are answered one after the other.
-        `timeout` in seconds (default 60). Until it ends, the call follows changes of leaders. Each partition has its records or its own
+        `timeout` in seconds (default 60). The call follows changes of leaders until the timeout. Each partition has its records or its own
         `error`: AuthorizationError, BrokerError (OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, …), CorruptRecord, RecordTooLarge,
         KafkaTimeoutError.
         """
@@ -180,16 +180,16 @@ class Client(ServesStatus):
         An offset in a transaction that has not ended does not count: the result has the offset from before the transaction, or an even
         older one just after a change of the coordinator. With `require_stable` the call waits until the transaction has ended, and returns
         the newest offset (KIP-447; without effect before Kafka 2.5). `timeout` in seconds (default 60). Without `partitions`, the call
-        returns all committed offsets, and raises an error of the group.
+        returns all committed offsets, or raises the group's error.
         """
         return self._runtime.calls.committed_offsets(group, partitions, timeout, require_stable).wait()
 
     def commit_offsets(self, group: str, offsets: Offsets, timeout: float | None = None) -> dict[TopicPartition, CommitResult]:
         """Commit `offsets`, a mapping of partitions to an offset or OffsetAndMetadata, for a group that has no members.
 
-        A group that does not exist is created. `timeout` in seconds (default 60). Each partition has its own `error`, None if its offset is
-        stored: GroupNotEmpty, which names the members, if the group has members; AuthorizationError; KafkaTimeoutError, after which it is
-        unknown whether the offset is stored.
+        A group that does not exist is created. `timeout` in seconds (default 60). Each partition has its own `error`, which is None if its
+        offset is stored. If the group has members, the error is GroupNotEmpty, which names them. After a KafkaTimeoutError it is unknown
+        whether the offset is stored. Other errors are AuthorizationError and BrokerError.
         """
         return self._runtime.calls.commit_offsets(group, offsets, timeout).wait()
 
@@ -234,8 +234,8 @@ class Client(ServesStatus):
 
     def status(self) -> dict[str, Any]:
         """Return a dict that shows why no records flow: `state` (connected, connecting, unreachable, unresponsive, crashed, closed,
-        forked), `reason`, `brokers`, `offline` partitions, `topics` with errors, … Times are ages in seconds. Also works on a closed or
-        crashed client.
+        forked), `reason`, `brokers`, `offline` partitions, `topics` with errors, … Times are ages in seconds. The method also works on a
+        closed or crashed client.
 
         "unresponsive": the client's thread did not respond within 5 s. "forked": the client was created in another process.
         """
@@ -249,8 +249,8 @@ class Client(ServesStatus):
     def close(self, timeout: float | None = None) -> None:
         """Close the producers, consumers and admin clients of this client, then the loop and its connections, within `timeout` seconds.
 
-        With None, producers and consumers have no limit, and a loop that does not respond has 10 s. Closing twice, or in a callback, is
-        allowed.
+        If `timeout` is None, producers and consumers have no limit, and a loop that does not respond has 10 s. Closing twice, or in a
+        callback, is allowed.
         """
         self._runtime.close(check_timeout(timeout))
 

@@ -27,7 +27,8 @@ class ClientFutures:
     """The calls of `Client`, each of which returns a `concurrent.futures.Future` for its result or error, without waiting for brokers.
 
     The call itself raises the errors for wrong arguments. `cancel` ends a call, although a broker may still carry out a request that was
-    sent. Callbacks of the futures run on the callback executor of the client. A future has its result or error by the call's `timeout`.
+    sent. Callbacks of the futures run on the callback executor of the client. A future has its result or error after `timeout` at the
+    latest.
     """
 
     __slots__ = ("_runtime",)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MetricsPush", "Pushing"]
 
-PATIENCE_S: Final = 0.1  # longest wait for the response to the last push, which is sent even if the wait ends early
+PATIENCE_S: Final = 0.1  # longest wait for the response to the last push; the push is sent even if the wait ends early
 
 
 class Pushing(Enum):
@@ -55,7 +55,10 @@ class MetricsPush:
         engine.add(self.machine, "push of metrics")
 
     def end(self) -> None:
-        """Push once more if brokers ask for metrics, and wait up to PATIENCE_S for the response. On the loop thread, do nothing."""
+        """Push once more if brokers ask for metrics, and wait up to PATIENCE_S for the response.
+
+        Do nothing on the loop thread, or after the end of the loop.
+        """
         loop, machine = self._runtime.loop, self.machine
         if machine.wanted and loop.alive and not loop.on_loop():
             promise = loop.promise(machine)

@@ -183,7 +183,7 @@ class Runtime:
 
     def close(self, timeout: float | None = None) -> None:
         """See Client.close."""
-        if self._users and logs.current().on_loop():  # a destructor on a loop thread must not wait for this thread, as closing users do
+        if self._users and logs.current().on_loop():  # a destructor on a loop thread must not wait for the loop, as closing users do
             # Not on the callback thread: a producer that is closed there does not wait until its records are delivered.
             system.Thread(target=self.close, args=(timeout,), name="pykafka4-close", daemon=True).start()
             return
@@ -238,7 +238,7 @@ class Runtime:
             self.loop.call(stop)
 
     def not_found(self, topic: str, error: KafkaTimeoutError) -> KafkaTimeoutError:
-        """Return `error` with the brokers' error of the topic, if there is one."""
+        """Return `error` with the brokers' error about the topic, if there is one."""
         return KafkaTimeoutError(f"{error}{self._missing(topic)}")
 
     def lookup(self, topic: str, create: bool) -> tuple[Promise[list[int]], Callable[[float], Promise[list[int]]], Callable[[float], None]]:
@@ -325,7 +325,7 @@ def _finish(promise: Promise[None], error: KafkaError | None) -> None:
 
 
 def _forgotten(loop: Loop) -> None:
-    """Warn about an open client that was garbage-collected, and end its loop. Must not block."""
+    """Warn about an open client that was garbage-collected, and end its loop. A finalizer calls this, so it must not block."""
     if loop.alive:
         warn_unclosed("Client")
     loop.stop()
@@ -351,7 +351,7 @@ def _drain_all(**signal: Any) -> None:
 
 
 def _pass_unless_closed(before: Callable[[threading.ExceptHookArgs], object], args: threading.ExceptHookArgs) -> None:
-    """Pass an error that ends a thread to the hook `before`, unless the exit of the process closed a client that a daemon thread uses."""
+    """Pass an error that ends a thread to the hook `before`, except ClosedError: at exit, daemon threads may still use closed clients."""
     if getattr(args.exc_value, "code", None) != ClosedError.code:
         before(args)
 

@@ -44,7 +44,7 @@ def leader(partition: TopicPartition | tuple[str, int]) -> Target:
 
 
 def as_target(target: object) -> Target:
-    """Return `target`, or the target for the broker with this number. Raises TypeError or ConfigError for another argument."""
+    """Return `target`, or the target for the broker with this number. Raises TypeError or ConfigError for a wrong argument."""
     if isinstance(target, Target):
         return target
     if isinstance(target, bool) or not isinstance(target, int):

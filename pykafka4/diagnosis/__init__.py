@@ -1,7 +1,7 @@
 """Checks a cluster from outside, and finds the reason why no records flow. Invariant: causes come first, and a cause hides its effects.
 
-`diagnose` runs the steps of a table, and yields findings, each with its evidence, and for a fault with the way out. It changes nothing in
-the cluster, but brokers before Kafka 0.11 may create a missing topic that it names.
+`diagnose` runs the steps of a table, and yields findings, each with its evidence, and with the way out if there is one. The diagnosis
+changes nothing in the cluster, but brokers before Kafka 0.11 may create a missing topic that the caller names.
 
 Modules; each line imports only from lines below it:
     steps       the table of steps in order of cause; deadlines

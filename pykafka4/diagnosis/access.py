@@ -95,7 +95,7 @@ class Login:
 
 def look_at_logins(case: Case, seconds: float) -> Iterator[Finding]:
     """Check that the brokers let this client in, and belong to one cluster."""
-    # With a proxy, the step before checked only the proxy's port: if that is open, the login tries all servers.
+    # With a proxy, the step before checked only the proxy's port: if the port is open, the login tries all servers.
     wanted = [server for server in case.servers if server in case.reachable or (case.config.proxy_url and case.reachable)]
     found = side_by_side(partial(_log_in, case), wanted, seconds)
     ids: dict[str | None, Address] = {}

@@ -1,4 +1,5 @@
-"""Checks one address: its name, its port, its TLS. Invariant: `side_by_side` returns by its deadline, whatever the network does.
+"""Checks the name, the port and the TLS handshake of one address. Invariant: `side_by_side` returns by its deadline, whatever the network
+does.
 
 The checks use no client: a client retries without end, but a check reports the first failure at an address.
 """

@@ -42,7 +42,7 @@ def look_at_brokers(case: Case, seconds: float) -> Iterator[Finding]:
 
 
 def look_at_listeners(case: Case, seconds: float) -> Iterator[Finding]:
-    """Check that this machine reaches the advertised addresses, and that each broker answers at its own."""
+    """Check that this machine reaches the advertised addresses, and that each broker answers at its own address."""
     brokers = {(broker.host, broker.port): broker for broker in _up(case)}
     for address in [address for address in brokers if not case.config.allows(address[0])]:
         broker = brokers.pop(address)

@@ -25,7 +25,7 @@ MISSING: Final = "check the name; brokers create topics at the first record only
 
 @attrs.frozen
 class PartitionState:
-    """A partition in a broker's metadata. Its brokers are numbers; `leader` is -1 without a leader."""
+    """A partition in a broker's metadata, with its brokers as numbers. `leader` is -1 if the partition has no leader."""
 
     tp: TopicPartition
     leader: int
@@ -38,7 +38,7 @@ class PartitionState:
 
 
 def look_at_partitions(case: Case, seconds: float) -> Iterator[Finding]:
-    """Check this user's rights on the named topics, and that each partition has a leader and enough replicas in sync."""
+    """Check this user's rights on the named topics, and that each partition has a leader and all of its replicas in sync."""
     try:
         answer = _metadata(case, seconds / 2)
     except KafkaError as error:
@@ -88,7 +88,7 @@ def _topic(row: Any, *, is_named: bool) -> Iterator[Finding]:
 
 
 def compare_rights(step: str, kind: str, name: str, allowed: frozenset[str] | None, uses: dict[str, str]) -> Iterator[Finding]:
-    """Compare `allowed` with `uses`, which maps operations to the harm without them. The outcome is WRONG if the user may do none."""
+    """Compare `allowed` with `uses`, which maps operations to the harm without them. The outcome is WRONG if all of them are denied."""
     about = f"{kind} {name}"
     if allowed is None:
         yield Finding(step, about, Outcome.UNSEEN, "rights are not reported", "the broker does not report them, or is too old")
@@ -116,7 +116,7 @@ def _leaders(without: list[PartitionState], total: int, up: set[int]) -> Iterato
         f"start broker {_numbers(down)}: a broker that was in sync has to come back. If all are lost for good, "
         "`kafka-leader-election.sh --election-type unclean` makes a lagging replica the leader, and loses records"
         if down
-        else "the controllers elect one within seconds; if it stays, see their logs"
+        else "the controllers elect leaders within seconds; if partitions stay without a leader, see the controllers' logs"
     )
     what = f"{len(without)} of {total} partitions have no leader: they can be neither written nor read"
     yield Finding("leaders", "", Outcome.WRONG, what, listed(without), way)
@@ -153,7 +153,7 @@ def _replicas(case: Case, parts: list[PartitionState], up: set[int], seconds: fl
 
 
 def _minimum(case: Case, topics: list[str], seconds: float) -> tuple[dict[str, int], KafkaError | None]:
-    """The min.insync.replicas of topics, and the error of one topic whose setting is unknown."""
+    """The min.insync.replicas of topics, and the error of one topic whose setting is unknown, None if there is no such topic."""
     try:
         found = case.admin.describe_configs([("topic", name) for name in topics[:MOST_TOPICS]], timeout=seconds)
     except KafkaError as error:

@@ -1,4 +1,4 @@
-"""Defines the findings of a diagnosis. Invariant: a finding names the thing and the evidence, and for a fault the way out."""
+"""Defines the findings of a diagnosis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Outcome(Enum):
     """The result of a check."""
 
     FINE = "fine"
-    NOTICE = "notice"  # the thing works, but already fails for some users, or will fail for all users later
+    NOTICE = "notice"  # the thing works in part, or will fail later
     WRONG = "wrong"
     UNSEEN = "unseen"  # the check was not possible: a right is missing, or an earlier step failed
 
@@ -22,7 +22,8 @@ class Outcome(Enum):
 class Finding:
     """The finding of a step `about` a thing: an address, a broker, a topic or a group; the cluster if `about` is empty.
 
-    `what` says what was found, `evidence` is the measured value or the answer, `way_out` is the next action, empty if none is needed.
+    `what` says what was found. `evidence` is the measured value or the answer; `way_out` is the next action, empty if no action is needed,
+    or if the error in `evidence` is all that is known.
     """
 
     step: str

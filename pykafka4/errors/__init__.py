@@ -58,7 +58,7 @@ E = TypeVar("E", bound="KafkaError")
 T = TypeVar("T")
 
 SEEK = "auto_offset_reset=none; seek to an offset to continue"
-GO_ON = 'on_lost="warn" logs the loss, and goes on'  # the way out of a bounded read
+GO_ON = 'on_lost="warn" logs the loss, and continues'  # the way out of a bounded read
 # The first words of a controller's error text that only repeats the request: such a text gives no reason, so messages leave it out.
 REQUEST_DUMP_START = "Request Request("
 STOP_MEMBERS = "stop them first"
@@ -103,7 +103,7 @@ class KafkaError(Exception):
     def again(self) -> Self:
         """A copy of this error to raise. Each raise of one instance adds frames to its traceback, so a stored error would grow forever."""
         other = _restored(type(self), self.args, self._state())
-        other.__cause__ = self.__cause__  # of any class: `_state`, which is for pickles, leaves out causes of other packages
+        other.__cause__ = self.__cause__  # `_state`, which is for pickles, leaves out causes of other packages
         return other
 
     def __reduce__(self) -> Any:
@@ -148,7 +148,7 @@ class AuthenticationError(ConnectionLost):
     The message names the broker, the mechanism and the reason. The client tries again after a backoff: the credentials might be corrected.
     `certain` is False if the reason is a guess, because the broker only closed the connection. `is_local` is True if the
     application's callable for the credentials failed, so that no broker saw credentials. `is_of_client` is True if the broker refused the
-    client's credentials or its certificate.
+    credentials or the certificate of the client.
     """
 
     code: ErrorCode | str = "AUTHENTICATION_FAILED"
@@ -340,7 +340,7 @@ class AuthorizationError(BrokerError, PermissionError):
     """Raised if the user of this client lacks a right. A later call asks the brokers again, because the right may be granted at any time.
 
     `operation`, `resource` and `resource_name` name the right: `WRITE`, `topic`, `orders`. They are None if the broker's response does not
-    show it. `DESCRIBE or CREATE` stands for the rights on a topic that brokers would have created if it did not exist.
+    show the right. `DESCRIBE or CREATE` stands for the rights on a topic that brokers would have created if it did not exist.
     """
 
     operation: str | None = None

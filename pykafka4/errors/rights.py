@@ -41,7 +41,7 @@ class Right:
 
 
 _OPTIONS: Final[Mapping[str, str]] = {"transactional id": "transactional-id", "user": "user-principal"}  # of kafka-acls
-# The operation on each kind of resource, by request. IDEMPOTENT_WRITE is for brokers before 2.8.
+# The operation on each kind of resource, by request. IDEMPOTENT_WRITE is for brokers before Kafka 2.8.
 _OPERATIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "Metadata": {"topic": "DESCRIBE"},
     "Produce": {"topic": "WRITE", "cluster": "IDEMPOTENT_WRITE", "transactional id": "WRITE"},

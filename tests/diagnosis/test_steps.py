@@ -55,7 +55,7 @@ def test_a_stopped_broker_is_told_before_the_replicas_that_are_behind(server: Mo
 
 # name: what a test does to the cluster, the step that finds it, words of the way out
 FAULTS: dict[str, tuple[Callable[[ModelCluster], Any], str, str]] = {
-    "no leader": (lambda c: c.orphan("t", 1, 60.0), "leaders", "controllers elect one"),
+    "no leader": (lambda c: c.orphan("t", 1, 60.0), "leaders", "controllers elect leaders"),
     "a follower behind": (lambda c: c.shrink_isr("t", 1, 60.0), "replicas", "replica.lag.time.max.ms"),
     "an address that nobody listens at": (lambda c: c.move_address(2, *parts(closed())), "ports", "advertised.listeners"),
     "an address that no host has": (lambda c: c.move_address(2, "kafka.invalid", 9092), "names", "advertised.listeners"),

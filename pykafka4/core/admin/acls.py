@@ -1,4 +1,4 @@
-"""Describes, creates and deletes access control lists (ACLs). Invariant: no request has a word that Kafka does not know."""
+"""Describes, creates and deletes access control lists (ACLs). Invariant: a request has only Kafka's words, or numbers from `UNKNOWN(n)`."""
 
 from __future__ import annotations
 
@@ -45,14 +45,17 @@ HINTS: Final = {"SECURITY_DISABLED": NO_AUTHORIZER}
 
 
 def as_principal(value: object) -> str:
-    """`value` as a principal, `type:name`. Raises ConfigError for another text."""
+    """`value` as a principal, `type:name`. Raises ConfigError for any other value."""
     if not isinstance(value, str) or not re.fullmatch(r"[^:]+:.+", value, re.DOTALL):
         raise ConfigError(f"principal {shown(value)}: must be a type and a name, such as 'User:alice', or 'User:*' for everybody")
     return str.__str__(value)
 
 
 def _word(words: Words, what: str, value: Any) -> str:
-    """The word of `words` for `value`, which has the spelling of Kafka's tools (`DescribeConfigs`) or capitals (`DESCRIBE_CONFIGS`)."""
+    """The word of `words` for `value`, which has the spelling of Kafka's tools (`DescribeConfigs`) or capitals (`DESCRIBE_CONFIGS`).
+
+    Returns `UNKNOWN(n)` unchanged. Raises ConfigError for any other value.
+    """
     found = next((word for word in words if isinstance(value, str) and _squeezed(word) == _squeezed(value)), None)
     if found is None and not (isinstance(value, str) and NEWER.fullmatch(value)):
         raise ConfigError(f"{what}={shown(value)}: must be one of {', '.join(words)}")
@@ -229,7 +232,7 @@ class PositionalQuestion(Question[K, V], Generic[K, V]):
         return self.task
 
     def read(self, keys: Sequence[K], reply: Reply) -> Mapping[K, V | Refusal]:
-        """The result of each key; no result if the response has another number of results, because then their order cannot be trusted."""
+        """The result of each key. If there are more or fewer results than keys, returns none: their order cannot be trusted."""
         rows = self.rows(reply.message)
         return dict(zip(keys, map(self.result, rows), strict=True)) if len(rows) == len(keys) else {}
 

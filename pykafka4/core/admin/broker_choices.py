@@ -1,7 +1,7 @@
 """Finds the broker for each key of a question: a coordinator, a leader, the broker itself, or any broker.
 
-Invariant: after a request that failed, or an error code that a lookup can cure (`cured_by`), the broker of the key is looked up again.
-Coordinators are kept between questions.
+Invariant: after a failure that a retry can cure (`Failed.passing`), or an error code that a lookup can cure (`cured_by`), the broker of the
+key is looked up again. Coordinators are kept between questions.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class CoordinatorChoice(BrokerChoice[str]):
             self._errors.pop(key, None)
 
     def outcome(self, now: float, key: str) -> KafkaError | None:
-        """The error of the lookup of `key`; None if there is none."""
+        """The error of the lookup of `key`; None if the lookup has not failed."""
         return self._errors.get(key)
 
     def node(self, key: str) -> int | None:
@@ -141,7 +141,7 @@ class CoordinatorChoice(BrokerChoice[str]):
         return node if node in self._cluster.brokers else None
 
     def find(self, now: float, key: str) -> None:
-        """Look up the coordinator of `key`."""
+        """Look up the coordinator of `key`. If it is known, but missing in the metadata, only refresh the metadata for UNPLACED_S."""
         if key in self._nodes:  # the metadata is older than the lookup, or the broker has left the cluster
             if now - self._unplaced.setdefault(key, now) < UNPLACED_S:
                 self._cluster.refresh(now)
@@ -150,10 +150,10 @@ class CoordinatorChoice(BrokerChoice[str]):
         self._lookup.add([key])
 
     def look_up_again(self, now: float, key: str, node: int, reason: KafkaError) -> None:
-        """Forget the coordinator of `key`, so that it is looked up again."""
+        """Forget the coordinator of `key` if it is still `node`, so that the coordinator is looked up again."""
         if self._nodes.get(key) == node:
             del self._nodes[key]
-            self._network.avoid(now, node)  # a coordinator that is cut off from the cluster would report itself
+            self._network.avoid(now, node)  # a broker that is cut off from the cluster would report itself as the coordinator
 
     def why(self, key: str) -> str:
         """The last error of the lookup of `key`, or the broker that has not answered."""
@@ -231,7 +231,7 @@ class LeaderChoice(BrokerChoice[TopicPartition]):
         self._absent_since: dict[TopicPartition, float] = {}
 
     def begin(self, keys: Iterable[TopicPartition]) -> None:
-        """Keep the metadata of the topics of `keys`."""
+        """Keep the metadata of the topics of `keys`, and remember invalid topic names with their errors."""
         for topic in dict.fromkeys(key.topic for key in keys):
             try:
                 self._cluster.want(topic, self)
@@ -260,7 +260,7 @@ class LeaderChoice(BrokerChoice[TopicPartition]):
         return f"the leader of {key} is not known yet" + ("" if silent is None else f", because {silent} has not answered Metadata")
 
     def find(self, now: float, key: TopicPartition) -> None:
-        """Request the metadata. `Cluster` does so by itself for a partition without a leader, but not for a missing partition."""
+        """Request the metadata of a topic that is known: `Cluster` does so by itself for leaderless, but not for missing partitions."""
         if self._cluster.partitions(key.topic):
             self._cluster.refresh(now, [key.topic])
 
@@ -269,7 +269,7 @@ class LeaderChoice(BrokerChoice[TopicPartition]):
         self._cluster.refresh(now, [key.topic])
 
     def outcome(self, now: float, key: TopicPartition) -> KafkaError | None:
-        """The error of a partition whose topic brokers refuse, or that has been unknown to brokers for MISSING_S."""
+        """The error of a partition whose topic is invalid or refused by brokers, or that has been unknown to brokers for MISSING_S."""
         refusal = self._invalid.get(key.topic) or self._cluster.refusal(key.topic, self._asked)
         if refusal is not None:
             return refusal

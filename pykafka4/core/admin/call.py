@@ -47,7 +47,7 @@ class Call:
         return self.started()
 
     def started(self) -> Callable[[], None]:
-        """End the call if each expected key has an outcome already. Returns a function that stops the call if its caller stops waiting."""
+        """End the call if each expected key has an outcome already. Returns a function that stops the call."""
         self._check()
         return self._stop
 

@@ -146,7 +146,7 @@ class _GroupStanding:
 
 
 class _LagCall:
-    """One call for lags: descriptions and committed offsets at the same time, then the ends of the partitions of each group that has both.
+    """One call for lags. It asks for descriptions and committed offsets at the same time, then for the ends of each group's partitions.
 
     Groups share the ends of partitions. Say the end of a partition is requested for one group, then the offsets of another group arrive.
     These offsets may have been committed after the broker read the end, and may be beyond it. So the end is requested once more, for all
@@ -218,7 +218,7 @@ class _LagCall:
 
 
 def listed(wanted: Callable[[GroupListing], bool]) -> Begin:
-    """The call for the groups of each broker, by its number, and for descriptions of the `wanted` groups that are listed without a state.
+    """The call for the groups of each broker, and for descriptions of the `wanted` groups that are listed without a state.
 
     Brokers before 2.6 list groups without states.
     """

@@ -69,7 +69,7 @@ class Broker:
 class ClusterDescription:
     """The cluster's id, controller and brokers; the brokers are in the order of their ids.
 
-    `controller` is the broker that accepts requests for the controller, None if there is none. With KRaft it can be any broker:
+    `controller` is the broker that accepts requests for the controller, None if the response names none. With KRaft it can be any broker:
     `describe_quorum` returns the leader of the controllers.
     """
 
@@ -111,7 +111,7 @@ class QuorumDescription:
 
 @attrs.frozen
 class Feature:
-    """A feature of the cluster. `level` is the finalized level, None if there is none.
+    """A feature of the cluster. `level` is the finalized level, None if the cluster has not finalized the feature.
 
     The responding broker supports levels from `lowest` to `highest`; both are None if this broker does not know the feature.
     """

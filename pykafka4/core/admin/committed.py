@@ -34,7 +34,7 @@ class Unstable(Enum):
 
 
 class FetchOffsets(Question[str, "Committed | Unstable"]):
-    """The question about all committed offsets of groups, which are the keys. Brokers before 3.0 accept one group (KIP-709)."""
+    """The question about all committed offsets of groups, which are the keys. Brokers before 3.0 accept one group per request (KIP-709)."""
 
     api = "OffsetFetch"
     about = "committed offsets of group {}"

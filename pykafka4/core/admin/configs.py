@@ -276,7 +276,7 @@ class ListConfigResources(Question[str, "list[Resource]"]):
         return ListConfigResourcesRequest(resource_types=[KINDS[kind] for kind in self._kinds])
 
     def fit(self, message: ListConfigResourcesRequest, version: int) -> None:
-        """Leave out the kinds for brokers that list only client metrics. Raises UnsupportedVersion unless these are the only kind."""
+        """Leave out the kinds for brokers that list only client metrics. Raises UnsupportedVersion if other kinds are wanted."""
         if version < ALL_KINDS_FROM:
             if list(self._kinds) != ["client-metrics"]:
                 raise UnsupportedVersion(

@@ -1,4 +1,4 @@
-"""Fetches records by offset, without a fetch session. Invariant: each partition gets records or an error; fetches share no state.
+"""Fetches records by offset, without a fetch session. Invariant: each partition gets a result or an error; fetches share no state.
 
 The loop reads only headers of batches; `decode_all` makes the records, on a helper thread.
 """
@@ -98,7 +98,7 @@ class Fetch(PartitionQuestion):
         return FetchRequest.Topic.Partition(partition=tp.partition, fetch_offset=wanted.offset, partition_max_bytes=wanted.max_bytes)
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, UndecodedPartition | Refusal]:
-        """The records of each partition. If other partitions took the response's room, a partition without records gets another request."""
+        """The records of each partition. A partition for whose next batch the response had no room gets another request."""
         if reply.message.error_code:
             return dict.fromkeys(keys, Refusal(reply.message.error_code))
         found: dict[TopicPartition, UndecodedPartition | Refusal] = {}

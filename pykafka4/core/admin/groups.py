@@ -112,10 +112,10 @@ def _classic_member(member: DescribeGroupsResponse.Group.Member, protocol_type: 
     if readable:
         try:
             partitions = tuple(sorted(assigned_partitions(member.member_assignment)))
-        except DecodeError:  # made by an assignor of another client
+        except DecodeError:  # an assignor of another client made the assignment
             readable = False
-    host = member.client_host.removeprefix("/")  # as Java prints an address
-    rewinds = carries_note(member.member_metadata) if member.member_metadata else None  # empty while the group rebalances
+    host = member.client_host.removeprefix("/")  # Java prints addresses with a slash
+    rewinds = carries_note(member.member_metadata) if member.member_metadata else None  # no metadata while the group rebalances
     return MemberDescription(
         member.member_id, member.client_id, host, member.group_instance_id, partitions, is_readable=readable, can_rewind=rewinds
     )

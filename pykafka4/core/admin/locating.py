@@ -74,7 +74,7 @@ class Locating:
             self._call.settle(tp, self._offsets[tp])
 
     def _measure(self) -> None:
-        """Ask every broker for sizes, once. Any replica gives the size of a partition."""
+        """Ask every broker for sizes, once. The response of one replica's broker is enough for a partition."""
         sizes, self._sizes = self._sizes, None
         if sizes is not None:
             brokers, choice = list(self._call.machine.cluster.brokers), NumberedBrokerChoice(self._call.machine.cluster)

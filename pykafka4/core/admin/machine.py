@@ -48,7 +48,7 @@ class AdminMachine:
     ) -> Callable[[], None]:
         """Ask `question` about `keys`; `done` is called with the outcome of each key, after `seconds` at the latest.
 
-        Returns a function that stops the question if its caller stops waiting.
+        Returns a function that stops the question, after which `done` is not called.
         """
         wanted = list(dict.fromkeys(keys))
         found: dict[K, V | KafkaError] = {}

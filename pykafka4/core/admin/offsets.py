@@ -144,7 +144,7 @@ def listed_together(timestamps: Mapping[TopicPartition, int]) -> list[dict[Topic
 
 
 class CountPartitions(Question[str, int]):
-    """The question about the numbers of partitions of topics, which are the keys. Brokers from Kafka 0.11 on create no topic for it."""
+    """The question about the numbers of partitions of topics, which are the keys. From Kafka 0.11 on, the request creates no topic."""
 
     api = "Metadata"
     about = "topic {}"

@@ -38,9 +38,9 @@ PATTERN_FROM: Final = 2  # the first version of ListTransactions with a pattern
 class ActiveProducer:
     """A producer in the state of a partition. Times are milliseconds since 1970.
 
-    `transaction_start` is the offset of the first record of the producer's open transaction, None if it has none. `coordinator_epoch` is
-    None until a coordinator has ended a transaction of the producer in this partition. `last_sequence` and `last_timestamp_ms` are None
-    without a record.
+    `transaction_start` is the offset of the first record of the producer's open transaction, None without an open transaction.
+    `coordinator_epoch` is None until a coordinator has ended a transaction of the producer in this partition. `last_sequence` and
+    `last_timestamp_ms` are None if the state has no record of the producer.
     """
 
     producer_id: int

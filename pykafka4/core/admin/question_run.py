@@ -97,7 +97,7 @@ class Question(ABC, Generic[K, V]):
     def failed(self, keys: Sequence[K], reason: KafkaError) -> Mapping[K, V] | None:
         """The outcomes of keys whose request would fail with `reason` every time; smaller requests follow for the other keys.
 
-        None: the request may be repeated.
+        None: a repeated request might succeed.
         """
         return None
 

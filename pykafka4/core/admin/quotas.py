@@ -44,8 +44,8 @@ def _checked(value: Any) -> Any:
 class QuotaEntity:
     """The clients of a quota: a user, a client id, both (the client id of that user), or an IP address. None: the field does not count.
 
-    `QuotaScope.DEFAULT` stands for all clients without a quota of their own. Raises ConfigError for another combination of fields. Source:
-    KIP-546, KIP-612.
+    `QuotaScope.DEFAULT` stands for all clients without a quota of their own. Raises ConfigError for any other combination of fields, and
+    for `QuotaScope.ANY`. Source: KIP-546, KIP-612.
     """
 
     user: Client = attrs.field(default=None, converter=_checked)

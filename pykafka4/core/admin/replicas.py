@@ -133,7 +133,7 @@ class DescribeLogDirs(Question[int, tuple[LogDir, ...]]):
         return DescribeLogDirsRequest(topics=rows)
 
     def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, tuple[LogDir, ...] | Refusal]:
-        """The directories of the broker. Before v3 a denial is an empty list."""
+        """The directories of the broker. Before v3 a broker returns an empty list if the right is missing."""
         if reply.message.error_code:
             return {keys[0]: Refusal(reply.message.error_code)}
         return {keys[0]: tuple(_directory(row, reply.version) for row in reply.message.results)}
@@ -331,7 +331,7 @@ def _elected(message: Any, tell: Any) -> dict[TopicPartition, Any]:
 
 
 class ElectLeaders(_PartitionChange):
-    """Elects leaders of partitions, which are the keys. The outcome is False if the right replica led already, otherwise True."""
+    """Elects leaders of partitions, which are the keys. The outcome is True for a new leader, False if no election was needed."""
 
     api = "ElectLeaders"
     about = "election of a leader of {}"

@@ -178,7 +178,7 @@ def controller_of(cluster: Cluster) -> int:
 
 
 class ControllerChoice(BrokerChoice[Any]):
-    """The choice for keys of any kind: the controller, or from Kafka 3.3 on a broker that passes requests on to it."""
+    """The choice for keys of any kind: the controller, or with KRaft a broker that passes requests on to it."""
 
     cured_by = Refresh.METADATA
     role = ", which stands for the controller"

@@ -1,7 +1,7 @@
 """Makes the stateless calls of a client: offsets, fetches, commits, single messages. Invariant: each item of a call has its own outcome.
 
-Each function returns a `Begin`, which starts the call. At its end `done` gets a dict with the outcome of each key: for `found_coordinator`
-and `sent` a value or an error, otherwise a value with a field `error`.
+Each function returns a `Begin`, which starts the call. At the end of the call, `done` gets a dict with the outcome of each key: for
+`found_coordinator` and `sent` a value or an error, otherwise a value with a field `error`.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ class DescribeTopics(Question["str | UUID", TopicDescription]):
         return MetadataRequest(topics=rows, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
 
     def fit(self, message: MetadataRequest, version: int) -> None:
-        """Request authorized operations only from brokers that report them. Raise UnsupportedVersion for ids if they know only names."""
+        """Request authorized operations only from brokers that report them. Raise UnsupportedVersion for ids if the broker lacks them."""
         if version < IDS_FROM and any(row.name is None for row in message.topics or ()):
             raise UnsupportedVersion(f"describing a topic by its id needs Metadata v{IDS_FROM}, of Kafka 3.1; give its name")
         message.include_topic_authorized_operations = version >= RIGHTS_FROM
@@ -205,7 +205,7 @@ def _partition(row: Any) -> PartitionDescription:
 
 @attrs.frozen
 class Change:
-    """A change of a topic. `partitions` is their number afterwards; 0: the topic (with this id, if given) is deleted."""
+    """A change of a topic. `partitions` is the new number of partitions, or 0 if the topic (with this id, if given) is deleted."""
 
     partitions: int
     topic_id: UUID | None = None
@@ -219,7 +219,7 @@ class Change:
 
 
 class AwaitChanges(Question[int, bool]):
-    """The question whether brokers, which are the keys, know of changes of topics. A broker is asked again until it knows of all."""
+    """The question whether brokers, which are the keys, know of changes of topics. Each broker is asked until it knows of all changes."""
 
     api = "Metadata"
     about = "broker {}"

@@ -46,7 +46,7 @@ class ScramCredential:
 
 @attrs.frozen(repr=False)
 class SaltedPassword(Secret):
-    """The part of a password that brokers keep."""
+    """A salted and hashed password, with its salt and the number of hash iterations."""
 
     salt: bytes
     salted: bytes
@@ -106,7 +106,7 @@ class DescribeUsers(UserQuestion):
 
 
 class AlterUsers(UserQuestion):
-    """Changes credentials of one mechanism: brokers accept one change of a user in a request. The outcome is True for a changed user."""
+    """Changes credentials of one mechanism: brokers accept one change per user in a request. The outcome is True for a changed user."""
 
     api = "AlterUserScramCredentials"
     changes = True

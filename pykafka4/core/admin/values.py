@@ -122,8 +122,8 @@ class FetchedPartition:
     """The records of one partition of a `fetch`, or the `error` of that partition.
 
     `next_offset` is the offset for the next fetch. It need not directly follow the last record, because compacted and aborted records are
-    skipped. With an error it is the requested offset. `high_watermark`, `last_stable_offset` and `log_start_offset` are None if the broker
-    does not report them.
+    skipped. With an `error`, `next_offset` is the requested offset. `high_watermark`, `last_stable_offset` and `log_start_offset` are None
+    if the broker does not report them.
     """
 
     partition: TopicPartition
@@ -147,7 +147,7 @@ class GroupCoordinator:
 
 @attrs.frozen
 class CommittedOffset:
-    """The committed offset of a partition, None if there is none, or the `error` of that partition."""
+    """The committed offset of a partition, None if nothing is committed, or the `error` of that partition."""
 
     partition: TopicPartition
     committed: OffsetAndMetadata | None = None
