@@ -46,8 +46,8 @@ def read(
 ) -> Read:
     """All records of `topics` between two offsets of each partition: `async for record in read("orders", …)` ends.
 
-    Arguments and errors are as in `pykafka4.read`. A wrong argument raises during the call. The first step of the loop, or `async with`,
-    looks up the ends, and raises the errors of that lookup, which close the read.
+    Arguments and errors are as in `pykafka4.read`. The call itself raises the error of a wrong argument. The first step of the loop, or
+    `async with`, looks up the ends, and raises the errors of that lookup, which close the read.
     """
     extent = as_extent("read", topics, start, until, partitions, split)
     patience = check_timeout(timeout)
@@ -95,7 +95,7 @@ class Read:
 
     @property
     def is_over(self) -> bool:
-        """Whether all records were returned."""
+        """Whether all records have been returned."""
         return self._opened and self._reading.done
 
     async def next_list(self, iteration: Iteration) -> Iterator[Record[Any, Any]]:

@@ -134,7 +134,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """A list of up to `max_records` records (default max_poll_records); empty if none arrived within `timeout` seconds.
 
         See pykafka4.Consumer.poll for the errors. `poll` decodes for about a millisecond, and returns the records that it has decoded.
-        After a cancellation the next poll returns the records that this one has not returned, and records returned by earlier polls count
+        After a cancellation the next poll returns the records that this poll has not returned, and records returned by earlier polls count
         as finished. Raises KafkaError if another task is in `poll` or a loop.
         """
         if unknown:
@@ -150,7 +150,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return await self._session.next_list(timeout, max_rows, self._session.reader.columns.form(columns))
 
     async def poll_raw(self, timeout: float | None = 1.0, max_batches: int | None = None, max_bytes: int | None = None) -> list[RawBatch]:
-        """A list of whole record batches, without decompression. See pykafka4.Consumer.poll_raw, and `poll` for cancellation."""
+        """A list of complete record batches, without decompression. See pykafka4.Consumer.poll_raw, and `poll` for cancellation."""
         return await self._session.next_list(timeout, max_batches, self._session.raw_form(max_bytes))
 
     async def extend_lease(self, seconds: float) -> None:
@@ -164,7 +164,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def until_end(self) -> AsyncIterator[Record[KeyT, ValueT]]:
         """A loop over single records up to the ends that the logs of the assigned partitions have when the loop begins.
 
-        See pykafka4.Consumer.until_end. Raises the errors of the lookup in the loop.
+        See pykafka4.Consumer.until_end. The loop, not this call, raises the errors of the lookup.
         """
         return RecordsUntilEnd(self._session, self)
 

@@ -1,4 +1,5 @@
-"""Defines the producer for asyncio. Invariant: a cancelled `send` has not accepted its record; no cancellation takes back an accepted one.
+"""Defines the producer for asyncio. Invariant: a cancelled `send` has not accepted its record; no cancellation takes back an accepted
+record.
 
 The handle uses the session of the threaded producer (`producer.session`). A `send` first makes an attempt that never waits: usually there
 is room. Where the attempt would have to wait, it raises WouldBlock, and the task waits; for room, it waits in the same queue as threads.
@@ -96,7 +97,7 @@ class Producer(ProducerHandle):
     ) -> Delivery:
         """Queue a record; returns its `Delivery`, which can be awaited. See pykafka4.Producer.send for the arguments and errors.
 
-        Where the threaded `send` blocks, this one lets other tasks run, for at most `max_block_ms`; waiting tasks are served first come,
+        Where the threaded `send` blocks, this `send` lets other tasks run, for at most `max_block_ms`; waiting tasks are served first come,
         first served. A cancellation during the wait means that the record was not accepted. While there is room, `send` does not yield to
         other tasks. `on_delivery(delivery)` runs on the event loop. Cancelling a task that awaits a `Delivery` does not take back the
         record.
@@ -183,9 +184,9 @@ class Producer(ProducerHandle):
         return await (task.run(self._attempt) if self._session.sending is None else task.run_each(self.send))
 
     async def send_raw(self, topic: str, batch: RawBatch, partition: int | None = None) -> RawDelivery:
-        """Queue a whole record batch; returns its `RawDelivery`, which can be awaited. See pykafka4.Producer.send_raw.
+        """Queue a complete record batch; returns its `RawDelivery`, which can be awaited. See pykafka4.Producer.send_raw.
 
-        Where the threaded `send_raw` blocks, this one lets other tasks run. A cancellation means that the batch was not accepted.
+        Where the threaded `send_raw` blocks, this `send_raw` lets other tasks run. A cancellation means that the batch was not accepted.
         """
         self._binding.enter()
         raw = self._session.raw
@@ -281,7 +282,7 @@ class Producer(ProducerHandle):
             await asyncio.sleep(min(session.config.retry_backoff_ms / 1000, max(0.0, until - system.monotonic())))
 
     async def _look_up_topic(self, awaits: WouldBlock, attempt: Callable[[], T], deadline: float) -> T:
-        """Wait for the partitions of the topic, which the partitioner needs. Raises KafkaTimeoutError with the reason, or BrokerError."""
+        """Wait for the partitions of the topic, which a partitioner needs, and make an attempt. Raises KafkaTimeoutError or BrokerError."""
         session, topic = self._session, awaits.topic
         late = f"{awaits}; not done within max_block_ms={session.config.max_block_ms:g}"
         await self._find_topic(topic, deadline, late)
@@ -295,7 +296,7 @@ class Producer(ProducerHandle):
             return attempt()
 
     async def _find_topic(self, topic: str, deadline: float, late: str) -> list[int]:
-        """The partitions of `topic`; none if the producer ends first. Raises KafkaTimeoutError (`late` and the reason), or BrokerError."""
+        """The partitions of `topic`; [] if the producer ends first. Raises KafkaTimeoutError (`late` and the reason), or BrokerError."""
         session, latch = self._session, TaskLatch(self._binding)
         found, ask, stop = session.runtime.lookup(topic, create=True)
         found.add_done_callback(lambda _: latch.release())
@@ -313,8 +314,8 @@ class Producer(ProducerHandle):
     async def flush(self, timeout: float | None = None) -> None:
         """Send all records without linger, and wait until each record sent before this call has its outcome.
 
-        `timeout` is in seconds; None waits as long as `delivery_timeout_ms` allows. Raises KafkaTimeoutError with the number of records
-        left.
+        `timeout` is in seconds; None waits as long as `delivery_timeout_ms` allows. Raises KafkaTimeoutError, with the number of
+        undelivered records if there are any.
         """
         self._binding.enter()
         pending, limit = self._session.begin_flush(), self._session.flush_seconds(check_timeout(timeout))

@@ -141,7 +141,7 @@ class EventLoopBinding:
         def run(*arguments: Any) -> None:
             try:
                 result = fn(*arguments)
-                if inspect.iscoroutine(result):  # of a lambda, or a partial
+                if inspect.iscoroutine(result):  # the coroutine of a lambda or partial
                     result.close()
                     raise TypeError(f"{name} must be a plain function; {fn!r} returned a coroutine, which is never awaited")
             except (SystemExit, KeyboardInterrupt):

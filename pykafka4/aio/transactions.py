@@ -82,7 +82,7 @@ class ReadingTaskConsumer(Protocol):
     """An `aio.Consumer` whose offsets become part of a transaction."""
 
     def _in_task_transaction(self) -> TransactionalReads:
-        """The consumer's side of transactions. Raises ConfigError if its offsets cannot be part of one."""
+        """The consumer's side of transactions. Raises ConfigError if the offsets cannot be part of a transaction."""
 
 
 def _reads_of(consumer: ReadingTaskConsumer) -> TransactionalReads:

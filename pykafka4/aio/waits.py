@@ -41,7 +41,7 @@ class TaskWaits(ThreadWaits):
         super().__init__(signal, lambda fn: fn())
         self._binding, self._guard = binding, guard
         self._running: asyncio.Future[Any] | None = None  # the running method of the listener, if it is a coroutine
-        self.method = ""  # the name of the method
+        self.method = ""  # the name of that method
         self.detached = False
 
     @property

@@ -1,4 +1,4 @@
-"""Reads the records between two offsets of each partition. Invariant: a read fixes both when it begins, and ends at the second one.
+"""Reads the records between two offsets of each partition. Invariant: a read fixes both offsets when it begins, and stops at the second.
 
 `read`, `read_arrow` and `aio.read` use the same `BoundedRead`, which fixes the offset ranges, finds the end of the read, handles lost
 records, and reports progress. It polls an ordinary consumer session without a group. `core.subscription.Claim.until` is the end of a
@@ -9,5 +9,5 @@ Modules; each line imports only from lines below it:
     read        `read`: an iterator over records
     reading     `BoundedRead`: the offset ranges, the session that reads them, and the end
     extent      the arguments of a read: topics and both ends, or a split
-    progress    the progress bar: of rich if it is installed, otherwise a line on stderr
+    progress    the progress on stderr: a bar of rich, if rich is installed, or lines of text
 """

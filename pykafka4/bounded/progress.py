@@ -14,8 +14,8 @@ from pykafka4.net import system
 
 __all__ = ["Lines", "Progress", "Silence", "progress_for"]
 
-REDRAW_S: Final = 0.1  # between two drawings in a terminal
-LINE_S: Final = 5.0  # between two lines of a file or pipe
+REDRAW_S: Final = 0.1  # seconds between two drawings in a terminal
+LINE_S: Final = 5.0  # seconds between two lines of a file or pipe
 
 
 class Progress(Protocol):
@@ -28,7 +28,7 @@ class Progress(Protocol):
         """Whether it is time for `show`."""
 
     def show(self, records: int, offsets: int) -> None:
-        """Show the numbers of returned `records`, and of `offsets` that the read has passed."""
+        """Show the number of returned `records`, and the number of `offsets` that the read has passed."""
 
     def end(self, records: int, offsets: int) -> None:
         """End the display: the read has ended, or was left early. May be called twice."""
@@ -52,7 +52,7 @@ class Silence:
 
 
 class Lines:
-    """A display of text: one line that a terminal draws again, or a new line after some seconds in a file or pipe."""
+    """A display of text: one line that a terminal draws again, or a new line every few seconds in a file or pipe."""
 
     def __init__(self, out: TextIO, clock: Callable[[], float]) -> None:
         self._out, self._clock = out, clock

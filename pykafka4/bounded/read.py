@@ -28,7 +28,7 @@ from pykafka4.wire.records.hot import Record
 
 __all__ = ["CLOSE_S", "Read", "close_read", "forgotten", "read"]
 
-CLOSE_S = 5.0  # for the release of a read's connections
+CLOSE_S = 5.0  # limit of the release of a read's connections, in seconds
 
 
 @guarded
@@ -50,7 +50,7 @@ def read(
     `start` and `until` are "earliest", "latest" or "now" (the end of the log), a datetime with a time zone, milliseconds since 1970, a
     duration before now ("-1h", "-30m", "-7d", a timedelta), or a mapping of partitions to offsets: {("orders", 0): 5}, or {0: 5} with one
     topic. A time means the first record that is not older. The read ends before the offset `until`. `partitions` are numbers if there is
-    one topic, otherwise (topic, partition) pairs; None: all partitions.
+    one topic, otherwise (topic, partition) pairs; None means all.
 
     `split`, one of the results of `Client.splits`, replaces topics, ends and partitions: the read has exactly the ranges of the split.
 
@@ -61,9 +61,9 @@ def read(
     LogTruncated with the lost offsets; a topic that is created again raises InvalidOffset. With on_lost="warn" a warning and `lost` of the
     result name the lost offsets, and the read continues. Compacted records do not count as lost.
 
-    After `timeout` seconds without progress, for example because a partition has no leader, iteration raises KafkaTimeoutError; None: no
-    limit. The lookup of the ends has the same limit; with None, its limit is 60 s. `progress` shows a progress bar on stderr (rich's, if it
-    is installed). The other options are options of `Consumer`, except options for groups; `client` shares a client.
+    After `timeout` seconds without progress, for example because a partition has no leader, iteration raises KafkaTimeoutError; None means
+    no limit. The lookup of the ends has the same limit; with None, its limit is 60 s. `progress` shows a progress bar on stderr (rich's, if
+    it is installed). The other options are options of `Consumer`, except options for groups; `client` shares a client.
 
     Raises TypeError or ConfigError for a wrong argument, ConfigError for an offset beyond the end of the log, BrokerError for a topic or
     partition that does not exist, AuthorizationError, KafkaTimeoutError; PartialFailure if the lookup failed for several partitions.

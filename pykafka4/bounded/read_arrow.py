@@ -1,8 +1,7 @@
 """Reads topics between two offsets of each partition, as Arrow columns. Invariant: each record is in a batch, or is reported as lost.
 
 `ReadArrow` is the handle. The exported stream refers to `ArrowBatches` alone, can be read on any thread, and can outlive the handle:
-`RecordBatchReader.from_stream(read_arrow(…))` keeps only the stream. So `ArrowBatches`, not the handle, closes
-the connections.
+`RecordBatchReader.from_stream(read_arrow(…))` keeps only the stream. So `ArrowBatches`, not the handle, closes the connections.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class ArrowBatches:
         self.ended = False
 
     def next(self) -> RecordColumns | None:
-        """The next batch, of at least one row; None at the end."""
+        """The next batch, of at least one row; None at the end. Raises the errors of `BoundedRead.poll`."""
         if self.ended:
             return None
         if self._finalizer.alive and (columns := self.reading.poll(self._form, self._max_rows)):

@@ -104,7 +104,7 @@ class BoundedRead:
         self._over = False  # `end` was called
 
     def opening(self) -> Steps[None]:
-        """Fix the ranges, and begin to fetch. Raises the errors of `Lookups.located` and `Bounds.span`.
+        """Fix the ranges, and begin to fetch. Raises the errors of `Lookups.located`, `Bounds.span` and `begin`.
 
         The lookup of the ends may take `patience` seconds, or 60 s if that is None: a call without a deadline could hang.
         """
@@ -116,7 +116,7 @@ class BoundedRead:
         self.begin({tp: bounds.span(tp, found[tp]) for tp in sorted(found)})
 
     def begin(self, spans: Mapping[TopicPartition, Span]) -> None:
-        """Begin to fetch the ranges `spans`."""
+        """Begin to fetch the ranges `spans`. Raises OffsetOutOfRange for records that are already deleted, with on_lost="raise"."""
         self.spans = dict(spans)
         starts = {tp: self._first_left(tp, span) for tp, span in spans.items() if not span.is_empty}
         self._progress.begin(", ".join(self._extent.names), sum(span.until - span.start for span in spans.values() if not span.is_empty))
@@ -217,7 +217,7 @@ class BoundedRead:
     # ---------------------------------------------------------------- lost records
 
     def settle(self, error: InvalidOffset) -> None:
-        """Raise an error that names the lost range; or, with on_lost="warn", note the range and continue.
+        """Raise an error that names the lost range, if records are lost; with on_lost="warn", add the range to `lost` and continue.
 
         The read continues after the range, or at its start if other records have replaced the lost ones.
         """

@@ -20,7 +20,7 @@ Modules; each line imports only from lines below it:
     reading/           the way from fetched data to records, on the thread that polls
     hooks              calls of hooks with the records of a poll
     rewinding          rewinds of all members of a group at the request of one member
-    lookups            lookups of offsets of the log, which move no position
+    lookups            lookups of log offsets (ListOffsets); no position moves
     guard              the guard that lets one thread at a time use a consumer, even after Ctrl-C
     waits              the waits of a consumer's steps, and their form on threads
     selection          the subscription, and the partitions of `assign`
@@ -210,8 +210,8 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """Records as columns, for everything that reads Arrow data: `polars.DataFrame(columns)`, `pyarrow.table(columns)`, DuckDB, pandas.
 
         Errors, positions and commits are as with `poll`. The call returns the records that have arrived: up to about 8 MiB of columns, or
-        with `max_rows` up to that number of rows and about `max_decompressed_bytes`. If none arrived within `timeout` seconds, the columns
-        have length 0, and are false. `columns` has the names of the columns in the order wanted; the default is topic, partition,
+        with `max_rows` up to that number of rows and about `max_decompressed_bytes`. If no record arrived within `timeout` seconds, the
+        columns have length 0, and are false. `columns` names the wanted columns, in order; the default is topic, partition,
         offset, timestamp, timestamp_type, key, value, headers. A column that is left out costs nothing.
 
         Columns that the application keeps, or that a data frame uses, count as waiting data, for up to half of `prefetch_bytes`. They may
@@ -222,12 +222,13 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return self._session.poll(timeout, max_rows, self._session.reader.columns.form(columns))
 
     def poll_raw(self, timeout: float | None = 1.0, max_batches: int | None = None, max_bytes: int | None = None) -> list[RawBatch]:
-        """A list of whole record batches, as brokers store them, without decompression; empty if none arrived within `timeout` seconds.
+        """A list of complete record batches, as brokers store them, without decompression; empty if none arrived within `timeout` seconds.
 
-        The list ends after `max_batches` batches (default: no limit), or with the batch that brings their size to `max_bytes` (default:
-        `max_decompressed_bytes`). Checksums are verified. Control batches and, with read_committed, batches of aborted transactions are not
-        returned. If reading begins in the middle of a batch (after a seek, or after a `poll` that returned a part of the batch), the batch
-        is unpacked, and packed again without the earlier records. Message sets of formats v0 and v1 become batches of format v2.
+        The list ends after `max_batches` batches (default: no limit), or with the batch that brings their total size to `max_bytes`
+        (default: `max_decompressed_bytes`). Checksums are verified. Control batches and, with read_committed, batches of aborted
+        transactions are not returned. If reading begins in the middle of a batch (after a seek, or after a `poll` that returned a part of
+        the batch), the batch is unpacked, and packed again without the earlier records. Message sets of formats v0 and v1 become batches of
+        format v2.
 
         Positions, commits, rebalances and errors are as with `poll`; the two methods may alternate. `Producer.send_raw` sends such batches.
         """
@@ -241,7 +242,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         a call. If the group rebalances meanwhile, the other members wait for only max_poll_interval_ms; then the partitions are lost.
 
         Raises ConfigError without a subscription or a group_id, and for `seconds` out of range; GroupError before the first poll, if the
-        lease has ended, so that another member may have the partitions, or if the group is rebalancing and does not wait that long.
+        lease has ended or partitions were lost (another member may have them), or if the group is rebalancing and does not wait that long.
         """
         self._session.assignment.extend_lease(check_lease(seconds))
 
@@ -256,10 +257,10 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def until_end(self) -> Iterator[Record[KeyT, ValueT]]:
         """A loop over single records up to the ends that the logs of the assigned partitions have at the time of the call.
 
-        The loop commits like the endless one; when it ends, all its records are finished. In a group, partitions that a rebalance takes
-        away drop out, and partitions that it brings are read up to their ends at that time; the loop does not end before this member has
-        its partitions. Paused partitions are left out. A poll or another loop after this loop reads on without ends; a poll or another
-        loop during this loop makes this loop raise a KafkaError.
+        The loop commits like the endless loop; when it ends, all its records are finished. In a group, partitions that a rebalance takes
+        away drop out, and partitions that a rebalance brings are read up to their ends at that time; the loop does not end before this
+        member has its partitions. Paused partitions are left out. A poll or another loop after this loop reads on without ends; a poll or
+        another loop during this loop makes this loop raise a KafkaError.
 
         With isolation_level="read_committed" the end is the last stable offset. Waits up to 60 s for the positions, and up to 60 s for the
         ends. Raises ConfigError without partitions or a subscription, the errors of `position` and `end_offsets`, and in the loop also the
@@ -332,11 +333,11 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
         Without `offsets`, the call commits all records that `poll` has returned; inside a `for` loop, all records before the current one.
         Offsets of a deleted topic are left out: in a new topic of the same name they would be offsets of other records.
-        With `topic`, the call commits only offsets of this topic. While `process` or streams run, it commits their finished records, except
-        in partitions that are being revoked.
+        With `topic`, the call commits only offsets of this topic. While `process` or streams run, the call commits their finished records,
+        except in partitions that are being revoked.
         `offsets` maps partitions to the offset of the next record to read (an int or OffsetAndMetadata).
         Raises ConfigError without a group_id, for `offsets` together with `topic`, and for a topic that the consumer does not read;
-        GroupError if partitions are not assigned to this member (a consumer that has not subscribed may commit offsets of any);
+        GroupError if partitions are not assigned to this member (a consumer that has not subscribed may commit offsets of any partition);
         AuthorizationError; KafkaTimeoutError after `timeout` seconds (default 60): then the outcome is unknown.
         """
         if unknown:
@@ -394,7 +395,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return self._session.rewinding.future(offsets, api_timeout(timeout))
 
     def _in_transaction(self) -> TransactionalReads:
-        """The consumer's part in a transaction, for `Producer.transaction`. Raises ConfigError if its offsets cannot be part of one."""
+        """The consumer's part in a transaction, for `Producer.transaction`. Raises ConfigError if the offsets cannot be part of it."""
         self._session.transactional.check()
         return self._session.transactional
 
@@ -490,8 +491,8 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
         `streams({"orders": 4, "refunds": 1})` makes four streams of one topic and one of another; `streams(pattern, 4)` makes four of
         all topics that match, or that a list names (`exclude` as in `subscribe`). A partition is on one stream at a time: a partition that
-        moves to another stream starts there when its current record on the old stream is finished or left. While there are more streams
-        than partitions, some streams have no partition.
+        moves to another stream starts there when its current record on the old stream is finished, or put back by `leave`. While there are
+        more streams than partitions, some streams have no partition.
 
         A record is finished when a thread requests the next one from its stream, or calls `finish`. Finished records of all streams are
         committed every 5 s, before partitions go to another member, and by `close`; the committed offset of a partition never passes an

@@ -55,7 +55,7 @@ OnDone = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"]
 
 
 def as_seek_offsets(partition: object, offset: object) -> dict[TopicPartition, int]:
-    """The offset of each partition, from both forms of `seek`: one partition and its offset, or a mapping."""
+    """The offset of each partition, from the arguments of `seek`: one partition and its offset, or a mapping."""
     if not isinstance(partition, tuple) and isinstance(partition, Mapping):  # in this order: the second check is slow
         if offset is not None:
             raise ConfigError(f"seek takes a mapping of partitions to offsets without another offset, not offset={shown(offset)}")
@@ -84,10 +84,10 @@ def check_on_done(on_done: object) -> None:
 def as_subscription(
     topics: object, exclude: object, *, with_internal: bool, group_protocol: str
 ) -> tuple[tuple[str, ...], TopicFilter | None]:
-    """The names of the topics to subscribe to, and the filter of the pattern, if there is one.
+    """The names of the topics to subscribe to, and a filter for the patterns, if there are any.
 
-    Raises TypeError or ConfigError, also for duplicates. A text is a pattern, but in a list it is a name; a compiled pattern and a
-    SubscriptionPattern are patterns in both cases.
+    Raises TypeError or ConfigError for wrong arguments, including duplicates. A text is a pattern, but in a list it is a name; a compiled
+    pattern and a SubscriptionPattern are patterns in both cases.
     """
     names, patterns, of_group = _names_and_patterns(topics, "subscribe")
     if not names and not patterns and not of_group:
@@ -160,7 +160,7 @@ def _pattern(pattern: str | re.Pattern[Any], what: str) -> re.Pattern[str]:
 
 
 def as_partitions(partitions: object) -> dict[TopicPartition, None]:
-    """The partitions of a list in its order, or one partition. Raises ConfigError or TypeError for a wrong list, also for duplicates."""
+    """One partition, or the partitions of a list in its order. Raises TypeError or ConfigError for a wrong list, including duplicates."""
     if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
         return {topic_partition(partitions): None}
     if isinstance(partitions, str) or not isinstance(partitions, Iterable):

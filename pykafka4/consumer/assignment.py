@@ -28,16 +28,16 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["LEAVE_S", "LAST_COMMIT_TIMEOUT_S", "Assignment"]
 
-LAST_COMMIT_TIMEOUT_S: Final = 10.0  # for the last auto-commit before partitions are released
+LAST_COMMIT_TIMEOUT_S: Final = 10.0  # limit of the last auto-commit before partitions are released
 # For this long a poll waits for the last commit and returns no records. A commit takes milliseconds, and the rebalance waits until the
 # application is back in `poll`, so records of partitions that this member keeps wait, too. A slow coordinator must not hold them up for
 # longer.
 LAST_COMMIT_WAIT_S: Final = 0.5
-LEAST_LAST_COMMIT_S: Final = 1.0  # for the last commit of a consumer that closes without time to wait for the response
-# For the last commit of a consumer that closes while its group rebalances. Coordinators accept no commit between JoinGroup and SyncGroup,
-# and a dead group leader delays SyncGroup until its session times out: without this limit the close would use up its timeout.
+LEAST_LAST_COMMIT_S: Final = 1.0  # limit of the last commit of a consumer that closes without time to wait for the response
+# The limit of the last commit of a consumer that closes while its group rebalances. Coordinators accept no commit between JoinGroup and
+# SyncGroup, and a dead group leader delays SyncGroup until its session times out: without this limit the close would use up its timeout.
 LAST_COMMIT_IN_REBALANCE_S: Final = 3.0
-LEAVE_S: Final = 5.0  # for the response to LeaveGroup
+LEAVE_S: Final = 5.0  # limit of the wait for the response to LeaveGroup
 
 
 class AssignmentChange(NamedTuple):
@@ -215,7 +215,10 @@ class Assignment:
             self._attachment.post(lambda _: self._attachment.machine.fetcher.pause(*again))
 
     def begin_release(self, ended: Ended) -> bool:
-        """Drop buffered records of partitions that end, and start the last commit. Returns False if they only had to be released."""
+        """Drop buffered records of partitions that end, and start the last commit (without lost partitions).
+
+        Returns False if the release is complete, because this consumer does not read the partitions, and the listener need not be called.
+        """
         current = self._reader.current(ended.claims)
         if not current and (ended.claims or ended.reported):
             self.last_commit = None
@@ -251,7 +254,7 @@ class Assignment:
         try:
             yield from self._report_end(ended)
         finally:
-            if not self._waits.listening:  # otherwise this poll was cancelled during the listener, and the next releases the partitions
+            if not self._waits.listening:  # otherwise this poll was cancelled during the listener, and the next poll releases them
                 self._paused_before |= self._reader.paused.intersection(claim.tp for claim in self._reader.current(ended.claims))
                 self._reader.release(ended.claims)
                 self._attachment.post(lambda _: self._attachment.machine.membership.released(ended))

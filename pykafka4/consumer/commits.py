@@ -1,5 +1,5 @@
-"""Commits offsets for the application. Invariant: a member commits only partitions that it holds and has not lost; a callback runs at most
-once.
+"""Commits offsets for the application. Invariant: a member commits only offsets of partitions that it holds and has not lost; a callback
+runs at most once.
 
 Only `committing` and `looking_up` wait, for the promises that `_send` and `_look_up` return.
 """
@@ -126,7 +126,7 @@ class Commits:
         return chosen is not None and chosen.matches(topic)
 
     def _check(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Refuse partitions that a subscribed consumer does not have. Raises GroupError."""
+        """Raise GroupError for partitions that a subscribed consumer does not have, and after the loss of all partitions of the group."""
         claims, selection = self._reader.claims, self._selection
         if not selection.subscribed:
             return
@@ -148,7 +148,10 @@ class Commits:
         return promise
 
     def commit_finished(self, timeout: float, only: Collection[TopicPartition] | None = None) -> Promise[KafkaError | None]:
-        """Send the last auto-commit before a release. If the commit fails, the loop logs the error, and the records are redelivered."""
+        """Send the last auto-commit before a release. If the commit fails, the loop logs the error, and the records are redelivered.
+
+        The promise is done at once if nothing is to be committed. `only=None` means all partitions.
+        """
         finished = self._reader.settle()
         chosen = finished if only is None else {tp: finished[tp] for tp in only if tp in finished}
         if not chosen or not self._config.enable_auto_commit or self._config.group_id is None:

@@ -13,7 +13,10 @@ POLLS: Final = "_pykafka4_polls"  # attribute of exceptions
 
 
 class HandledError:
-    """The mark that one consumer puts on such an exception. The `id` of the exception would not do: Python reuses ids of freed objects."""
+    """The mark that one consumer puts on an exception that is being handled during a poll.
+
+    The `id` of the exception would not suffice, because Python reuses ids of freed objects.
+    """
 
     __slots__ = ("_mark",)
 
@@ -21,7 +24,7 @@ class HandledError:
         self._mark: object | None = None  # marks the exception that was being handled during the last poll
 
     def note(self) -> None:
-        """Note that a poll begins: an exception that is being handled now has nothing to do with the records of this poll."""
+        """Mark the exception that is being handled when a poll begins: it has nothing to do with the records of this poll."""
         error = sys.exc_info()[1]
         self._mark = None if error is None else object()
         if error is not None:

@@ -131,7 +131,7 @@ class Guard:
         return False
 
     def iterate(self, user: Any, iteration: Iteration | None, what: str = "poll") -> None:
-        """Note that `user` polls, in `iteration` if one is given.
+        """Remember that `user` polls, and that the poll is part of `iteration`, if one is given.
 
         Raises KafkaError while another user is in a loop: this poll would count the record in that user's hands as finished.
         """
@@ -213,7 +213,7 @@ class Guard:
         return self._closer.get("closer", (None, None))[0]
 
     def end_closing(self) -> None:
-        """Note that the close has ended."""
+        """Forget the closing thread: the close has ended."""
         self._closer.clear()
 
     @contextlib.contextmanager

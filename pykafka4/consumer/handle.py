@@ -102,7 +102,10 @@ class ConsumerHandle(ServesStatus):
         self._visit().seek(as_seek_offsets(partition, offset))
 
     def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
-        """Continue at the first available record. By default in all assigned partitions. Raises ConfigError for unassigned ones."""
+        """Continue at the first available record of these partitions; `partitions=None` means all assigned partitions.
+
+        Raises ConfigError for a partition that is not assigned.
+        """
         self._visit().seek_to(partitions, Start.EARLIEST, "seek_to_beginning")
 
     def seek_to_time(self, time: int | datetime, partitions: Partitions | None = None) -> None:
@@ -124,7 +127,7 @@ class ConsumerHandle(ServesStatus):
     def pause(self, partitions: Partitions) -> None:
         """Return no records of these partitions until `resume`; assignment and position do not change.
 
-        A revoked or lost partition is paused again if this member's next assignment has it, but not if it comes back later.
+        A revoked or lost partition is paused again if this member's next assignment has it, but not if the partition comes back later.
         Raises ConfigError for a partition that is not assigned.
         """
         self._visit().pause(partitions)
@@ -147,7 +150,7 @@ class ConsumerHandle(ServesStatus):
         return self._visit().transactional.group_metadata()
 
     def status(self) -> dict[str, Any]:
-        """The state of the client, of the member and of each partition, which shows why no records arrive."""
+        """The state of the client, of the member and of each partition, to find out why no records arrive."""
         return {**self._session.runtime.status(), "consumer": self._session.status()}
 
     def _shown(self) -> tuple[Runtime, object, Watched]:

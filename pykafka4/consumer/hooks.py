@@ -28,7 +28,7 @@ class PollCalls:
         self._failed: set[int] = set()  # ids of hooks that have raised: a broken hook must not log a line for each poll
 
     def begin(self) -> None:
-        """Note the beginning of a poll."""
+        """Remember when a poll begins."""
         self._began = self._clock()
 
     def call_hooks(self, records: Sequence[Any]) -> None:

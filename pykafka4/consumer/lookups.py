@@ -21,7 +21,7 @@ __all__ = ["Lookups"]
 
 
 class Lookups:
-    """The lookups of one consumer, through the stateless calls of its client."""
+    """Looks up log offsets for one consumer, through the stateless calls of its client."""
 
     def __init__(self, attachment: Attachment[Any], config: ConsumerConfig, waits: Waits) -> None:
         self._attachment, self._config, self._waits = attachment, config, waits
@@ -87,7 +87,10 @@ class Lookups:
     def _listed(
         self, what: str, times: dict[TopicPartition, Any], timeout: float, isolation_level: str | None = None
     ) -> Steps[dict[TopicPartition, ListedOffset]]:
-        """The answers for `times`; default: the consumer's isolation level. Raises the error of a single partition, or PartialFailure."""
+        """The answers for `times`. `isolation_level=None` means the level of the consumer.
+
+        Raises the error of a single partition; PartialFailure if any of several partitions fails.
+        """
         self._attachment.check()
         answers = self._attachment.runtime.calls.list_offsets(times, timeout, isolation_level or self._config.isolation_level)
         try:
@@ -99,5 +102,7 @@ class Lookups:
         if len(errors) == 1 == len(found):
             raise next(iter(errors.values())).again()
         if errors:
-            raise PartialFailure.of(f"{what}: {len(errors)} of {len(found)} partitions failed; Client.list_offsets has the others", errors)
+            raise PartialFailure.of(
+                f"{what}: {len(errors)} of {len(found)} partitions failed; Client.list_offsets returns the other offsets", errors
+            )
         return found

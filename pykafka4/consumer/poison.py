@@ -69,7 +69,7 @@ class PoisonTopic(OnPoison):
             return _lost(error, full) if waiting is None else waiting
         except Exception as refused:
             return _lost(error, refused)
-        if len(self._sent) >= MOST_SENT:  # drop letters with outcomes: if such a record is read again after all, its letter is sent again
+        if len(self._sent) >= MOST_SENT:  # drop letters with outcomes: a letter is sent again if its record is read again
             self._sent = {at: each for at, each in self._sent.items() if not each.done()}
         self._sent[position] = sent
         return sent

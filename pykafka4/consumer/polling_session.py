@@ -17,7 +17,7 @@ from pykafka4.net.handoff.waiting import Signal
 
 __all__ = ["PollingSession"]
 
-FORGOTTEN_S: Final = 5.0  # for the close of a consumer whose handle was garbage-collected: the close occupies the client's callback thread
+FORGOTTEN_S: Final = 5.0  # limit of the close of a garbage-collected consumer, because the close occupies the client's callback thread
 
 
 class PolledMachine(RemovableMachine, Protocol):
@@ -34,7 +34,7 @@ class PollingSession(Attachment[M]):
     """The calls that do not depend on how records are acknowledged."""
 
     handle: ClassVar[str]  # the name of the class that applications use
-    kind: ClassVar[str] = "consumer"  # in messages
+    kind: ClassVar[str] = "consumer"  # the name in messages
     config: Any
     guard: Guard
 
@@ -43,7 +43,7 @@ class PollingSession(Attachment[M]):
         self.handled = HandledError()
         self.closed = False
         self._reads: object = None  # the thread or task that polled last, which has the returned records
-        self._woken = False  # by `wakeup`: the running poll, or the next one, returns without waiting
+        self._woken = False  # set by `wakeup`: the running poll, or the next one, returns without waiting
         self._close_by: float = INFINITY
 
     @abstractmethod
@@ -82,7 +82,7 @@ class PollingSession(Attachment[M]):
 
     @call
     def close(self, timeout: float | None = None, *, failed: bool | None = None) -> None:
-        """See Consumer.close. `failed` says whether an exception interrupted the processing of the last list; by default, find that out."""
+        """See Consumer.close. `failed`: whether an exception interrupted the processing of the last list; with None, `handled` says so."""
         if failed is None:
             failed = self.handled.interrupted()
         in_hand = not failed and self._reads is system.current_thread()

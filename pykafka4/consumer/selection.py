@@ -14,7 +14,7 @@ __all__ = ["ConsumerRun", "Selection"]
 
 
 class ConsumerRun(Protocol):
-    """A run of `process` or streams, which uses a consumer until it ends. It has the methods of a listener, too."""
+    """A run of `process` or streams, which uses a consumer until the run ends, and has the methods of a listener, too."""
 
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The offset after the finished records of each partition: during a run, polled records need not be finished."""

@@ -104,7 +104,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         self.assignment = Assignment(self, self.config, self.reader, self.signal, self.guard, self.selection, self.commits, self.waits)
         self.transactional = TransactionalReads(self, self.config, self.reader, self.guard, self.selection, self.commits, self.waits)
         self.rewinding = GroupRewinding(self, self.config, self.selection, self.lookups, self.waits)
-        self.ends: BoundedEnds | None = None  # of the bounded read or loop of `until_end` that is in progress
+        self.ends: BoundedEnds | None = None  # the ends of the bounded read, or of the loop of `until_end`, in progress
         self._until_end: UntilEnd | None = None  # `ends`, if a loop of `until_end` has set them
         self._asked_at: float = INFINITY  # the reader's mark at which this session last had the loop fetch more
         self._moving: PostedMoves | None = None  # the posted call of the last seek, unless another call was posted after it
@@ -156,12 +156,15 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         super().post(fn)
 
     def _reseek(self, moves: Collection[Move]) -> None:
-        """Add `moves` to the call that was posted last, if it has not begun; otherwise post one. So a loop of seeks takes few calls."""
+        """Add `moves` to the last posted call, if that is a seek that has not begun; otherwise post a new call.
+
+        So a loop of seeks takes few calls.
+        """
         posted = self._moving
         if posted is not None:
             posted.moves += moves
-            # `begun` is read after the addition, and the loop sets it before it reads `moves`. So if it is not set here, the loop has these
-            # moves. If it is set, the loop may have missed them: they are posted again, and a move that is made twice changes nothing.
+            # `begun` is read after the addition, and the loop sets `begun` before it reads `moves`. So if `begun` is not set here, the loop
+            # gets these moves. If it is set, the loop may have missed them: they are posted again, and a repeated move changes nothing.
             if not posted.begun:
                 return
         posted = PostedMoves([*moves])
@@ -184,7 +187,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             yield self._next_list(iteration)
 
     def lists_until_end(self, ends: UntilEnd) -> Iterator[Iterator[Record[Any, Any]]]:
-        """Lists for a `for` loop up to the ends of the logs. The poll after the last list finishes its records."""
+        """Lists for a `for` loop up to the ends of the logs. The poll after the last list finishes the records of that list."""
         records: Iterator[Record[Any, Any]] = iter(())
         while True:
             try:
@@ -215,7 +218,10 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             at_once(self.finding_ends(ends))
 
     def finding_ends(self, ends: UntilEnd) -> Steps[None]:
-        """Look up the ends of partitions that have none. From the first call on, this consumer reads up to `ends`."""
+        """Look up the ends of partitions that have none. From the first call on, this consumer reads up to `ends`.
+
+        Raises KafkaError if another poll or loop has lifted `ends` since then.
+        """
         self.check()
         self.assignment.complete_change()
         if not self.selection.subscribed and not self.selection.by_hand:
@@ -309,7 +315,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             self._raise_errors()
         try:
             records = self.reader.take(form, limit)
-        except KafkaError:  # of one partition: the other partitions need room, or they stop while the application handles the error
+        except KafkaError:  # an error of one partition: other partitions need room, or they stop while the application handles the error
             self.reader.relieve()
             self._fetch_more()
             raise
@@ -338,7 +344,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         return None if longest == INFINITY else longest
 
     def _fetch_more(self) -> None:
-        """Have the loop fetch more, once per mark. Only the loop thread sets marks, and no mark is lower than an earlier one."""
+        """Have the loop fetch more, once for each mark that reading reaches. Only the loop sets marks, and none below an earlier mark."""
         mark = self.reader.resume_at
         if self.reader.consumed >= mark and mark != self._asked_at:
             self.post(self.machine.fetcher.space)
@@ -481,8 +487,8 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         with self.guard.using("resume"):
             tps = self._assigned(partitions, "resume")
             claims = [self.reader.claims[tp] for tp in tps]
-            # Posted twice. Before: if Ctrl-C comes after `reader.resume`, the loop fetches the partitions, too; without this they would be
-            # resumed here and never fetched. After: a signal handler may have paused them in between, and its call reaches the loop second.
+            # Posted twice. The first call is for Ctrl-C after `reader.resume`: without it, the partitions would be resumed here and never
+            # fetched. The second call is for a signal handler that pauses them meanwhile: its call reaches the loop after the first.
             self.post(lambda _: self.machine.fetcher.resume(*claims))
             self.reader.resume(*tps)
             self.post(lambda _: self.machine.fetcher.resume(*claims))

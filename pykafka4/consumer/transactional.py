@@ -28,8 +28,8 @@ from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPart
 __all__ = ["RecordsInTransaction", "TransactionalReads"]
 
 ILLEGAL_GENERATION: Final = BY_NAME["ILLEGAL_GENERATION"].code
-REWIND_S: Final = 60.0  # for a rewind when a transaction begins: without the rewind it cannot begin
-FAILED_REWIND_S: Final = 10.0  # for a rewind when a transaction fails; shorter, because the next transaction tries again
+REWIND_S: Final = 60.0  # limit of a rewind before a transaction, which cannot begin without the rewind
+FAILED_REWIND_S: Final = 10.0  # limit of a rewind after a failed transaction; shorter, because the next transaction tries again
 
 
 @attrs.define(eq=False)
@@ -77,7 +77,7 @@ class TransactionalReads:
 
     @call
     def check_none(self, what: str) -> None:
-        """Refuse the call `what`, which commits by itself, while a transaction is open or its records may have to be read again."""
+        """Refuse the call `what`, which commits by itself, while a transaction is open or a rewind after a transaction is owed."""
         with self.guard.using(what):
             reading = self._reading
             if reading is not None and not self._settled(reading):
@@ -142,13 +142,13 @@ class TransactionalReads:
         return ConsumerGroupMetadata(group, member.generation, member.member_id, member.instance_id)
 
     def announce(self) -> None:
-        """Note that a block is made for the records in hand. A block that has not begun when the next block is made never begins."""
+        """Remember that a block is made for the records in hand. A block that has not begun when the next block is made never begins."""
         self._refused = self._refused or self._announced
         self._announced = not self._nothing_new()
 
     @call
     def begin(self, timeout: float | None) -> Any:
-        """Begin a transaction. Raises TransactionAborted, after a rewind, if later records were received: poll returns them again."""
+        """Begin a transaction. Raises TransactionAborted after a rewind that takes back unprocessed records: poll returns them again."""
         self._attachment.check()
         return self._waits.drive(self._beginning(timeout))
 
@@ -174,7 +174,7 @@ class TransactionalReads:
             return self._reading
 
     def refuse(self) -> None:
-        """Note that a transaction could not begin: its records are read again, unless the transaction of an open block commits them."""
+        """Remember that a transaction could not begin: its records are read again, unless the transaction of an open block commits them."""
         self._refused = self._refused or not self._nothing_new()
         self._announced = False
 
@@ -188,7 +188,7 @@ class TransactionalReads:
 
     @call
     def take(self, reading: RecordsInTransaction) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets after the records that the application has received (in a `for` loop, also the current one), except stored offsets.
+        """The offsets after the records that the application has received (in a `for` loop, also the current one), without stored offsets.
 
         Raises TransactionAborted if a partition of returned records is no longer held by this consumer, or its topic may have been deleted,
         and if the consumer has been used in another transaction.
@@ -218,7 +218,7 @@ class TransactionalReads:
             return {tp: OffsetAndMetadata(*positions[tp]) for tp in changed}
 
     def _leave(self, reading: RecordsInTransaction) -> dict[TopicPartition, OffsetAndEpoch]:
-        """Note the positions of the application, and return them."""
+        """Store the positions of the application in `reading`, and return them."""
         reading.left_after, reading.left_at = self._reader.delivered.changes, self._reader.handed_out()
         return reading.left_at
 

@@ -1,7 +1,7 @@
 """Ends a loop over a consumer at the ends of the logs. Invariant: every partition that is read has an end before the loop can end.
 
 The loop looks up the ends when it begins, and later the ends of partitions that a rebalance brings. The ends are in the claims
-(`Claim.until`), as for a bounded read. The first poll outside the loop lifts them.
+(`Claim.until`), as for a bounded read. The first poll outside the loop lifts the ends.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["CHECK_S", "UntilEnd"]
 
-CHECK_S: Final = 0.25  # seconds between two checks, in a waiting poll, whether the member has its partitions
+CHECK_S: Final = 0.25  # seconds after which a waiting poll checks again whether the member has its partitions
 
 
 class LoopSession(Protocol):
-    """The consumer of the loop."""
+    """The parts of a consumer that a loop of `until_end` uses."""
 
     reader: Reader
     selection: Selection

@@ -32,7 +32,7 @@ class Waits(Protocol):
         """Wait up to `timeout` seconds until `predicate()`, called at each notification of the signal, is true. Returns its last value."""
 
     def listen(self, method: Listen, tps: list[TopicPartition], event: Assigned | Ended) -> Steps[None]:
-        """Note in `event` that the listener is called, call `method`, and wait for its end."""
+        """Mark `event` as reported, call `method`, and wait for the end of the method."""
 
     def finish_listener(self) -> Steps[None]:
         """Wait for the end of a method of the listener that still runs. Raises the exceptions of the method."""
@@ -44,7 +44,7 @@ class Waits(Protocol):
         """The outcome of a call that returned `result`: threads return `result` itself, tasks await it if it is awaitable."""
 
     def drive(self, steps: Steps[Any]) -> Any:
-        """Run steps; returns their result, or an awaitable of it in tasks."""
+        """Run steps. Returns their result, or in tasks an awaitable of the result."""
 
 
 class ThreadWaits:

@@ -13,7 +13,7 @@ Modules; each line imports only from lines below it:
     serializing        `send` and `send_many` with serializers or hooks
     transaction_block  the `with` block of a transaction
     transactions       begin, commit and abort of transactions; calls whose outcome is not known yet
-    raw                whole record batches: `send_raw` and its handles
+    raw                complete record batches: `send_raw` and its handles
     topics             the policy of each topic, from the options
     rates              rate limits of topics
     hooks              calls of hooks, and their errors
@@ -194,7 +194,7 @@ class Producer(ProducerHandle):
         return send_arrow(self._session, topic, data, columns)
 
     def send_raw(self, topic: str, batch: RawBatch, partition: int | None = None) -> RawDelivery:
-        """Queue a whole record batch, of `Consumer.poll_raw` or `RawBatch.from_bytes`, without decompression; returns its `RawDelivery`.
+        """Queue a complete record batch, from `poll_raw` or `RawBatch.from_bytes`, without decompression; returns its `RawDelivery`.
 
         The batch keeps keys, values, headers, timestamps, their order and the compression; the broker assigns new offsets. The batch comes
         after all earlier records of `partition`, by default the partition from which the batch was read. Retries, idempotence,
@@ -292,7 +292,7 @@ class Producer(ProducerHandle):
         self._session.transactions.abort(check_timeout(timeout))
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
-        """The partitions of `topic`. Asks the cluster if they are unknown, and lets the cluster create a missing topic, as `send` does.
+        """The partitions of `topic`, which the call looks up if they are unknown. Brokers may create a missing topic, as for `send`.
 
         `timeout` in seconds, default `max_block_ms`. Raises KafkaTimeoutError with the reason, BrokerError (AuthorizationError, …).
         """

@@ -42,7 +42,7 @@ class Attempts:
 
     @contextlib.contextmanager
     def attempt(self, granted: Obstacle | None = None) -> Iterator[None]:
-        """In this block `send` raises WouldBlock instead of waiting."""
+        """In this block `send` raises WouldBlock instead of waiting. `granted` is the obstacle for which the task has waited, if any."""
         thread = system.get_ident()
         self._granted[thread] = granted
         try:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FORKED", "Deliveries"]
 
-AWAIT_S: Final = 0.005  # between checks of a delivery whose callback may need the thread that awaits it
-AWAIT_CALLBACK_S: Final = 0.1  # between checks of any other delivery, whose callback may be delayed; doubles with each check
+AWAIT_S: Final = 0.005  # seconds between checks of a delivery whose callback may need the thread that awaits it
+AWAIT_CALLBACK_S: Final = 0.1  # seconds between checks of any other delivery, whose callback may be delayed; doubles with each check
 AWAIT_LONGEST_S: Final = 1.0  # the maximum of the doubled interval
 FORKED: Final = "this producer was created in the parent process; create a Producer in this one"
 
@@ -53,7 +53,7 @@ class Deliveries(Signal):
                 return list(self._seen)
 
     def failure_seen(self, before: int) -> None:
-        """Note that the application has seen a record's failure; `before` records had failed before the batch of that record."""
+        """Remember that the application has seen a record's failure; `before` records had failed before the batch of that record."""
         self._seen.append(before)
 
     def wait(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:

@@ -1,4 +1,5 @@
-"""Calls callbacks of dropped records on the callback executor. Invariant: each runs at most once, and at most about `MOST_WAITING` wait.
+"""Calls callbacks of dropped records on the callback executor. Invariant: each callback runs at most once, and
+at most about `MOST_WAITING` callbacks wait.
 
 The options `on_full` and `on_rate_limit` drop records. A dropped record has no batch that would call back.
 """
@@ -47,7 +48,7 @@ class FlushMark:
         return self._ahead is not None and all(call.over for call in self._ahead)
 
     def reached(self, ahead: list[CallbackTurn]) -> None:
-        """Note that a job has taken this mark, so each callback before it has been taken, too; the turns `ahead` may still run."""
+        """Store the turns `ahead`, which may still run: a job has taken this mark, and before it each callback ahead of the mark."""
         for call in ahead:
             call.awaited = True
         self._ahead = ahead
@@ -74,7 +75,7 @@ class DroppedCalls:
         self._running: dict[CallbackTurn, None] = {}  # turns that have not ended
 
     def __call__(self, callback: Callable[[Delivery], object], delivery: Delivery) -> None:
-        """Call `callback(delivery)` soon. While too many callbacks wait, others are left out: the Delivery has its outcome anyway."""
+        """Call `callback(delivery)` soon, or leave it out while too many callbacks wait: the Delivery has its outcome anyway."""
         if len(self._waiting) < MOST_WAITING:
             self._append((callback, delivery))
         elif not self._overrun:  # one line for each overload, however long it is
@@ -121,7 +122,7 @@ class DroppedCalls:
         self._progress()
 
     def _take(self, call: CallbackTurn) -> None:
-        """Call the next callback, or note that the next mark is reached."""
+        """Take the next entry from the queue: call the callback, or tell the mark that it is reached."""
         try:
             entry = self._waiting.popleft()
         except IndexError:  # another thread was faster

@@ -1,4 +1,4 @@
-"""Sends whole record batches. Invariant: a batch is accepted or refused as a whole; its handle is done when each record has its outcome.
+"""Sends complete record batches. Invariant: a batch is accepted or refused as a unit; its handle is done when each record has its outcome.
 
 Brokers may refuse a batch as too large, or refuse some of its records. Then the sender splits it, and the handle follows all parts.
 """
@@ -26,7 +26,7 @@ INFINITY: Final = float("inf")
 
 @attrs.frozen
 class RawMetadata:
-    """The place of an acknowledged raw batch in the log.
+    """The position of an acknowledged raw batch in the log.
 
     `base_offset` is the offset of its first record, -1 if the offset is unknown (acks=0, or a duplicate). The other records follow the
     first one, unless the batch was split. `log_append_time_ms` is -1 if the records keep their own timestamps. `maybe_repeated` has the
@@ -65,10 +65,10 @@ class RawDelivery:
         return self._batch.done
 
     def result(self, timeout: float | None = None) -> RawMetadata:
-        """Wait until all records of the batch are acknowledged; returns the place of the batch in the log.
+        """Wait until all records of the batch are acknowledged; returns the position of the batch in the log.
 
         `timeout` in seconds, None for no limit. Raises KafkaTimeoutError after that time. If records failed, raises the DeliveryFailed
-        of the first one, with a note that has the number of failed records.
+        of the first failed record, with a note that has the number of failed records.
         """
         failure = self.exception(timeout)
         if failure is not None:
@@ -139,7 +139,7 @@ class _WhenDone:
 
 
 class RawSending:
-    """The part of a producer that accepts whole batches."""
+    """The part of a producer that accepts complete record batches."""
 
     __slots__ = ("_acc", "_policies", "_signal")
 
@@ -178,7 +178,7 @@ class RawSending:
     def _admissions(self, topic: str, count: int) -> list[Admission] | Exception:
         """An admission by the rate limit for each record, perhaps after a wait; or the error for which the batch is dropped.
 
-        If the batch is not sent, their places are given back, so that other records of the topic can use them.
+        After an error or exception, the places are given back, so that other records of the topic can use them.
         """
         admit, admissions, deadline = self._policies(topic).admit, list[Admission](), INFINITY
         if admit is None:

@@ -53,7 +53,7 @@ class Serializing:
         return out[0]
 
     def prepare(self, topic: str, value: Any, key: Any, more: More) -> tuple[str, Any, Any, More]:
-        """The record after hooks and serializers. Called once for each record, however often the record is offered to the accumulator.
+        """The record after hooks and serializers. Called once for each record, even if the accumulator gets the record several times.
 
         Raises the producer's refusal, if any, before it calls hooks and serializers.
         """

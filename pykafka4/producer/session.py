@@ -49,7 +49,7 @@ __all__ = ["ProducerSession"]
 
 log = get_log("pykafka4.producer")
 
-EXIT_S: Final = 5.0  # for deliveries, while an exception leaves a `with` block; for callbacks, after the delivery timeout of a flush
+EXIT_S: Final = 5.0  # seconds for deliveries when an exception leaves a `with` block, and for callbacks after the timeout of a flush
 WORKING: Final = ("connected", "connecting", "unreachable")  # states of a client whose loop runs
 LOOK_PAUSE_S: Final = 0.01  # seconds between checks of a topic's parked records, and of the end of the loop
 # For this long after brokers first reported a partition as missing, `send` does not begin another wait for it.
@@ -171,6 +171,7 @@ class ProducerSession(Attachment[Sender]):
 
         The partition may be new, and brokers learn of it at different times. The wait refreshes the metadata at most once per
         `retry_backoff_ms`. Later calls with the partition do not wait again (KNOWN_MISSING_S). Returns the deadline for further waits.
+        Inside a callback there is no wait.
         """
         if self.attempts.is_attempt and not self.attempts.has_waited_for(Obstacle.PARTITION):
             raise WouldBlock(f"{topic}-{partition} has to be looked up", Obstacle.PARTITION, topic, partition)
@@ -321,7 +322,7 @@ class ProducerSession(Attachment[Sender]):
         self.progress()
 
     def set_refusal(self, refusal: KafkaError | None) -> None:
-        """Let `send` accept records again, or raise `refusal`. A final refusal stays, even if another thread sets it meanwhile."""
+        """Have `send` raise `refusal`, or accept records again (None). A final refusal stays, even if another thread sets it meanwhile."""
         if self._final is None:
             self.acc.refusal = refusal
         # Read again: after the first check, another thread may have called `refuse`, and the assignment would have overwritten its error.
@@ -474,7 +475,7 @@ class ProducerSession(Attachment[Sender]):
             raise error
 
     def mark_failures_seen(self, start: int, end: int) -> None:
-        """Note that this thread or task has seen the failures from `start` to `end`."""
+        """Remember that this thread or task has seen the failures from `start` to `end`."""
         if start >= end:  # no record failed, as in most aborts
             return
         # Ranges of producers that are gone are dropped here, so that a thread that uses many producers keeps few ranges.
@@ -548,7 +549,7 @@ class ProducerSession(Attachment[Sender]):
             self.runtime.callbacks.post(hooks.on_close)
 
     def begin_close(self) -> list[Batch | Delivery | FlushMark]:
-        """Refuse further records, and send accepted ones without linger, except with a transactional_id. Returns the items to wait for."""
+        """Refuse further records, and without a transactional_id send accepted records without linger. Returns the items to wait for."""
         self.refuse(ClosedError("this producer is closed; create a new one"))  # first: no record may be accepted after the list below
         if self.pending is None:
             unfinished = [*self.acc.unfinished(), *self.dropped_calls.mark()]

@@ -24,19 +24,22 @@ class ConsumerSide(Protocol):
         """The consumer's membership in its group, for the commit of its offsets."""
 
     def announce(self) -> None:
-        """Note that a block was made for the records that have been read. The block may never begin."""
+        """Remember that a block was made for the records that have been read. The block may never begin."""
 
     def begin(self, timeout: float | None) -> Any:
-        """A `Reading` for a transaction that begins. Rewinds first if the last transaction was not committed, or could not begin."""
+        """A `Reading` for a transaction that begins. Rewinds first if the last transaction was not committed, or could not begin.
+
+        Raises TransactionAborted if the rewind takes back unprocessed records.
+        """
 
     def refuse(self) -> None:
-        """Note that a transaction could not begin: the records that were read for it are not part of the next one."""
+        """Remember that a transaction could not begin: the records that were read for it are not part of the next one."""
 
     def take(self, reading: Any) -> dict[TopicPartition, OffsetAndMetadata]:
         """The offsets after the records that the application has received and no transaction has committed."""
 
     def settle(self, reading: Any) -> None:
-        """Note that the transaction was committed."""
+        """Settle an ended transaction: after a known commit, the consumer owes no rewind."""
 
     def fail(self, reading: Any, timeout: float | None) -> Any:
         """Rewind the consumer, so that it reads again the records of a transaction that was not committed."""

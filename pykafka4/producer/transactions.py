@@ -63,7 +63,7 @@ class ProducerSide(Protocol):
         """See `Attachment.promise`."""
 
     def mark_failures_seen(self, start: int, end: int) -> None:
-        """Note that this thread or task has seen the failures from `start` to `end`, counted as in `Ledger.failures_seen`."""
+        """Remember that this thread or task has seen the failures from `start` to `end`, counted as in `Ledger.failures_seen`."""
 
 
 @attrs.define(eq=False)
@@ -232,7 +232,7 @@ class TransactionCalls:
         self._saw(operation)  # last: if Ctrl-C ends this call earlier, the application has not seen the outcome, and calls again
 
     def _enter(self, mine: Caller) -> Caller | None:
-        """Note that this thread is in a call; returns the call that a signal handler interrupts with this one.
+        """Enter a call on this thread; returns the call that a signal handler interrupts with this one.
 
         Raises TransactionError if another living thread is in a call.
         """
@@ -247,7 +247,7 @@ class TransactionCalls:
         return outer
 
     def _leave(self, mine: Caller, outer: Caller | None) -> None:
-        """Note that this thread has left the call `mine`. A second `_leave` changes nothing."""
+        """Leave the call `mine`, and enter `outer` again, if any. A second `_leave` changes nothing."""
         if self._caller.get("caller") is mine:
             if outer is None:
                 self._caller.clear()
@@ -255,7 +255,7 @@ class TransactionCalls:
                 self._caller["caller"] = outer
 
     def _saw(self, operation: UnseenCall) -> None:
-        """Note that the application has seen the outcome of `operation`."""
+        """Forget `operation`: the application has seen its outcome."""
         if self._unseen is operation:
             self._unseen = None
 

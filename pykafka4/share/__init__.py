@@ -42,7 +42,8 @@ class ShareConsumer(ServesStatus):
     """A member of a share group (KIP-932), whose members share the records of partitions, and acknowledge each record.
 
     `ShareConsumer(bootstrap_servers="host:9092", group_id="jobs", **options)` owns a client; `ShareConsumer(client=client, …)` shares one.
-    The options are the fields of `ShareConsumerConfig` (docs/options.md). Use it from one thread at a time. Timeouts are seconds.
+    The options are the fields of `ShareConsumerConfig` (docs/options.md). Use a share consumer from one thread at a time. Timeouts are
+    seconds.
     """
 
     _name = "ShareConsumer"
@@ -110,8 +111,8 @@ class ShareConsumer(ServesStatus):
 
         `timeout=None` waits indefinitely, 0 does not wait. Each record is locked for this consumer until it is acknowledged, at most for
         the group's lock duration (30 s by default; acquisition_lock_timeout_ms) after its acquisition or the last renewal. With implicit
-        acknowledgement the records of the last poll are accepted; with explicit acknowledgement each of them must be acknowledged first,
-        unless its lock has ended.
+        acknowledgement this call accepts the records of the last poll; with explicit acknowledgement the application must acknowledge each
+        of these records before the call, unless the record's lock has ended.
 
         Raises ConfigError without a subscription, KafkaError for records that are not acknowledged, UnsupportedVersion if the brokers have
         no share groups, CorruptRecord or RecordTooLarge, once, for a batch that cannot be read (it is rejected; `error.next_offset` is None

@@ -172,7 +172,7 @@ class DeliveredRecords:
             arrivals.popleft()
 
     def keep(self, topics: tuple[str, ...]) -> None:
-        """Keep waiting records of `topics` only, and release waiting records of other topics. Records in hand stay in hand."""
+        """Keep only the waiting records of `topics`, and release the waiting records of other topics. Records in hand stay in hand."""
         self._topics = topics
         self.stock()
         aside = {acquired: dict(types) for acquired, types in self._aside.items()}
@@ -264,7 +264,7 @@ class DeliveredRecords:
     # ---------------------------------------------------------------- acknowledging
 
     def acknowledge(self, record: object, kind: AcknowledgeType) -> None:
-        """Note the acknowledgement of `record`; the last acknowledgement before sending counts."""
+        """Store the acknowledgement of `record`, in place of an earlier one that was not sent. Raises as ShareConsumer.acknowledge does."""
         if not isinstance(record, ShareRecord):
             raise TypeError(f"acknowledge takes a record of this consumer, not {type(record).__name__}")
         tp = TopicPartition(record.topic, record.partition)
@@ -318,7 +318,7 @@ class DeliveredRecords:
         return {acquired: dict(types) for acquired, types in self._aside.items()}
 
     def sending(self, outgoing: Outgoing) -> None:
-        """Note that the session is about to hand `outgoing` to the loop."""
+        """Remember `outgoing`, which the session is about to hand to the loop."""
         self._leaving = outgoing
 
     def sent(self, outgoing: Outgoing) -> None:

@@ -41,11 +41,11 @@ Results = dict[TopicPartition, "KafkaError | None"]
 Types = Mapping[Acquired, Mapping[int, AcknowledgeType]]
 OnAcknowledged = Callable[[Results], Any]
 
-# While decoded records are left for later polls, acknowledgements wait this long for later ones: a request costs more than a record. If
-# they waited longer, they might reach the broker after the end of the locks.
+# While decoded records are left for later polls, acknowledgements wait this many seconds for later acknowledgements, because each request
+# is expensive. After a longer wait they might reach the broker when the locks have ended.
 FLUSH_S: Final = 0.1
 MOST_OWED: Final = 10_000  # callbacks of acknowledgements that wait for the executor: bounds memory while the application blocks it
-WARN_INTERVAL_S: Final = 60.0  # between two warnings about expired locks: a slow application loses some with each poll
+WARN_INTERVAL_S: Final = 60.0  # seconds between two warnings about expired locks: a slow application loses locks with each poll
 
 
 class RecordStep:
@@ -200,7 +200,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             self.check()
 
     def _take(self, limit: int) -> list[ShareRecord]:
-        """Take records that have arrived; if there are none, have brokers acquire some. This call never waits."""
+        """Take records that have arrived; if there are none, have brokers acquire some. Raises errors of the mailbox. Never waits."""
         mailbox = self.mailbox
         self.records.changing = True
         if mailbox.arrivals:  # first: see `Mailbox.wants`
@@ -244,7 +244,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
                 record._renewal = report
 
     def _renewed(self, report: AcknowledgementReport) -> None:
-        """Note, on the loop thread, whether brokers have renewals. Ignore other errors: `poll` drops records whose locks end, and warns."""
+        """On the loop thread, stop renewing if a broker cannot renew. Ignore other errors: `poll` drops records whose locks end."""
         if any(isinstance(error, UnsupportedVersion) for error in report.results.values()):
             self._renews = False
 
@@ -284,7 +284,11 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
                 self.records.acknowledge(record, chosen)
 
     def _flush(self, *, soon: bool) -> None:
-        """Send the acknowledgements that a poll has found: at once, because the next poll may come late, or `soon`, with later ones."""
+        """Send the acknowledgements that a poll has collected: at once, because the next poll may come late; or with `soon`, unless one is
+        urgent, together with later acknowledgements.
+
+        Raises BufferFull if too many callbacks wait.
+        """
         outgoing = self.records.collect()
         if outgoing and self.on_acknowledged is not None:
             self._check_owed()
@@ -299,7 +303,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         # The clock is read after the append. If it were read before: the time is before `_taken_at`; the loop takes `_collected`; this
         # thread appends, and posts no call, because one seems to be pending: the acknowledgements wait for the next poll.
         now = self.runtime.loop.now()
-        if now >= self._taken_at:  # only then, because a wake-up of the loop costs more than a record
+        if now >= self._taken_at:  # only then, because a wake-up of the loop takes longer than the handling of a record
             self.post(lambda at: self.machine.call_at(at + FLUSH_S, self._pass_collected))
             self._taken_at = now + FLUSH_S
         self.records.sent(outgoing)

@@ -56,7 +56,9 @@ def test_errors(server: ModelServer, make: Maker) -> None:
     consumer = make()
     with pytest.raises(BrokerError, match="t-7: UNKNOWN_TOPIC_OR_PARTITION"):
         consumer.end_offsets([("t", 7)])
-    with pytest.raises(PartialFailure, match=r"beginning_offsets: 1 of 2 partitions failed; Client.list_offsets has the others") as caught:
+    with pytest.raises(
+        PartialFailure, match=r"beginning_offsets: 1 of 2 partitions failed; Client.list_offsets returns the other offsets"
+    ) as caught:
         consumer.beginning_offsets([T0, ("none", 0)])
     assert list(caught.value.errors) == [("none", 0)]
     consumer.close()

@@ -2,7 +2,7 @@
 
 Records wait in one queue per partition, so that a partition moves between streams together with its waiting records. The partition
 starts on the new stream when the old stream has finished the record in hand. A record is finished when the application takes the next one
-from its stream.
+from its stream, or calls `finish`.
 
 Any thread may iterate a stream, also the main thread, where Ctrl-C can end every call. So waiting threads hold no lock, `with` takes the
 lock, and a step takes effect with its last store.
@@ -77,7 +77,7 @@ class Allotment:
         self._watched: dict[TopicPartition, int] = {}  # for each partition: wake the dispatcher when at most this many records wait
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         self.held = 0  # waiting records; after Ctrl-C perhaps off by one, which only changes how many records a poll returns
-        self._ending: dict[TopicPartition, PartitionQueue] = {}  # queues of partitions that another member gets after the records in hand
+        self._ending: dict[TopicPartition, PartitionQueue] = {}  # queues of partitions that end, until their records are dropped
         self.stopping = False
         self.error: BaseException | None = None  # the error that ended the streams
         self.raised = False  # whether a loop has raised `error`
@@ -85,7 +85,10 @@ class Allotment:
     # ---------------------------------------------------------------- threads that iterate
 
     def next_record(self, stream: StreamState) -> Record[Any, Any]:
-        """The next record; the previous one is finished. Raises StopIteration at the end, or the error that ended the streams."""
+        """The next record; the previous one is finished. Raises StopIteration at the end, or the error that ended the streams.
+
+        Raises KafkaError while another thread reads the stream.
+        """
         me, begun = system.current_thread(), False
         try:
             with self._lock:
@@ -348,7 +351,7 @@ class Allotment:
         return 0 if queue is None else len(queue.records)
 
     def watch(self, least: Mapping[TopicPartition, int]) -> None:
-        """Wake the dispatcher, once per partition, when no more records of the partition wait than its number in `least`."""
+        """Wake the dispatcher, once per partition, when at most `least[partition]` records of the partition wait."""
         with self._lock:
             self._watched = dict(least)
         if any(self.size(tp) <= most for tp, most in least.items()):
@@ -365,9 +368,9 @@ class Allotment:
         return {tp: (record.offset, record.leader_epoch) for tp, record in first.items()}
 
     def unread(self, now: float, seconds: float) -> tuple[list[StreamState], list[StreamState]]:
-        """Streams whose thread has ended with a record in hand, and streams that no thread has read for `seconds`; each is returned once.
+        """Streams whose thread has ended with a record in hand, and streams with records but without a request in the last `seconds`.
 
-        The record of an ended thread is given back: another thread may read the stream.
+        Each stream is returned once. The record of an ended thread is put back: another thread may read the stream.
         """
         dead, idle = [], []
         with self._lock:
@@ -386,12 +389,12 @@ class Allotment:
     # ---------------------------------------------------------------- the end
 
     def stop(self) -> None:
-        """Hand out no more records: every loop ends when it requests its next one. May be called in signal handlers."""
+        """Hand out no more records: every loop ends when it requests its next record. May be called in signal handlers."""
         self.stopping = True
         self._wake_all()
 
     def fail(self, error: BaseException) -> None:
-        """Hand out no more records: every loop raises `error` when it requests its next one."""
+        """Hand out no more records: every loop raises `error` when it requests its next record."""
         self.error = error
         self._wake_all()
 

@@ -27,7 +27,7 @@ __all__ = ["Dispatcher"]
 
 log = get_log("pykafka4.processing")
 
-LEAST_CLOSE_S: Final = 1.0  # for the last commit, even if `close` has no time left: without it, finished records would be read again
+LEAST_CLOSE_S: Final = 1.0  # seconds for the last commit, even if `close` has no time left: otherwise finished records would be read again
 
 
 class Dispatcher(Allotment):
@@ -132,7 +132,7 @@ class Dispatcher(Allotment):
         dead, idle = self.unread(now, most)
         for stream in dead:
             log.warning(
-                "%s: the thread that read %s has ended with a record in hand, which is not finished: %s wait until another thread reads it",
+                "%s: the thread that read %s has ended with an unfinished record in hand: %s wait until another thread reads the stream",
                 where,
                 stream,
                 ", ".join(map(str, sorted(stream.queues))) or "its partitions",

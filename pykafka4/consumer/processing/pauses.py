@@ -45,7 +45,7 @@ class Pauses:
         self._left_out: set[TopicPartition] = set()  # partitions that no stream reads: paused until the end of the run
 
     def room(self, held: int, most: int) -> int:
-        """How many records to poll while `held` are in hand: the room that is left, at least the share of a partition, at most `most`.
+        """How many records to poll while `held` are in hand: the room that is left, but at least a partition's share, and at most `most`.
 
         Partitions that are not paused have room in their share, and go on even if another partition has more than its share in hand.
         """

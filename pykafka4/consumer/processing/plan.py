@@ -106,7 +106,7 @@ def check_sends(producer: object) -> None:
     if _is(inspect.iscoroutinefunction, getattr(producer, "send", None)):
         raise TypeError(
             f"producer must be a pykafka4.Producer, not {type(producer).__module__}.{type(producer).__name__}, whose send must be awaited: "
-            "that one is for pykafka4.aio.Consumer.process"
+            "such a producer is for pykafka4.aio.Consumer.process"
         )
 
 
@@ -130,7 +130,7 @@ def _check_executor(executor: object) -> None:
 
 
 def _is(kind: Callable[[Any], bool], function: object) -> bool:
-    """Whether `function` is of this kind, or an object whose `__call__` is, or a `functools.partial` of one."""
+    """Whether `function` is of this kind, or an object whose `__call__` is, or a `functools.partial` of either."""
     while isinstance(function, partial):
         function = function.func
     calls = (base.__dict__["__call__"] for base in type(function).__mro__ if "__call__" in base.__dict__)

@@ -34,7 +34,7 @@ class TaskInHand:
 
 
 class PartitionProgress:
-    """The records of one partition in hand, from its assignment to its end. The owner of this object calls its methods under a lock."""
+    """The records in hand of one partition, from its assignment to its end. The owner of this object calls its methods under a lock."""
 
     __slots__ = ("_window", "ended", "running", "tp")
 

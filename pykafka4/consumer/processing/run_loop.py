@@ -30,7 +30,7 @@ log = get_log("pykafka4.processing")
 
 CHECK_S: Final = 0.2  # seconds between checks of `stop`, retries and failures
 COMMIT_INTERVAL_S: Final = 5.0  # seconds between commits, as the default of auto_commit_interval_ms: a crash repeats about this much work
-RELEASE_COMMIT_S: Final = 10.0  # for a commit before partitions are released, and at the end
+RELEASE_COMMIT_S: Final = 10.0  # seconds for a commit before partitions are released, and at the end
 
 OnCommitted = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
 
@@ -96,7 +96,7 @@ class RecordsInHand(Protocol):
         """Wait for the records in hand at the end of the run, which `error` may have ended. Returns the seconds for the last commit."""
 
     def cancel_handlers(self) -> None:
-        """Begin no record from now on, and cancel handlers that can be cancelled."""
+        """Hand out no more records, and cancel handlers that can be cancelled."""
 
 
 class RunLoop:

@@ -123,13 +123,14 @@ class Streams(Sequence[Stream[KeyT, ValueT]]):
         return len(self._streams)
 
     def of(self, topic: str) -> list[Stream[KeyT, ValueT]]:
-        """The streams of one topic, if `Consumer.streams` got a mapping of topics to counts."""
+        """The streams of one topic, if `Consumer.streams` got a mapping of topics to counts; otherwise an empty list."""
         return [stream for stream in self._streams if stream.topic == topic]
 
     def commit(self, timeout: float | None = None) -> None:
         """Commit the records that the streams have finished, without waiting for the next regular commit (every 5 s).
 
-        Raises KafkaTimeoutError after `timeout` seconds (default 60), GroupError if partitions were lost, ClosedError after the end.
+        Raises KafkaTimeoutError after `timeout` seconds (default 60), GroupError if partitions were lost, ConfigError without
+        a group_id, ClosedError after the end.
         """
         if self._loop.forked:
             raise ForkedClientError(FORKED)
@@ -140,7 +141,7 @@ class Streams(Sequence[Stream[KeyT, ValueT]]):
         self._dispatcher.stop()
 
     def close(self, timeout: float | None = None) -> None:
-        """End all loops, wait for the current records, commit finished ones. The consumer stays open, and its partitions assigned.
+        """End all loops, wait for the current records, commit finished records. The consumer stays open, and its partitions assigned.
 
         Waits up to `timeout` seconds (default: drain_timeout, and 10 s for the commit). Records that are unfinished by then are not
         committed, and reading goes back to the first of them. `close` does not wait for current records of the calling thread; they stay

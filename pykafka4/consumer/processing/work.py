@@ -1,8 +1,8 @@
 """Runs the handlers of `Consumer.process` on threads. Invariant: of ordered records, only the first is handled, until it is finished.
 
 Ordered records have equal keys (`OrderedRecords`). A record is finished when its handler has returned and the deliveries that the handler
-returned are acknowledged, or when its dead letter is acknowledged. An error of a handler, an executor or a producer
-that nothing handles ends the work: no further handler starts.
+returned are acknowledged, or when its dead letter is acknowledged. An error of a handler, an executor or a producer that nothing handles
+ends the work: no further handler starts.
 A thread holds the lock for a few lines, and calls no handler, executor or producer meanwhile. `with` takes the lock, because Ctrl-C can end
 every call of the thread that polls, and `with` does not leave the lock locked.
 """
@@ -61,7 +61,7 @@ class HandlerWork:
     """
 
     def __init__(self, plan: Plan, wake: Callable[[], object]) -> None:
-        """`wake()` has the thread that polls check `error` and watched partitions. Any thread calls it."""
+        """`wake()` has the thread that polls check `error` and watched partitions. Any thread may call it."""
         self._plan, self._wake = plan, wake
         self.limits = plan.limits
         self._threads = Workers("pykafka4-process", plan.workers, plan.limits.where)  # daemons: a stuck handler does not keep Python alive
@@ -74,7 +74,7 @@ class HandlerWork:
         self._running = 0  # running handlers, and records that wait for acknowledgements
         self._runs: dict[int, PartitionProgress] = {}  # by thread: the partition whose record the thread handles
         self._stopping = False
-        self._watched: dict[TopicPartition, int] = {}  # wake the thread that polls when the window is no larger than this
+        self._watched: dict[TopicPartition, int] = {}  # wake the thread that polls when the partition's window is at most this large
         self.partitions: dict[TopicPartition, PartitionProgress] = {}
         self.held = 0  # the windows of all partitions together
         self.error: BaseException | None = None

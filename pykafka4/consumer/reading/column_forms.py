@@ -35,7 +35,7 @@ class ColumnsForm(Form[RecordColumns]):
         return self._builder.held_bytes
 
     def limit(self, most: int | None) -> int:
-        return check_limit(most, MOST_RECORDS, "max_rows", "all that are there")
+        return check_limit(most, MOST_RECORDS, "max_rows", "all rows that are there")
 
     def begin(self, limit: int) -> None:
         self._builder.finish()  # drops the rows and positions of a poll that Ctrl-C ended
@@ -72,7 +72,7 @@ class ColumnForms:
         self._forms: dict[tuple[str, ...], ColumnsForm] = {}
 
     def form(self, columns: Iterable[str] | None) -> ColumnsForm:
-        """The form with these columns; None for all columns. Raises ConfigError for a column that does not exist."""
+        """The form with these columns; `columns=None` means all columns. Raises ConfigError for a column that does not exist."""
         names = COLUMN_NAMES if columns is None else checked_columns(columns)
         form = self._forms.get(names)
         if form is None:

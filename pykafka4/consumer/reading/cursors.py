@@ -70,7 +70,7 @@ class HandedOut:
         return _first_of(iterator.records[max(0, given - held) :], positions, positions)
 
     def claims_with_rest(self, claims: Collection[Claim]) -> list[Claim]:
-        """The claims among these with unreturned records in the list."""
+        """The claims among `claims` that have unreturned records in the list."""
         listed = [claim for claim in claims if claim in self.positions] if self.has_rest else []
         return list(_first_of(self.rest, listed, {})) if listed else []
 

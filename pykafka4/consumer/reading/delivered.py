@@ -2,7 +2,8 @@
 
 Transactions need these notes: the application may process records of a partition that has ended, in a transaction that can no longer
 contain their offsets. Such a transaction must abort, because the next owner of the partition reads the records again.
-A *stretch* is the reading of a partition from its assignment, or from a seek of the application, up to the next assignment or seek.
+A *stretch* is the reading of a partition from its assignment, a seek of the application, or a restart in a recreated topic, up to the next
+of these events.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class DeliveredOffsets:
 
     def __init__(self) -> None:
         self._open: dict[TopicPartition, tuple[int, int]] = {}  # the first and the last offset of these records
-        self._seeks: dict[TopicPartition, object] = {}  # partitions that the application has sought, and the mark of the last seek
-        self.cut_off: dict[TopicPartition, tuple[object, int]] = {}  # partitions that ended with such records: stretch, end of the records
+        self._seeks: dict[TopicPartition, object] = {}  # partitions whose stretch began after the assignment, with the mark of the stretch
+        self.cut_off: dict[TopicPartition, tuple[object, int]] = {}  # partitions that ended with noted records: stretch, end of the records
         self.changes = 0  # grows whenever a poll takes records for the application, and when reading continues elsewhere
 
     @property
@@ -34,13 +35,13 @@ class DeliveredOffsets:
         return bool(self._open or self.cut_off)
 
     def add(self, tp: TopicPartition, first: int, last: int) -> None:
-        """Note that a poll returns records with offsets from `first` to `last`."""
+        """Add the records with offsets from `first` to `last`, which a poll returns."""
         self.changes += 1
         known = self._open.get(tp)
         self._open[tp] = (first if known is None else min(known[0], first), last)  # `min`: after a truncation of the log, reading goes back
 
     def end(self, claim: Claim, position: int | None) -> None:
-        """Note that reading of the partition ends; `position` is the offset of its next record."""
+        """End the reading of the partition at `position`: its noted records are cut off, unless their topic was deleted."""
         end = self._end_of(claim, position)
         # No consumer can read records of a deleted topic again, so they hold up no transaction. A topic that brokers merely do not find
         # may still exist: then the next owner reads the records again.
@@ -50,7 +51,7 @@ class DeliveredOffsets:
         self._seeks.pop(claim.tp, None)
 
     def sought(self, claim: Claim, position: int | None) -> None:
-        """Note that the application leaves `position`; it may still process the records that it has received."""
+        """Begin a stretch: reading leaves `position`, but the application may still process the records that it has received."""
         self.changes += 1
         end = self._end_of(claim, position)
         if end is None:
@@ -72,22 +73,22 @@ class DeliveredOffsets:
         return [tp for tp in self._open if tp in claims and claims[tp].missing]
 
     def stretch(self, claim: Claim) -> object:
-        """An object that identifies the stretch: the reading since the assignment or the last seek of the application."""
+        """An object that identifies the present stretch of `claim`."""
         return self._seeks.get(claim.tp, claim.origin)
 
     def start(self, claim: Claim, position: int | None) -> int | None:
-        """The offset at which the stretch began, or the lowest offset to which reading has gone back in a truncated or recreated log."""
+        """The offset at which the stretch began, or the lowest offset to which reading has gone back since; None if it is not known."""
         first = self._open.get(claim.tp, (BEFORE_A_SEEK, -1))[0]
         known = [at for at in (claim.start, position, None if first == BEFORE_A_SEEK else first) if at is not None]
         return None if claim.start is None else min(known)
 
     def first(self, claim: Claim, position: int | None) -> int | None:
-        """The offset of the first noted record of the partition; without such a record, the offset of the next one."""
+        """The offset of the first noted record of the partition; after a seek, the start of the stretch; without notes, `position`."""
         first = self._open.get(claim.tp, (position, -1))[0]
         return self.start(claim, position) if first == BEFORE_A_SEEK else first
 
     def was_sought(self, tp: TopicPartition) -> bool:
-        """Whether a seek of the application began the stretch."""
+        """Whether a seek of the application, or a restart in a recreated topic, began the stretch."""
         return tp in self._seeks
 
     def committed(self, stretches: Mapping[TopicPartition, tuple[object, int]], claims: Mapping[TopicPartition, Claim]) -> None:

@@ -23,7 +23,7 @@ __all__ = ["Added", "AwaitedLetters", "Deserializing", "Halt", "Halted", "OnPois
 log = get_log("pykafka4.consumer")
 
 MOST_TOPICS: Final = 10_000  # topics whose deserializers are kept; at this number all are dropped, and found again for each topic
-WARN_S: Final = 10.0  # between two warnings of skipped records: a topic full of them must not fill the log
+WARN_S: Final = 10.0  # seconds between two warnings of skipped records: a topic full of them must not fill the log
 
 
 Added = tuple[int, int, int]  # records of one partition: their first offset, last offset, and the leader epoch of the last record
@@ -105,8 +105,8 @@ class AwaitedLetters:
         """Call `done` when all letters have their outcomes, on any thread; perhaps twice."""
 
         def settled(_: Delivery) -> None:
-            # Twice: two threads settle the last two, each removes one, then both find the list empty. The reader drops the second marker,
-            # as its claim has moved on. So no lock is needed here.
+            # Twice: two threads settle the last two letters, each removes one, then both find the list empty. The reader drops the second
+            # marker, as its claim has moved on. So no lock is needed here.
             self.left.pop()
             if not self.left:
                 done(self)

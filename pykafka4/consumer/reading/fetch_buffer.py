@@ -115,7 +115,7 @@ class FetchBuffer:
                 self._queue[claim] = None
 
     def only_aside(self) -> list[Claim]:
-        """The paused claims that have data, if no claim in the queue can be read; otherwise none."""
+        """The paused claims that have data, if no claim in the queue can be read; otherwise an empty list."""
         if not all(claim.stuck for claim in self._queue):
             return []
         found = [(claim, items) for claim, items in self._items.items() if claim not in self._queue]

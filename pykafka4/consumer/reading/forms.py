@@ -45,7 +45,7 @@ class Form(Protocol[T_co]):
 
     @property
     def records(self) -> int:
-        """The number of collected records; a form of whole batches counts the records in its batches."""
+        """The number of collected records; a form of batches counts the records in its batches."""
         return len(self)
 
     @property
@@ -147,7 +147,7 @@ class LoopForm(_Records[Iterator[Record[Any, Any]]]):
 
 
 class RawForm(Form[list[RawBatch]]):
-    """Collects the list of `poll_raw`: whole batches, which are not decompressed."""
+    """Collects the list of `poll_raw`: complete batches."""
 
     call = "poll_raw"
 

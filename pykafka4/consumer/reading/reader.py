@@ -1,9 +1,9 @@
 """Returns fetched records to `poll`. Invariant: no record is lost, and `poll` returns none that a seek, pause or revocation has removed.
 
-The reader is the application's side of a consumer, and never waits. The thread that polls calls its methods, except those that the base
-classes name (`arrivals`, `cursors`). Only one side writes each piece of shared state: plain attributes, and the deque `arrivals` (the loop
-appends, the thread that polls deletes). Exceptions: both sides write the flags `_urgent`, `loop_wanted` and `Claim.troubled`, and any
-thread appends the markers of dead letters.
+The reader is the application's side of a consumer, and never waits. The thread that polls calls its methods, except the methods that
+the base classes name (`arrivals`, `cursors`). Only one side writes each piece of shared state: plain attributes, and the deque `arrivals`
+(the loop appends, the thread that polls deletes). Exceptions: both sides write the flags `_urgent`, `loop_wanted` and `Claim.troubled`, and
+any thread appends the markers of dead letters.
 
 Crash-only: an exception of a signal handler (Ctrl-C) can leave a step anywhere. Then `changing` stays set, and the next call of the
 consumer begins with `recover`, which drops the buffer and all decoded records that no poll has returned, and has the loop fetch these
@@ -118,7 +118,8 @@ class Reader(Arrivals):
         self.taken, claims = self.handed, self.claims
         for claim in claims.values():
             claim.live = True  # `_move` may have ended the claim, and not yet stored its successor
-        # A seek whose start offset has arrived: without this step the loop would look the offset up again, and the log may have grown.
+        # Keep the start offset of each seek whose offset has arrived: otherwise the loop would look it up again in a log that may have
+        # grown.
         self._reach_start([claim for claim in claims.values() if claim.target is not None])
         known = self.handed.positions_of(claims.values())
         back = [claim for claim in claims.values() if claim.target is not None or claim in known]
@@ -238,7 +239,10 @@ class Reader(Arrivals):
         return self._room > 0 and not form.full  # a chunk that stopped before a corrupt batch raises at the next call
 
     def _halt(self, chunk: Chunk, halted: Halted, form: Form[Any], positions: dict[Claim, OffsetAndEpoch], epoch: int) -> bool:
-        """Read no further in the partition of `chunk`, whose next record was refused; returns whether to continue with other partitions."""
+        """Read no further in the partition of `chunk`, whose next record was refused; returns whether to continue with other partitions.
+
+        Raises the error of the record, if there is one and the form has no records.
+        """
         claim, halt = chunk.serial, halted.halt
         if halted.added is not None:
             first, last, epoch = halted.added
@@ -262,7 +266,7 @@ class Reader(Arrivals):
         self._notify()
 
     def next_offset(self, tp: TopicPartition) -> int | None:
-        """The offset of the next record of `tp`; None while it is unknown. Raises the error that prevents it from being found."""
+        """The offset of the next record of `tp`; None while that offset is unknown. Raises the error that keeps it unknown."""
         known = self.position(tp)
         if known is not None:
             return known
@@ -319,7 +323,7 @@ class Reader(Arrivals):
 
     @step
     def stop_delivering(self, claims: Collection[Claim]) -> None:
-        """Return no more records of these claims, which the loop has ceased to fetch. Returned records can still be committed."""
+        """Drop the buffered data of these claims, whose reading ends. Returned records can still be committed."""
         self._reach_start(claims)
         self.purge(claims)
 
@@ -479,7 +483,7 @@ class Reader(Arrivals):
 
     @step
     def relieve(self) -> None:
-        """If data of paused partitions fills all the room, drop it, so that reading of the other partitions continues."""
+        """If data of paused partitions fills all the room, drop the data, which is fetched again: reading of other partitions continues."""
         if self.resume_at == INFINITY:
             return
         # Claims whose assignment was not adopted yet keep their data: a seek cannot fetch it again, because the reader lacks the claim.
