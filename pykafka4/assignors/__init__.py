@@ -1,8 +1,8 @@
 """Assigns the partitions of a classic group to its members. Invariant: for the same input, the Java client makes the same assignment
 (`sticky` names the exceptions).
 
-Applications import assignors from here, or write their own (`Assignor`). In a group with different clients, any of them can be the leader:
-so an assignor is an agreement between implementations.
+Applications import assignors from here, or write their own (`Assignor`). In a group with members of different clients, any member can be
+the leader: so an assignor is an agreement between implementations.
 
 Modules; each line imports only from lines below it:
     builtin             the assignors that have a name in `partition_assignment_strategy`

@@ -17,8 +17,9 @@ class GroupMember:
     """A member of the group, with the values that it sent in JoinGroup.
 
     `instance_id` is the `group_instance_id` of a static member. `owned` has the partitions that the member holds while it joins (none with
-    an eager assignor). `generation` is the generation that assigned them; -1: none, or the member's client does not send it. `rack` is the
-    member's `client_rack`. `user_data` has the bytes that `SendsUserData.user_data` returned on the member's side.
+    an eager assignor). `generation` is the member's last generation, which assigned `owned`; -1 if there was none, or if the member's
+    client does not send it. `rack` is the member's `client_rack`. `user_data` has the bytes that `SendsUserData.user_data` returned on the
+    member's side.
     """
 
     member_id: str
@@ -52,12 +53,12 @@ GroupAssignment: TypeAlias = Mapping[str, Iterable[TopicPartition]]
 
 
 class Assignor(Protocol):
-    """An algorithm that assigns partitions to the members of a group, passed in the option `partition_assignment_strategy`.
+    """An algorithm that assigns partitions to the members of a group; applications pass it in `partition_assignment_strategy`.
 
     The group chooses, by `name`, an assignor that all members have listed, and the group's leader calls `assign`. Several consumers may use
     the object at once, so it must keep no state between calls. The object must be picklable if the options are pickled. The calls come from
-    a thread of the client, never from the thread that polls. If `assign` has not returned within three quarters of `session_timeout_ms`,
-    the leader leaves the group.
+    a thread of the client, never from the thread that polls. If `assign` has not returned within three quarters of `session_timeout_ms`
+    after all members have joined, the leader leaves the group.
     """
 
     @property
@@ -77,8 +78,8 @@ class Assignor(Protocol):
 
         `members` are in the order in which the coordinator lists them, which can differ from one rebalance to the next. `topics` has the
         partitions, in order, of each topic to which a member is subscribed; topics that do not exist, or that the leader cannot look up,
-        are left out. A member can only get existing partitions of topics to which it is subscribed, and a partition can only go to one
-        member: the leader checks both.
+        are left out. A member must get only existing partitions of topics to which it is subscribed, and a partition must go to one
+        member at most: the leader checks both.
         """
 
 

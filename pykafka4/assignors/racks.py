@@ -1,7 +1,7 @@
 """Compares the racks of members and partitions (KIP-881).
 
-Invariant: racks count only if a replica is in the rack of a member, and not all partitions have replicas in the same racks.
-Otherwise an assignment by racks would change nothing.
+Racks matter only if a replica is in the rack of a member, and not all partitions have replicas in the same racks: otherwise an assignment
+by racks would change nothing. Only `Racks.by_takers` orders partitions by racks in any case, as in Java.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Racks:
         self.partitions: Mapping[TopicPartition, frozenset[str]] = {each.tp: each.racks for each in every} if matter else {}
 
     def differ(self, member_id: str, tp: TopicPartition) -> bool:
-        """Whether the member has a rack, and `tp` has no replica in that rack."""
+        """Whether racks matter, the member has a rack, and `tp` has no replica in that rack."""
         rack = self.members.get(member_id)
         return rack is not None and rack not in self.partitions[tp]
 
@@ -50,7 +50,7 @@ class Racks:
         return sorted(tps, key=lambda tp: takers[tp]) if takers else tps
 
     def next_member(self, tp: TopicPartition, members: Sequence[str], start: int) -> int:
-        """The index of the first member in a rack of `tp`, from `start` on and then from the beginning; -1 if there is none."""
+        """The index of the first member in a rack of `tp`, from `start` on and then from the beginning; -1 if no member is."""
         racks = self.partitions[tp]
         if racks:
             for place in chain(range(start, len(members)), range(min(start, len(members)))):

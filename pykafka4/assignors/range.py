@@ -24,8 +24,8 @@ class RangeAssignor:
     """Assigns to each subscriber a contiguous range of the partitions of a topic.
 
     Topics with the same subscribers and the same number of partitions are assigned alike, so that a member gets the same partition numbers
-    of each. If members and brokers have racks, members get partitions with a replica in their own rack, as far as the members' numbers of
-    partitions still differ by at most one per topic.
+    of each. If members and brokers have racks, members first get partitions with a replica in their own rack, so their partitions need not
+    be contiguous. In each topic, the subscribers' numbers of partitions differ by at most one.
     """
 
     name: Final = "range"
@@ -132,7 +132,8 @@ def _assign_by_racks(states: Sequence[TopicState]) -> None:
 def _assign_alike(states: Sequence[TopicState]) -> None:
     """Assign each partition number, in all topics, to the first member with room and replicas of all these partitions in its rack.
 
-    A member without a rack fits every partition. A number for which there is no such member stays unassigned.
+    A member without a rack fits every partition. A number for which there is no such member stays unassigned; without
+    any member with a rack, all numbers do.
     """
     if not any(member.rack for member in states[0].members):
         return

@@ -88,7 +88,7 @@ class CooperativeStickyAssignor:
 def _assign(
     members: Sequence[GroupMember], topics: Topics, owned_by: Callable[[GroupMember], Owned]
 ) -> tuple[Assignment, Mapping[TopicPartition, str] | None]:
-    """The assignment, and the new owners of partitions that others owned; None if the algorithm does not track these."""
+    """The assignment, and the new owners of partitions that others owned; None for the owners if the algorithm does not track them."""
     result: Assignment = {member.member_id: [] for member in members}
     takers = hash_order([member for member in members if member.topics])
     if not takers:
@@ -110,7 +110,10 @@ def _moving(members: Sequence[GroupMember], result: Assignment) -> dict[TopicPar
 
 
 class OwnershipClaims:
-    """The owner of each partition. Of several claims, the claim from the latest generation counts; of several from it, none."""
+    """The owner of each partition, from the members' claims.
+
+    If several members claim a partition, the claim from the latest generation counts. If several claims are from it, none counts.
+    """
 
     def __init__(self, members: Sequence[GroupMember], topics: Topics, owned_by: Callable[[GroupMember], Owned]) -> None:
         self._said = {member.member_id: owned_by(member) for member in members}
@@ -129,7 +132,7 @@ class OwnershipClaims:
             self.owned[name][tp] = None
             self._owners[tp] = name
             return
-        others = self._generations[other]  # from the field of the subscription, even if the user data has another: as in Java
+        others = self._generations[other]  # the field of the subscription, even if the user data has another generation: as in Java
         if generation < others:
             return
         self.owned[other].pop(tp, None)

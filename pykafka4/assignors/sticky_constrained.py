@@ -55,7 +55,7 @@ class ConstrainedAssignment:
         return self._result
 
     def _keep(self, name: str, owned: Collection[TopicPartition]) -> None:
-        """Step 1 for one member."""
+        """Carry out step 1 for one member."""
         for tp in owned:
             if self._racks.differ(name, tp):
                 self._revoked[tp] = name
@@ -81,7 +81,7 @@ class ConstrainedAssignment:
             self._at_least.clear()
 
     def _fill_by_racks(self, rest: list[TopicPartition]) -> list[TopicPartition]:
-        """Step 2. Returns the partitions that are left."""
+        """Carry out step 2; returns the partitions that are left."""
         left, turn = [], 0
         for tp in rest:
             place = self._racks.next_member(tp, self._below, turn)
@@ -111,7 +111,7 @@ class ConstrainedAssignment:
         return place % len(self._below) if self._below else 0
 
     def _fill(self, rest: list[TopicPartition]) -> None:
-        """Step 3."""
+        """Carry out step 3."""
         turn = 0
         for tp in rest:
             if not self._below:

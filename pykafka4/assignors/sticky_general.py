@@ -109,7 +109,7 @@ class GeneralAssignment:
         movable = set(self._movable)
         taking_part = [name for name in self._result if self._takes_part(name, movable)]
         before = {name: dict(self._result[name]) for name in taking_part}
-        if not self._must_revoke:  # first move only partitions that nobody owned, so that owned ones stay
+        if not self._must_revoke:  # first move only partitions that no member owned, so that owned ones stay
             self._balance([tp for tp in rest if tp.topic in movable])
         moved = self._balance([tp for tp in self._every if tp.topic in movable])
         # If the moves have not improved the balance as a whole, they are undone, so that owned partitions stay.
@@ -118,7 +118,7 @@ class GeneralAssignment:
         return {name: list(tps) for name, tps in self._result.items()}
 
     def _keep(self, owned: Mapping[str, Collection[TopicPartition]]) -> bool:
-        """Step 1. Returns whether a member loses a partition that it cannot keep."""
+        """Carry out step 1; returns whether a member loses a partition that it cannot keep."""
         must_revoke = False
         for name, tps in owned.items():
             for tp in tps:
@@ -135,7 +135,7 @@ class GeneralAssignment:
         self._spread[tp.topic][name] += 1
 
     def _place(self, tp: TopicPartition, takers: TakerHeap) -> bool:
-        """Step 2 for one partition. Returns False if there is no member for it."""
+        """Carry out step 2 for one partition; returns False if no member can get it."""
         name = takers.first()
         if name is not None:
             self._put(tp, name)
@@ -211,7 +211,10 @@ class Movements:
         self._by_topic: dict[str, dict[tuple[str, str], PartitionSet]] = {}
 
     def add(self, tp: TopicPartition, owner: str, taker: str) -> None:
-        """Note that `tp` moves from `owner` to `taker`. If it has moved before, its first owner stays the origin."""
+        """Record the move of `tp` from `owner` to `taker`.
+
+        If `tp` has moved before, its first owner stays the origin. A partition that is back at its origin is no longer recorded.
+        """
         pair = self._pairs.pop(tp, None)
         topic = self._by_topic.setdefault(tp.topic, {})
         if pair is not None:

@@ -146,7 +146,7 @@ class FetchAnswers:
     def _too_large(self, source: Source, fetch: InFlightFetch, size: int) -> None:
         """Handle a response over the size limit. Less was requested, so the first batch of one partition is larger than requested.
 
-        Each partition is requested alone, once: the partition with the large batch fails again, the others continue.
+        Each partition is requested alone, once: the position with the large batch then stops with RecordTooLarge, the others continue.
         """
         limit = f"receive_message_max_bytes={self._config.receive_message_max_bytes}"
         reason = f"the next batch needs a response of {size:,} bytes, which exceeds {limit}; raise that option to read it"
@@ -201,7 +201,7 @@ class FetchAnswers:
             self._take(fetch, position, answer)
 
     def _take(self, fetch: InFlightFetch, position: Position, answer: Answer) -> None:
-        """Pass the complete batches to the application, undecoded."""
+        """Pass the complete batches to the application, undecoded. See `_cut_off` for a response without one."""
         tp = position.tp
         aborted = (answer.aborted_transactions or ()) if self._config.reads_committed else ()
         try:
@@ -228,7 +228,10 @@ class FetchAnswers:
         self._positions.deliver(position, chunk)
 
     def _cut_off(self, fetch: InFlightFetch, position: Position, size: int) -> None:
-        """Request all of the first batch next time, because it is incomplete. Stop the position if the broker never returns all of it."""
+        """Request all of the first batch next time, because it is incomplete.
+
+        Stop the position if the batch exceeds receive_message_max_bytes, or if the broker never returns all of it.
+        """
         (topic, partition), limit = position.tp, self._config.receive_message_max_bytes
         if size > limit:
             reason = f"the next batch has {size:,} bytes, which exceeds receive_message_max_bytes={limit}; raise that option to read it"
@@ -257,7 +260,7 @@ class FetchAnswers:
             self._positions.tell_once(position, error)
 
     def _damaged(self, now: float, node: int, position: Position, row: ErrorCode) -> None:
-        """Retry a Fetch for which the leader cannot read its log, because another leader might; the application gets the error once."""
+        """Retry a Fetch for which the leader cannot read its log, because another leader might be able to; `poll` raises the error once."""
         self._by_error_table(now, node, position, row)
         if not position.corruption_reported:
             position.corruption_reported = True
@@ -292,7 +295,7 @@ def _decompress(codec: int, data: Any, max_size: int) -> bytes:
     return decompress(codec, data, max_size)
 
 
-# Handlers of error codes by name; all others follow `errors/codes.py`.
+# Handlers of error codes by name; all other codes follow `errors/codes.py`.
 ERRORS: Mapping[str, Callable[[FetchAnswers, float, int, Position, ErrorCode], None]] = {
     "CORRUPT_MESSAGE": FetchAnswers._damaged,
     "OFFSET_OUT_OF_RANGE": FetchAnswers._out_of_range,

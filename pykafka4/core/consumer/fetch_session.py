@@ -72,7 +72,7 @@ class FetchSession:
     by_id: bool = False
     asked: dict[TopicPartition, RequestedPartition] = attrs.Factory(dict)
     limit: int = 0  # sum of the bytes requested per partition
-    unnamed: int = 0  # partitions whose topic has no id
+    unnamed: int = 0  # number of partitions whose topic has no id
 
     @property
     def is_open(self) -> bool:
@@ -84,7 +84,7 @@ class FetchSession:
         self.asked, self.limit, self.unnamed = {}, 0, 0
 
     def note(self, tp: TopicPartition, now: RequestedPartition | None) -> RequestedPartition | None:
-        """Note that the next Fetch requests `now`, or removes `tp` if `now` is None. Returns the request that was sent for `tp` before."""
+        """Set `now` as the request of the next Fetch for `tp`; None removes `tp`. Returns the request before, or None."""
         before = self.asked.get(tp)
         if before is not None:
             self.limit -= before.limit
@@ -98,7 +98,10 @@ class FetchSession:
         return before
 
     def answered(self, number: int, version: int) -> None:
-        """Note the response to the Fetch in flight. `number` is the response's session id, `version` the version of the Fetch."""
+        """Continue, begin or end the session after the response to the Fetch in flight.
+
+        `number` is the session id in the response, `version` the version of the Fetch.
+        """
         if self.is_open and number == self.number:
             self.epoch = self.epoch + 1 if self.epoch < MAX_INT32 else 1
         elif self.is_open or not number:

@@ -85,7 +85,7 @@ class Fetcher:
     # ---------------------------------------------------------------- claims
 
     def adopt(self, claims: Collection[Claim], start: Start | int, fallback: Callable[[TopicPartition], Policy] | None = None) -> None:
-        """Begin to read `claims` at `start`; without a committed offset, at `fallback(tp)` instead of auto_offset_reset.
+        """Begin to read `claims` at `start`; without a committed offset, by `fallback(tp)` if given, otherwise by auto_offset_reset.
 
         Claims that are read already continue: after Ctrl-C the application repeats the call.
         """
@@ -103,7 +103,7 @@ class Fetcher:
     def drop(self, claims: Collection[Claim], deleted: Collection[str] = ()) -> None:
         """Stop reading the partitions of `claims`, even if a seek has replaced the claim. `deleted`: topics that no longer exist.
 
-        Partitions that another assignment reads by now (another `subscribe`, then `assign`) continue.
+        Partitions that another assignment reads by now (the application has called `assign` since, for example) continue.
         """
         for claim in claims:
             if (position := self.positions.of_assignment(claim)) is not None:

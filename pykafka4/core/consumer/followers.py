@@ -75,7 +75,10 @@ class Followers:
                 self._positions.touch(tp)
 
     def choose(self, now: float, position: Position, node: int) -> None:
-        """Read from follower `node`, which the leader of `position` chose, unless `position` is bound or `node` is not in the metadata."""
+        """Read from follower `node`, which the leader of `position` chose, unless `position` is bound.
+
+        If the metadata lacks `node`, request new metadata, and bind `position` to the leader.
+        """
         leader, tp = self._recovery.leader(position.tp), position.tp
         if leader is None or position.bound or node == leader.node:
             return

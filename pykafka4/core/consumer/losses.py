@@ -38,7 +38,10 @@ class Losses:
         self.count = 0  # offsets, of all partitions
 
     def continued(self, position: Position, gap: Gap, offset: int) -> None:
-        """Report `gap`, because reading continues at `offset`: as lost, or as a step back if `offset` is before the gap."""
+        """Report `gap`, because reading continues at `offset`: as lost, or as a step back if `offset` is before the gap.
+
+        An empty gap is reported only if the topic was recreated.
+        """
         until = offset if gap.until is None else gap.until
         if until > gap.first or gap.reason is LossReason.RECREATED:
             self._report(position, OffsetsLost(position.tp, gap.first, until, gap.reason))
@@ -54,7 +57,7 @@ class Losses:
             )
 
     def ended(self, position: Position, gap: Gap) -> None:
-        """Report `gap` as lost, because `position` is no longer read."""
+        """Report `gap` as lost, unless it is empty, because `position` is no longer read."""
         if gap.until is not None and gap.until > gap.first:
             self._report(position, OffsetsLost(position.tp, gap.first, gap.until, gap.reason))
 

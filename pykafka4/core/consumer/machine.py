@@ -69,7 +69,7 @@ class ConsumerMachine:
         wall_ms: Callable[[], int] = now_ms,
         events: EventSink = NOBODY,
     ) -> None:
-        """`wall_ms` is the time of day, in ms since 1970; `events` receives the events of this consumer."""
+        """`wall_ms` returns the time of day, in ms since 1970; `events` receives the events of this consumer."""
         self._config, self._network, self._cluster, self._reader = config, network, cluster, reader
         self._outbox = outbox = Outbox()
         group_lane, fetch_lane = network.new_lane(), network.new_lane()
@@ -113,7 +113,7 @@ class ConsumerMachine:
         return self._outbox.effects(wake_at)
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """Fail all waiting callers, and every poll, with `reason`, because the machine has crashed."""
+        """Fail all commits and OffsetFetch lookups, and every poll, with `reason`, because the machine has crashed."""
         try:
             self.offsets.fail(reason)
         finally:
@@ -124,7 +124,8 @@ class ConsumerMachine:
     def leave(self, now: float, timeout: float, then: Callable[[], None], reason: str = CLOSING) -> None:
         """Send the commits, then leave the group; call `then` afterwards, after `timeout` seconds at the latest.
 
-        The first queued commit and LeaveGroup are sent, in this order, even if there is no time to wait for responses.
+        If the coordinator is known, the first queued commit and LeaveGroup are sent, in this order, even if there is no time to wait for
+        responses.
         """
         self.offsets.poll(now)
         self.membership.leave(now, timeout, then, reason)
@@ -247,7 +248,7 @@ class ConsumerMachine:
         return topic_id is None or self._cluster.topic_id(topic) in (None, topic_id)
 
     def _refused_by(self, now: float, broker: int, error: KafkaError) -> None:
-        """Have the next `poll` raise `error`, unless it has another: the broker has never accepted this client."""
+        """Have the next `poll` raise `error`, unless another error waits for `poll`: the broker has never accepted this client."""
         self._reader.tell_refused(error)
 
     def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:

@@ -88,7 +88,7 @@ class Positions(dict[TopicPartition, Position]):
         return self.get(position.tp) is position
 
     def of_assignment(self, claim: Claim) -> Position | None:
-        """The position of the assignment of `claim`, even after seeks; None if the assignment has ended, or another reads `tp`."""
+        """The position of the assignment of `claim`, even after seeks; None if that assignment has ended."""
         position = self.get(claim.tp)
         return position if position is not None and position.claim.origin is claim.origin else None
 
@@ -107,7 +107,10 @@ class Positions(dict[TopicPartition, Position]):
         self._intake.news()
 
     def deliver(self, position: Position, chunk: Chunk) -> None:
-        """Pass `chunk` to the application, and continue after it."""
+        """Pass `chunk` to the application, and continue after it.
+
+        Stop if the application cannot get past an earlier record, or if no record of `chunk` is at the position or after it.
+        """
         if position.claim.stuck:  # the application would drop it
             position.move(Stage.STOPPED)
             self.touch(position.tp)

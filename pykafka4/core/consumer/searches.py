@@ -37,7 +37,7 @@ class Search(ABC):
     def __init__(self, tp: TopicPartition, target: Start | Since) -> None:
         self.tp, self.target = tp, target
         self.in_flight = False
-        self.leader_epoch = -1  # of the leader that gets the request
+        self.leader_epoch = -1  # the epoch of the leader that gets the request
 
     @abstractmethod
     def wanted(self) -> bool:

@@ -6,8 +6,8 @@ left behind, and another is sent beside it, on the other lane, for the positions
 use the lane on which they wait least.
 
 While a broker has no records, each Fetch may be held back twice as long as the last one, up to ten times fetch_max_wait_ms
-(normally MOST_WAIT_S at most): an idle consumer sends few requests. This does not delay records: the broker responds as soon as it has
-some. (If fetch_min_bytes is over 1, the wait would delay records, so it stays the same.)
+(but no longer than MOST_WAIT_S, unless fetch_max_wait_ms itself is longer): an idle consumer sends few requests. This does not delay
+records: the broker responds as soon as it has some. (If fetch_min_bytes is over 1, the wait would delay records, so it stays the same.)
 
 A Fetch belongs to the broker's session (`fetch_session`), except a Fetch beside a held one, a Fetch of a single partition (`alone`), and
 all Fetches for a while after the broker has rejected the session several times. In an open session, a Fetch names only the partitions that
@@ -46,7 +46,7 @@ WITHOUT_SESSIONS_S: Final = 60.0
 LONGEST_HOLD_WAITS: Final = 10  # times fetch_max_wait_ms: the time for which a broker without records may hold a Fetch back
 MOST_WAIT_S: Final = 30.0  # seconds: less than the time for which brokers keep an unused session (2 minutes) or connection
 CONSUMER: Final = -1  # the replica id of clients
-FRAME, PER_PARTITION = 512, 320  # most bytes besides records: of a response, and per partition, whose topic name can take 249
+FRAME, PER_PARTITION = 512, 320  # most bytes without records: of a response, and of each partition, whose topic name can have 249
 
 Answer: TypeAlias = FetchResponse.Topic.Partition
 
@@ -71,8 +71,8 @@ class InFlightFetch(Request):
     asked: Mapping[TopicPartition, RequestedPartition] = attrs.field(kw_only=True)
     session: FetchSession | None = attrs.field(kw_only=True)
     incremental: bool = attrs.field(kw_only=True)  # names only changes
-    alone: bool = attrs.field(kw_only=True)  # for a single partition, after a response that was too large, or batches that were cut off
-    beside: bool = attrs.field(kw_only=True)  # only for positions that the Fetch that was left behind does not include
+    alone: bool = attrs.field(kw_only=True)  # names a single partition, after a response that was too large, or batches that were cut off
+    beside: bool = attrs.field(kw_only=True)  # names only positions that the Fetch left behind does not include
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
         """See `Request`."""
@@ -98,7 +98,7 @@ class Source:
         self.served = 0  # partitions that returned records since the last full Fetch
         self.in_flight: InFlightFetch | None = None
         self.left_behind: InFlightFetch | None = None  # the next Fetch does not wait for it
-        self._left_out: list[Position] = []  # sought or located while both connections had a Fetch
+        self._left_out: list[Position] = []  # positions that were sought or located while both connections had a Fetch
         self.usual_wait = config.fetch_max_wait_ms / 1000
         longest = LONGEST_HOLD_WAITS if config.fetch_min_bytes <= 1 else 1
         self._longest_wait = max(self.usual_wait, min(longest * self.usual_wait, MOST_WAIT_S))
@@ -131,7 +131,7 @@ class Source:
     # ---------------------------------------------------------------- the positions
 
     def put(self, position: Position) -> None:
-        """Add `position`, or note that it has changed."""
+        """Add `position`, or mark it as changed."""
         self.positions[position.tp] = position
         self._news[position.tp] = None
         if position.bound:
@@ -197,7 +197,7 @@ class Source:
         return any(True for _ in self._with_room())
 
     def _with_room(self) -> Iterator[Position]:
-        """The positions to fetch now: not those that the held Fetch includes."""
+        """The positions with room, except those that the held Fetch includes."""
         held = self._held
         for tp, position in self.positions.items():
             if tp not in self.full and not (held is not None and held.asks_for(position)):
@@ -323,7 +323,10 @@ class Source:
     # ---------------------------------------------------------------- responses
 
     def finish(self, fetch: InFlightFetch) -> None:
-        """Note that `fetch` is no longer in flight. A Fetch beside it becomes the one left behind: it does not include all positions."""
+        """Remove `fetch`, which has ended.
+
+        If it was left behind, a Fetch beside it is left behind now, because that Fetch does not include all positions.
+        """
         if self.in_flight is fetch:
             self.in_flight = None
         elif self.left_behind is fetch:

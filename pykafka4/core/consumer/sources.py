@@ -43,11 +43,11 @@ class Sources:
         return via(self._lanes[0], node) if source is None else source.address
 
     def of(self, tp: TopicPartition) -> Source | None:
-        """The source that can fetch `tp` now; None if there is none."""
+        """The source that can fetch `tp` now; None if no source can."""
         return self._of.get(tp)
 
     def place(self, tp: TopicPartition) -> bool:
-        """Move `tp` to the source that can fetch it now, if there is one. Returns whether the source of `tp` has changed."""
+        """Move `tp` to the source that can fetch it now; to none if no source can. Returns whether the source of `tp` has changed."""
         position = self._positions.get(tp)
         node = self._followers.node(position) if position is not None and position.fetchable else None
         before, source = self._of.get(tp), None if node is None else self._source(node)
@@ -67,7 +67,7 @@ class Sources:
         return True
 
     def retire(self, source: Source) -> None:
-        """Forget an idle source whose broker is no longer in the cluster."""
+        """Forget `source` if it is idle, and its broker is no longer in the cluster."""
         if source.idle and source.node not in self._cluster.brokers:
             self._by_node.pop(source.node, None)
 

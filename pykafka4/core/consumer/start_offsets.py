@@ -29,11 +29,14 @@ __all__ = ["RETRY_LOOKUP_S", "StartOffsets"]
 
 log = get_log("pykafka4.fetcher")
 
-RETRY_LOOKUP_S: Final = 1.0  # seconds to the next lookup, after an error that only an administrator can fix
+RETRY_LOOKUP_S: Final = 1.0  # seconds to the next lookup of committed offsets, after an error that only an administrator can fix
 
 
 class PositionSearch(Search):
-    """A lookup for a position that waits for it. A class instead of closures: an application may seek thousands of partitions at once."""
+    """A lookup for a position that waits for the result.
+
+    This is a class, which costs less than closures, because an application may seek thousands of partitions at once.
+    """
 
     __slots__ = ("_owner", "_position")
 
@@ -76,14 +79,14 @@ class RewindSearch(StartSearch):
         self._first = first
 
     def found(self, now: float, offset: int, epoch: int) -> None:
-        """Read from `offset`, or from the first record that must be read again."""
+        """Read from `offset`, but not before the first record that must be read again."""
         super().found(now, max(offset, self._first), epoch)
 
 
 class TimeSearch(StartSearch):
-    """Looks up the first record since a time; without such a record, the end of the log.
+    """Looks up the first record from a time on; if there is no such record, the end of the log.
 
-    After the end, the time is looked up again: otherwise a record that was written between the two requests would be skipped.
+    After the lookup of the end, the time is looked up again: otherwise a record that was written between the two requests would be skipped.
     """
 
     __slots__ = ("_end", "_since")
@@ -154,7 +157,7 @@ class StartOffsets:
         timers: Timers,
         wall_ms: Callable[[], int],
     ) -> None:
-        """`wall_ms` is the time of day, in ms since 1970, for auto_offset_reset=by_duration."""
+        """`wall_ms` returns the time of day, in ms since 1970, for auto_offset_reset=by_duration."""
         self._wall_ms, self._losses = wall_ms, losses
         self._config, self._cluster, self._offsets = config, cluster, offsets
         self.searches, self.positions, self._timers = searches, positions, timers
@@ -179,13 +182,13 @@ class StartOffsets:
         self.searches.poll(now)
 
     def reset(self, position: Position, target: Policy, first: int | None = None) -> None:
-        """Continue at the offset of `target`; with `first`, not before that offset."""
+        """Continue at the offset of `target`, but not before `first`, if given."""
         position.reset(target)
         self.positions.touch(position.tp)
         self._search(position, first)
 
     def continue_at(self, position: Position, offset: int) -> None:
-        """Read from `offset`, the result of a lookup; report the gap before it as lost."""
+        """Read from `offset`, the result of a lookup; report the gap that ends there, if any."""
         gap, position.gap, position.search = position.gap, None, None
         self.positions.locate(position, offset, -1)
         if gap is not None:
@@ -339,7 +342,7 @@ class StartOffsets:
             position.claim.recreated += 1  # if the topic exists again when the application commits, it is probably a new one
 
     def _check_if_new(self, position: Position, error: ErrorCode | None) -> None:
-        """If the partition did not exist when its reading began, read it from its beginning, even with `latest`."""
+        """If the partition did not exist when its reading began, read it from its beginning, even with auto_offset_reset=latest."""
         size = self._cluster.partitions(position.tp.topic)
         missing = (size == 0 and error is not None and error.name == "UNKNOWN_TOPIC_OR_PARTITION") or 0 < size <= position.tp.partition
         if missing and position.fallback is not (new := of_new_partition(position.fallback)):

@@ -44,7 +44,7 @@ class TailSearch(Search):
         )
 
     def found(self, now: float, offset: int, epoch: int) -> None:
-        """End the reading of the partition, or fetch again."""
+        """End the reading of the partition, with an error if the log ends earlier; or fetch again."""
         self._position.tail = None
         SETTLE[self._kind](self._positions, self._position, offset)
 

@@ -9,6 +9,6 @@ Modules; each line imports only from lines below it:
     committing/  commits, and lookups of committed offsets
     encoding     subscriptions and assignments as bytes
     notes        notes that members of this client send to each other, within subscriptions and assignments
-    coordinator  the group's coordinator; its connections (lanes) come from `core.consumer.machine`
+    coordinator  the group's coordinator, and the connections (lanes) to it
     reactions    the table of a member's reaction to each error code
 """

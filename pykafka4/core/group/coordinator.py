@@ -105,7 +105,7 @@ class GroupCoordinator(MembersCoordinator):
         return now + CHECK_S
 
     def checked(self, now: float, node: int, outcome: Outcome) -> None:
-        """Switch to the broker that `outcome` names as the coordinator, if that is not `node`."""
+        """If `node` is still used as the coordinator, and `outcome` names another broker, switch to that broker."""
         if isinstance(outcome, Failed) or outcome.message.error_code or outcome.message.node_id == node or self.node != node:
             return
         found = outcome.message.node_id

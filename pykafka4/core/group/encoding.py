@@ -54,7 +54,7 @@ def subscription_bytes(
 def group_member(member_id: str, instance_id: str | None, metadata: bytes, where: str, topics: frozenset[str] | None = None) -> GroupMember:
     """The member whose subscription is `metadata`. `where` begins log lines. `topics`, if given, replaces the topics in the subscription.
 
-    A subscription that cannot be decoded counts as empty: its member gets no partitions.
+    A subscription that cannot be decoded counts as empty: its member gets no partitions. Invalid topic names are left out.
     """
     try:
         sent = _subscription(metadata)

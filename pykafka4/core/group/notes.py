@@ -43,7 +43,7 @@ class Note:
     """The note of a member or of the leader. In a subscription, the member wants `rewind`; in an assignment, the member must carry it out.
 
     `generation` is the member's generation at the time of its wish (-1: none). `done` has, by rewind id, the partitions that the member has
-    rewound lately; in the assignment of the member that wants the rewind, the partitions that all members have rewound. `refusal` is the
+    rewound lately; in the assignment of the member that wants the rewind, the partitions that any member has rewound. `refusal` is the
     leader's reason to refuse the rewind; empty if the rewind is not refused.
     """
 
@@ -63,7 +63,7 @@ def note_bytes(note: Note) -> bytes:
 
 
 def read_note(data: bytes) -> Note | None:
-    """The note in a subscription or assignment; None if there is none. Raises DecodeError."""
+    """The note in a subscription or assignment; None if `data` has no note. Raises DecodeError for a malformed note."""
     end = data.rfind(MARK) - LENGTH_BYTES
     if end < 0:
         return None
@@ -123,7 +123,7 @@ def _tp(topic: Any, partition: Any) -> TopicPartition:
 
 
 def _count(value: Any, most: int) -> int:
-    """`value`, if a request can carry it. Raises an error for any other value, which in a request would end the member."""
+    """`value`, if a request can carry it. Raises TypeError or ValueError otherwise: such a value in a request would end the member."""
     if not 0 <= index(value) <= most:
         raise ValueError(f"{value} is not from 0 to {most}")
     return index(value)

@@ -53,7 +53,7 @@ def reaction(code: int) -> Reaction:
 
 
 def way_out(config: ConsumerConfig, code: int) -> str | None:
-    """The explanation of `code` for the application, as a part of the error's message; None if there is none."""
+    """The explanation of `code` for the application, as a part of the error's message; None for a code without an explanation."""
     says = _WAYS_OUT.get(error_code(code).name)
     return None if says is None else says(config)
 

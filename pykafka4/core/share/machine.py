@@ -1,5 +1,6 @@
 """Joins the share group, divides the assigned partitions among sources, and ends sessions and membership in `leave`. The machine acquires
-records only for a poll, because locks run from the broker's response on: the lock of a prefetched record could end in the buffer."""
+records only for a poll, because locks run from the broker's response on: the lock of a prefetched record could end before a poll
+returns the record."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ class ShareMachine:
         self.member.subscribe(topics)
 
     def want(self, now: float, taken: int) -> None:
-        """Let each broker acquire records once for a poll that found none, unless a poll has taken records since (see `Mailbox.wants`)."""
+        """Let the member join, and let each broker acquire records once for a poll that found none, unless a poll has taken records since
+        (see `Mailbox.wants`).
+        """
         self.member.polled()
         self.sources.want(taken)
 
@@ -90,7 +93,10 @@ class ShareMachine:
     # ---------------------------------------------------------------- the machine
 
     def poll(self, now: float) -> Effects:
-        """Poll the member, the sources and the coordinator; end the sessions that have not ended by the deadline of `leave`."""
+        """Poll the member, the sources and the coordinator; call the function of `call_at` at its time.
+
+        Sessions that have not ended by the deadline of `leave` are abandoned.
+        """
         if now >= self._end_by:
             self._end_by = INFINITY
             self.sources.abandon(KafkaTimeoutError("the consumer was closed or unsubscribed before the broker had answered"))

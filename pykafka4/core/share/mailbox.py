@@ -35,7 +35,7 @@ class Mailbox:
         self.idle_since: float = INFINITY  # when the last poll returned; INFINITY during a poll, and before the first
 
     def wants(self, taken: int) -> bool:
-        """Whether a broker may acquire records: `arrivals` is empty, and a poll waits, or no poll has taken records since one found none.
+        """Whether a broker may acquire records: `arrivals` is empty; besides, a poll waits, or no poll has taken records since one found none.
 
         `taken` is the value of `Mailbox.taken` during the poll that found none; an equal value now proves that no poll has taken any since.
         """

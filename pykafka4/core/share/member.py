@@ -3,7 +3,7 @@ the share sessions with the leaders, and continue.
 
 ShareGroupHeartbeat is the only request: it joins (epoch 0), reports a changed subscription, and leaves (epoch -1). The coordinator assigns
 partitions, and may assign one partition to several members. The member does not confirm an assignment: records that it has acquired from
-a partition stay acquired when the partition is assigned to others.
+a partition stay acquired when the partition is assigned to other members.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ShareAssignee(Protocol):
     """The machine of the share consumer, as its member uses it."""
 
     def assign(self, parts: Parts) -> None:
-        """Take `parts` as the member's assignment."""
+        """Replace the member's assignment with `parts`."""
 
     def explain(self, reason: str | None) -> UnsupportedVersion:
         """Return the error for brokers without share groups."""
@@ -130,7 +130,7 @@ class ShareMember(HeartbeatMember):
 
     @property
     def _has_topics(self) -> bool:
-        """False until the application polls."""
+        """Whether there are topics, and the application polls."""
         return bool(self.topics) and self._polled
 
     def _expire(self, now: float) -> None:

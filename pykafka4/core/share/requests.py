@@ -47,7 +47,11 @@ def share_fetch(
     acknowledged: Mapping[tuple[UUID, int], list[AcknowledgementBatch]],
     most: int,
 ) -> ShareFetchRequest:
-    """A ShareFetch that adds partitions to the session, removes `forgotten` ones, and acquires up to `most` records."""
+    """A ShareFetch that adds partitions to the session, removes `forgotten` ones, acknowledges records, and acquires up to `most` records.
+
+    With share_acquire_mode=batch_optimized, the broker also acquires the remaining records of the last batch.
+    """
+
     kind = ShareFetchRequest.Topic
     topics: dict[UUID, list[ShareFetchRequest.Topic.Partition]] = {}
     named = dict.fromkeys([*((topic_id, tp.partition) for tp, topic_id in added.items()), *acknowledged])

@@ -1,11 +1,11 @@
 """Acquires and acknowledges records in the share session with one broker. Invariants: at most one request of the session is in flight,
 because each request has the next epoch; each acknowledgement has one outcome.
 
-A share session belongs to a connection. When the connection is lost, the broker releases this member's acquired records, but only of
-partitions that are in the session at that moment. Records of other partitions (paused, no longer assigned) stay locked, and all records
-stay locked if a new session replaces the old one on the same connection. The end of a session ends its leases; acknowledgements under these
-leases fail without being sent. So the source sends releases of the records that may still be locked: in `close`, or in its next session
-with the broker. Without a next session these records stay locked until their locks end.
+A share session belongs to a connection. When the connection is lost, the broker releases this member's acquired records, but only
+those of partitions that are in the session at that moment. Records of other partitions (paused, no longer assigned) stay locked, and all
+records stay locked if a new session replaces the old one on the same connection. The end of a session ends its leases; acknowledgements
+under these leases fail without being sent. So the source sends releases of the records that may still be locked: in `close`, or in its next
+session with the broker. Without a next session these records stay locked until their locks end.
 """
 
 from __future__ import annotations
@@ -330,14 +330,14 @@ class ShareSource:
         self._paused_until, self._error = now + self._backoff.next(), error
 
     def _end(self, reason: str) -> None:
-        """End the leases of the session; the next request opens a new one."""
+        """End the leases of the session; the next request opens another session."""
         self._epoch, self._in_session = 0, {}
         leases, self.leases = self.leases, {}
         for lease in leases.values():
             lease.ended = reason
 
     def _try(self, fetched: Iterable[TopicPartition]) -> None:
-        """Note which paused partitions the next request names: those in `fetched` and those with acknowledgements in it."""
+        """Mark the paused partitions that the next request names: those in `fetched`, and those with acknowledgements in the request."""
         if self._pauses:
             tried = {*fetched, *(each.acquired.tp for each in self._sent)}
             for tp, pause in self._pauses.items():

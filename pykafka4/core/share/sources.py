@@ -48,7 +48,7 @@ class ShareSources:
         return {what: error for source in self._sources.values() for what, error in source.errors.items()}
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Keep the metadata of these topics up to date."""
+        """Keep the metadata of these topics, and of no others, up to date."""
         cluster = self._context.cluster
         for topic in topics:
             cluster.want(topic, self)
@@ -64,7 +64,7 @@ class ShareSources:
         self._placed = False
 
     def want(self, taken: int) -> None:
-        """Let each broker acquire records once, although no poll waits. `taken`: see `Mailbox`."""
+        """Let each broker acquire records once, even if no poll waits. `taken`: see `Mailbox.wants`."""
         for source in self._sources.values():
             source.wanted_by_poll = taken
 

@@ -82,7 +82,7 @@ class SessionLease:
             del self._current[offset]
 
     def has(self, offset: int) -> bool:
-        """Whether the last delivery of the record at `offset` has no outcome."""
+        """Whether the record at `offset` was delivered, and its last delivery has no outcome."""
         return offset in self._current
 
     def locked(self, now: float) -> dict[Acquired, list[int]]:
@@ -175,7 +175,7 @@ class AcknowledgementReport:
         self.close()
 
     def close(self) -> None:
-        """Note that a part has ended, or that all parts have begun. The last call also calls `done`."""
+        """Count the end of a part, or the moment when all parts have begun. The last call also calls `done`."""
         self._open -= 1
         if not self._open:
             self.done(self)

@@ -48,7 +48,7 @@ UNKNOWN_S: Final = 5.0  # seconds for which the coordinator might not know a new
 ILLEGAL_GENERATION: Final = BY_NAME["ILLEGAL_GENERATION"].code
 REBALANCE_IN_PROGRESS: Final = BY_NAME["REBALANCE_IN_PROGRESS"].code
 UNKNOWN_ID: Final = BY_NAME["UNKNOWN_TOPIC_ID"].code
-NO_GROUP: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code  # to a member: the group removed the member, and has been deleted since
+NO_GROUP: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code  # a member gets this if the group removed it, and was deleted afterwards
 LATE_S: Final = 30.0  # a request without a response is executed within this time, or never
 
 OffsetsToCommit = Mapping[TopicPartition, OffsetAndMetadata]
@@ -71,11 +71,11 @@ class Commit:
     """Offsets to be committed. `done(None)` is called only after the coordinator has confirmed that all of them are stored."""
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
-    identity: MemberIdentity | None  # of the member that commits; the generation at the time of sending counts. None: not a member
+    identity: MemberIdentity | None  # the member that commits, with its generation at the time of sending; None: no member commits
     deadline: float
     done: Callable[[KafkaError | None], None]
     lost: str = ""  # the reason why the member lost some of the partitions
-    only_new: bool = False  # an auto-commit: it omits offsets that are stored when it is sent, and keeps the confirmed texts of the others
+    only_new: bool = False  # an auto-commit: when sent, it omits stored offsets, and keeps the confirmed `metadata` of the others
     sent: bool = False
     ids: dict[str, UUID] = attrs.Factory(dict)  # topic ids when the commit was made: a later topic of the same name is another topic
     unknown_until: float | None = None  # a partition that the coordinator does not know by then counts as deleted
@@ -87,7 +87,7 @@ class Commit:
         return "it may have been stored" if self.sent else "it was not sent"
 
     def finish(self, error: KafkaError | None) -> None:
-        """Call `done`, and drop it with all its references: a request in flight keeps the commit until its response."""
+        """Call `done`, and drop the reference to it: a request in flight keeps the commit, and so its `done`, until the response."""
         done, self.done = self.done, _finished
         done(error)
 
@@ -110,10 +110,10 @@ class Committer(Protocol):
 
     @property
     def lookup_identity(self) -> MemberIdentity | None:
-        """The member identity with which lookups are sent."""
+        """The member identity with which lookups of committed offsets are sent; None: without one."""
 
     def exists(self, topic: str, topic_id: UUID | None) -> bool:
-        """False if the metadata says that the topic does not exist, or that a topic of that name has another id than `topic_id`."""
+        """False if the metadata says that the topic does not exist, or that the topic of that name has an id other than `topic_id`."""
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
         """See `GroupProtocol.on_commit_verdict`."""
@@ -144,9 +144,9 @@ class Offsets:
         self._lookups: dict[Lookup, Call] = {}
         self._ended = False
         self.finished = Counter[str]()  # number of commits by outcome: "" for stored commits, otherwise the name of the error
-        self.stored: dict[TopicPartition, int] = {}  # confirmed offsets that no late commit can overwrite
+        self.stored: dict[TopicPartition, int] = {}  # offsets that were looked up, or confirmed while no late commit could overwrite them
         self._confirmed: dict[TopicPartition, OffsetAndMetadata] = {}  # confirmed offsets, including those that a late commit may overwrite
-        # Partitions of a commit without a response: until this time the coordinator may still execute it, and overwrite a later one.
+        # Partitions of a commit without a response: until this time the coordinator may still execute that commit after a later one.
         self._late: dict[TopicPartition, float] = {}
 
     @property
@@ -167,7 +167,7 @@ class Offsets:
     # ---------------------------------------------------------------- calls
 
     def commit(self, commit: Commit) -> None:
-        """Queue `commit`; its `done` is called exactly once."""
+        """Queue `commit`, or end it at once if it is empty or cannot be queued. Its `done` is called exactly once."""
         if not commit.offsets:
             commit.done(None)
         elif self._ended:
@@ -226,7 +226,7 @@ class Offsets:
             )
 
     def poll(self, now: float) -> float:
-        """Send the next commit and the lookups, fail those that are overdue; returns when to be polled again."""
+        """Send the next commit and the lookups; fail overdue ones, and commits with lost partitions. Returns when to be polled again."""
         wake_at = self._poll_queue(now)
         if self._lookups:
             self._lookups = {lookup: call for lookup, call in self._lookups.items() if lookup.wanted()}
@@ -267,9 +267,9 @@ class Offsets:
         return min(wake_at, *(commit.deadline for commit in self._queue))
 
     def _leave_stored_texts(self) -> None:
-        """Keep the texts of the application's commits when the next commit is an auto-commit, which has no texts.
+        """If the next commit is an auto-commit, which has no `metadata` of its own, keep the `metadata` of the application's commits.
 
-        Stored offsets are left out. An offset that a late commit may overwrite has to be sent again, with its confirmed text.
+        Stored offsets are left out. An offset that a late commit may overwrite has to be sent again, with its confirmed `metadata`.
         """
         while self._queue and not self._call.in_flight and (commit := self._queue[0]).only_new:
             for tp, place in tuple(commit.offsets.items()):
@@ -294,7 +294,7 @@ class Offsets:
         return now >= commit.deadline or bool(commit.lost) or (begins and now >= commit.rebalanced_by)
 
     def _is_in_flight(self, commit: Commit) -> bool:
-        """Whether the coordinator may answer `commit`. The request in flight may be of an earlier commit, which has passed its deadline."""
+        """Whether the coordinator may answer `commit`. The request in flight may belong to an earlier commit, whose deadline has passed."""
         return self._call.in_flight and commit is self._sent[0]
 
     def _why_not(self, commit: Commit, now: float) -> KafkaError:
@@ -348,8 +348,8 @@ class Offsets:
         for tp, verdict in verdicts.items():
             if verdict is Reaction.NONE:
                 self._confirmed[tp] = asked[tp]
-                # The race: commit 5 gets no response, commit 9 is confirmed, then the coordinator executes commit 5. So while a commit may
-                # be late, offset 9 does not count as stored, and auto-commit sends it again.
+                # The race: the commit of offset 5 gets no response, the commit of offset 9 is confirmed, then the coordinator executes the
+                # first one. So while a commit may be late, offset 9 does not count as stored, and auto-commit sends it again.
                 if self._late.get(tp, now) > now:
                     self.stored.pop(tp, None)
                 else:
@@ -368,8 +368,7 @@ class Offsets:
         return verdicts
 
     def _is_gone(self, now: float, commit: Commit, tp: TopicPartition, topic_id: UUID | None) -> bool:
-        """Whether `tp`, which the coordinator does not know, was deleted. Other commits wait for this one, so it is not repeated for
-        long.
+        """Whether `tp`, which the coordinator does not know, counts as deleted. Other commits wait, so `commit` is not repeated for long.
 
         `topic_id` is the id of the topic if the coordinator does not know that id, otherwise None.
         """
@@ -411,7 +410,7 @@ class Offsets:
         return INFINITY
 
     def _lookup_message(self, lookup: Lookup) -> OffsetFetchRequest:
-        """OffsetFetch with the fields of both layouts, as far as the broker may have either: `_fit_lookup` keeps one of them."""
+        """OffsetFetch with the fields of all layouts that the broker may need: `_fit_lookup` keeps one of them."""
         from pykafka4.wire.protocol.messages_group import OffsetFetchRequest
 
         topics: dict[str, list[int]] = {}
@@ -454,7 +453,7 @@ class Offsets:
         return NEXT_BY_REACTION.get(reaction(code), Next.GIVE_UP), error
 
     def _tell_found(self, now: float, lookup: Lookup, answer: LookupAnswer) -> None:
-        """Report the partitions without an error; `lookup` continues with the others."""
+        """If `lookup` has `some`, report the partitions without an error; `lookup` continues with the others."""
         refused = frozenset(tp for tp, row in answer.rows if row.error_code)
         found = lookup.tps - refused
         if lookup.some is not None and not answer.error_code and found and found != lookup.tps:
@@ -467,7 +466,7 @@ class Offsets:
 
 
 def _finished(error: KafkaError | None) -> None:
-    """Do nothing: the `done` of a commit whose outcome was reported."""
+    """Do nothing: the `done` of a commit whose outcome has been reported."""
 
 
 def _abandoned(commit: Commit) -> ClosedError:
@@ -533,7 +532,7 @@ def _errors_of(answer: OffsetCommitResponse, ids: Mapping[str, UUID]) -> list[tu
 
 
 def _fit_lookup(message: OffsetFetchRequest, version: int) -> None:
-    """Remove the fields of the layout that `version` does not have."""
+    """Remove the fields of the layout that `version` does not have; require stable offsets if `version` can."""
     message.require_stable = version >= STABLE_FROM
     if version > LAST_ONE_GROUP_VERSION:
         message.group_id, message.topics = "", []
@@ -545,7 +544,7 @@ def _fit_lookup(message: OffsetFetchRequest, version: int) -> None:
 class LookupAnswer:
     """The response to a lookup, read from either layout."""
 
-    error_code: int  # of the whole group
+    error_code: int  # the error of the whole group
     rows: list[tuple[TopicPartition, Any]]
 
     def first_error(self) -> tuple[int, TopicPartition | None]:

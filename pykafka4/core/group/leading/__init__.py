@@ -4,5 +4,5 @@ Modules; each line imports only from lines below it:
     leadership    the leader: reads the subscriptions of all members, assigns the partitions, watches the topics
     assigning     the run of an assignor, and the check of its assignment
     rewinds       the leader's part of a rewind: puts the offsets into the assignments
-    strategies    the assignors of this member, and the user data that they send
+    strategies    the assignors of this member, and their user data
 """

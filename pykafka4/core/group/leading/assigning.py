@@ -1,5 +1,5 @@
-"""Runs an assignor and checks its assignment. Invariant: the leader assigns a partition to at most one member, which is subscribed to its
-topic.
+"""Runs an assignor and checks its assignment. Invariant: the leader assigns a partition to at most one member, a subscriber of the
+partition's topic.
 
 An application's assignor, and any assignor of a large group, runs on a helper's thread. An `AssignorRun` has all data that the run needs,
 and none that the loop changes meanwhile.
@@ -54,7 +54,7 @@ class AssignorRun:
         return is_builtin(self.assignor) and size <= MOST_ON_LOOP
 
     def attempt(self) -> dict[str, bytes] | KafkaError:
-        """The encoded assignment by member id, or the error if there is none."""
+        """The encoded assignment by member id, or an error if the assignor has not made a valid assignment."""
         topics = {name: _partitions(name, placement) for name, placement in self.placements.items()}
         try:  # around the check as well: the assignor may return a generator, whose code runs in the check
             shares = self._checked(self.assignor.assign(self.members, topics))
@@ -90,7 +90,7 @@ class AssignorRun:
         return shares
 
     def _check(self, tp: TopicPartition, member: GroupMember, owners: Mapping[TopicPartition, str]) -> None:
-        """Check one partition against `placements`: the assignor may have removed partitions from the lists that it got."""
+        """Check one partition. `placements` tells whether it exists, because the assignor may have changed the lists that it got."""
         if tp.topic not in member.topics:
             raise InvalidAssignment(f"returned {tp} for member {visible(member.member_id)}, which is not subscribed to that topic")
         placement = self.placements.get(tp.topic)
@@ -103,7 +103,7 @@ class AssignorRun:
         """Check that a cooperative assignor moves no partition that a member owns.
 
         The owner releases a partition only when its assignment lacks it: until then two members would read the partition. As in Java, the
-        built-in assignor is not checked: to it, a member that has missed a generation owns nothing.
+        built-in cooperative assignor is not checked: to it, a member that has missed a generation owns nothing.
         """
         if is_builtin(self.assignor):
             return

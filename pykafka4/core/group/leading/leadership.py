@@ -95,7 +95,7 @@ class Leadership:
         self._members: tuple[GroupMember, ...] = ()
         self.ask_at = INFINITY  # when to send `question`
         self._assigned_counts: dict[str, int] | None = None  # partitions per topic in the last assignment; None: unknown
-        self._racks: dict[str, list[frozenset[str]]] = {}  # of the partitions in the last assignment; empty unless this member has a rack
+        self._racks: dict[str, list[frozenset[str]]] = {}  # racks by topic in the last assignment; empty unless this member has a rack
         self._wish: MemberRewind | None = None  # a member's wish to rewind the group
         self._assigns = True  # False: a static leader that rejoined keeps the assignment
         self._topics: list[str] = []  # all topics that members are subscribed to
@@ -104,7 +104,7 @@ class Leadership:
         self._changes: TopicChanges | None = None  # None while another member leads
 
     def decide(self, response: JoinGroupResponse, due: float, assign_by: float) -> str | None:
-        """Read the role and the members in the response to JoinGroup. Returns the name of the group's assignor if this leader lacks it."""
+        """Read the role and the members in the response to JoinGroup. Returns the group's assignor if this leader lacks it, else None."""
         self.abandon()
         self.holds = response.leader == response.member_id
         if not self.holds:
@@ -156,9 +156,9 @@ class Leadership:
             yield
 
     def assign(self, now: float) -> Mapping[str, bytes] | None:
-        """The assignment by member id; None until all topics are looked up or late, and the assignor has returned (see `due`).
+        """The assignment by member id; None until all topics are looked up or overdue, and the assignor has returned (see `due`).
 
-        Empty if the coordinator keeps the assignment. Raises a KafkaError if the assignor has failed.
+        Empty if the coordinator keeps the assignment. Raises a KafkaError if the assignor has failed or is overdue.
         """
         if self._reading is not None:
             return None
@@ -278,7 +278,7 @@ class Leadership:
             self._changes = None
 
     def outgrown(self) -> bool:
-        """Whether topics of the group have another number of partitions, or other racks, than in the assignment."""
+        """Whether the numbers of partitions, or the racks, of the group's topics differ from the assignment; False while not leading."""
         if not self.holds or self._assigned_counts is None:
             return False
         self._compare(self._assigned_counts, self._take_changed())

@@ -21,7 +21,7 @@ log = get_log("pykafka4.group")
 
 USER_DATA_SHARE: Final = 0.5  # part of the session timeout within which an assignor has to return user data
 
-UserData: TypeAlias = Mapping[str, bytes | None]  # by the assignor's name, in order of preference
+UserData: TypeAlias = Mapping[str, bytes | None]  # user data by the assignor's name, in order of preference
 _BUILTIN_TYPES: Final = frozenset(map(type, ASSIGNORS.values()))
 
 
@@ -127,7 +127,7 @@ class Strategies:
             then(now, data)
 
     def _attempt(self, data: dict[str, bytes | None], questions: Mapping[str, Callable[[], bytes | None]]) -> UserData | KafkaError:
-        """The user data, or the error if there is none. Runs on a helper's thread."""
+        """The user data, or an error if an assignor has failed. Call this on a helper's thread."""
         for name, question in questions.items():
             try:
                 found: object = question()

@@ -152,13 +152,13 @@ class ClassicProtocol(ConsumerGroupMember):
         if coordinator not in (None, node):
             self._rejoin(now)
             return now
-        if coordinator is None:  # another request got no response: a frozen coordinator would hold this one back until its timeout
+        if coordinator is None:  # another request got no response: a frozen coordinator would hold this response back until the timeout
             self._coordinator.want()
         wake_at = self._live(now)
         return min(wake_at, self._coordinator.check(now, since)) if self.state is state else now
 
     def _rejoining(self, now: float) -> float:
-        """Join again, after the release of partitions whose topics left the subscription. The member keeps the others."""
+        """Join again, after the release of partitions whose topics left the subscription. The member keeps its other partitions."""
         topics = frozenset(self._assignee.subscription.names)
         strange = [tp for tp in self._assignee.held if tp.topic not in topics]
         if strange:
@@ -318,7 +318,7 @@ class ClassicProtocol(ConsumerGroupMember):
 
         Only a static member stays in such a group. Other members may own its partitions by now, because the leader did not know that this
         member held them. A group with members of the consumer protocol has no leader (`led` is False): its epochs skip numbers, and its
-        coordinator waits for nobody, and assigns no partition that a member holds.
+        coordinator waits for no member, and assigns no partition that another member holds.
         """
         static = self._config.group_instance_id is not None and (led or self._led)
         return static and self.identity is not None and generation > self.generation + 1
@@ -396,7 +396,7 @@ class ClassicProtocol(ConsumerGroupMember):
             self._rebalance(now, "the assignment belongs to an earlier subscription", MISMATCH)
 
     def _take(self, now: float, tps: list[TopicPartition], starts: Mapping[TopicPartition, int]) -> None:
-        """Lose rewound partitions, release held partitions that the assignment lacks, take new ones. An eager member holds none yet."""
+        """Lose rewound partitions, release held partitions that the assignment lacks, take new ones. An eager member holds none here."""
         held, given = tuple(self._assignee.held), set(tps)
         rewound = [tp for tp in held if tp in starts]
         gone, fresh = [tp for tp in held if tp not in given and tp not in starts], [tp for tp in tps if tp not in held]
@@ -418,7 +418,7 @@ class ClassicProtocol(ConsumerGroupMember):
         return broker_error(code, f"{what} group {group}", way_out(self._config, code), request, group=group)
 
     def _unanswered(self, now: float, node: int, outcome: Failed) -> None:
-        """Join again after a join or sync without a response: there may be a new coordinator."""
+        """After a join or sync without a response, join again, because there may be a new coordinator; fail if a retry cannot help."""
         if not outcome.passing:
             self.fail(outcome.reason)
             return
@@ -490,14 +490,14 @@ class ClassicProtocol(ConsumerGroupMember):
         """Whether ILLEGAL_GENERATION only means that the next generation has begun, with the JoinGroup that this member has sent.
 
         In REJOINING, that JoinGroup got no usable response, and the coordinator might not have it. If a generation begins without it, the
-        coordinator removes the member, whose error is then UNKNOWN_MEMBER_ID. Only a static member stays, and gets this error.
+        coordinator removes the member, whose error is then UNKNOWN_MEMBER_ID. Only a static member stays, and gets ILLEGAL_GENERATION.
         """
         if verdict is not Reaction.OUTDATED or not self._asked:
             return False
         return self.state is not MemberState.REJOINING or self._config.group_instance_id is None
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
-        """React to an error of a commit that concerns the member; returns whether to send the commit again in the next generation."""
+        """React to an error of a commit that concerns the member; returns whether to send the commit again in another generation."""
         if identity is not self.identity:
             return False
         if verdict in (Reaction.DENIED, Reaction.STALE):  # if the group is denied, not just a topic, the next heartbeat reports it

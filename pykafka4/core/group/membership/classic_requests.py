@@ -117,7 +117,7 @@ def join_request(
 ) -> JoinGroupRequest:
     """JoinGroup with a subscription to `topics`, for a member that holds `owned`, which `generation` assigned.
 
-    `member_id` is empty at the first join. `user_data` has the assignors by name, in order of preference, with the bytes that each adds to
+    `member_id` is empty for a new member. `user_data` has the assignors by name, in order of preference, with the bytes that each adds to
     the subscription. The coordinator logs `reason`.
     """
     return JoinGroupRequest(

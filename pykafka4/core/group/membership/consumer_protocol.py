@@ -58,7 +58,10 @@ S = MemberState
 
 @attrs.define(eq=False)
 class Ownership:
-    """The partitions that the member reports as owned, by topic id. A revoked partition stays owned until its release and its commits."""
+    """The partitions that the member reports as owned, with their topic ids.
+
+    A revoked partition stays owned until the application has released it, and its commits are complete or late.
+    """
 
     ids: dict[TopicPartition, UUID] = attrs.Factory(dict)  # the topic's id when the partition was assigned
     revoking: set[TopicPartition] = attrs.Factory(set)  # partitions that the application has to release
@@ -112,12 +115,12 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         self.identity: MemberIdentity | None = None  # None while the member is out of the group
         self._owned = Ownership()
         self._target: dict[UUID, frozenset[int]] | None = None  # the assignment; None: there is none yet
-        self._topics: tuple[str, ...] = ()  # of the subscription, when the assignment and the held partitions were last compared
+        self._topics: tuple[str, ...] = ()  # the subscribed topics when the assignment and the held partitions were last compared
         self._told_application = False  # the application has the first assignment since the join, which may be empty
         self._settled = False  # the held partitions are the assigned ones, or are about to be
         self._look_at = INFINITY  # when to compare again, because the metadata lacks an assigned topic
         self._look_pause = LOOK_AGAIN_S
-        self._version = 0  # of the metadata that lacked the topic
+        self._version = 0  # the version of the metadata that lacked the topic
         self._unknown_since: float | None = None  # since when an assigned topic has been unknown, or when a log line last reported it
         self._release_first = False  # leave before the next join: the coordinator has a member with this member id or instance id
         self._unreleased_since: float | None = None  # since when the coordinator has rejected joins, because the instance id is in use
@@ -143,7 +146,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
             super()._send_join(now, node)
 
     def released(self) -> None:
-        """Note the partitions that the application has released: later polls give them back, when their commits are complete."""
+        """Mark released partitions as closing: later polls give them back, when their commits are complete or late."""
         held = self._assignee.held
         for tp in [tp for tp in self._owned.revoking if tp not in held]:
             self._owned.revoking.discard(tp)
@@ -254,7 +257,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
     def _give_back(self, now: float) -> float:
         """Give back released partitions whose commits are complete or late: the next heartbeat omits them. Returns when to be polled again.
 
-        If a partition were given back earlier, its commit would be repeated in the next epoch, and could overwrite the next owner's.
+        If a partition were given back earlier, its commit would be repeated in the next epoch, and could overwrite the next owner's commit.
         """
         owned = self._owned
         if not owned.closing:
@@ -388,12 +391,12 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
             self._paused_until = now + self._backoff.next()
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
-        """React to an error of a commit that concerns the member; returns whether to send the commit again in the next epoch."""
+        """React to an error of a commit that concerns the member; returns whether to send the commit again in another epoch."""
         if identity is not self.identity or verdict is Reaction.DENIED:
             return False  # if the group is denied, not just a topic, the next heartbeat reports it
         if verdict is Reaction.STALE:
             if self._in_flight is None and generation == self.generation:
-                # A response with the new epoch was lost: only a full heartbeat is accepted in the previous one.
+                # A response with the new epoch was lost: only a full heartbeat is accepted in the previous epoch.
                 self._confirmed_report = None
                 self._heartbeat.start(now)
             return True

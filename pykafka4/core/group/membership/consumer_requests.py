@@ -21,8 +21,8 @@ Owned: TypeAlias = tuple[UUID, int]  # topic id, partition
 class Report:
     """The subscription and the owned partitions of a member, as its heartbeats report them."""
 
-    topics: tuple[str, ...]  # topics subscribed to by name
-    regex: str | None  # the pattern with which the coordinator matches topics
+    topics: tuple[str, ...]  # the subscribed topics; with `regex`, only those subscribed to by name
+    regex: str | None  # the pattern with which the coordinator matches topics; None: the coordinator matches none
     owned: frozenset[Owned]
 
 

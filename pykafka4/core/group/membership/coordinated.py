@@ -2,8 +2,8 @@
 
 Invariant: the loss of the coordinator only delays requests; it ends no membership before a timeout.
 
-`CoordinatedMember` has the states and the steps of leaving. `HeartbeatMember` adds protocols whose only request is the heartbeat, which
-joins, reports changes and leaves (KIP-848, KIP-932). `ConsumerGroupMember` connects members of consumer groups with their assignee.
+`CoordinatedMember` has the states and the steps of leaving. `HeartbeatMember` is for protocols whose only request is the heartbeat,
+which joins, reports changes and leaves (KIP-848, KIP-932). `ConsumerGroupMember` connects members of consumer groups with their assignee.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class CoordinatedMember(ABC):
             self._move(S.UNJOINED)
 
     def fail(self, error: KafkaError) -> None:
-        """End the member with an error that is not retriable. Its partitions are lost, and the application gets the error.
+        """End the member with an error that is not retriable. The member loses its partitions, and the application gets the error.
 
         A member in LEAVING leaves at once instead, without a report.
         """
@@ -89,7 +89,10 @@ class CoordinatedMember(ABC):
     # ---------------------------------------------------------------- leaving
 
     def _begin_leaving(self, now: float, by: float) -> None:
-        """Begin to leave the group, so that the other members need not wait for the end of this member's session."""
+        """Begin to leave the group, so that the other members need not wait for the end of this member's session.
+
+        A member that is leaving already can only get an earlier deadline.
+        """
         if self.state is S.LEAVING:
             self._leave_by = min(by, self._leave_by)
             return

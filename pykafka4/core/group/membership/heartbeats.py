@@ -60,11 +60,11 @@ class HeartbeatTimer:
         return self._due
 
     def blocked(self) -> None:
-        """Note that a due heartbeat waits for a coordinator: its delay does not count as a delay of the loop."""
+        """Let a due heartbeat wait for a coordinator: its delay does not count as a delay of the loop."""
         self._announced = False
 
     def sent(self, now: float) -> None:
-        """Note that a heartbeat was sent, and set the time of the next one."""
+        """Measure the delay of a heartbeat that was sent now, and set the time of the next one."""
         late = now - self._due if self._announced else 0.0
         self._margin = min(max(late, self._margin * FADES), self.interval * LARGEST_MARGIN)
         if self._pause < self.interval:

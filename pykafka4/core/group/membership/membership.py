@@ -176,7 +176,7 @@ class Membership:
         return until if until > ends and mark == self._application.poll_mark() else ends
 
     def extend_lease(self, now: float, seconds: float) -> str | None:
-        """Extend the lease to `seconds` from now on; the extension ends early when the application gets other records.
+        """Extend the lease until `seconds` from now; the extension ends early when the application gets other records.
 
         Returns None, or the reason for a refusal: there is no lease (any more), or the group is rebalancing and cannot wait that long.
         """
@@ -214,7 +214,10 @@ class Membership:
     # ---------------------------------------------------------------- calls of the protocol
 
     def assigned(self, partitions: Collection[TopicPartition], starts: Mapping[TopicPartition, int] = NOWHERE) -> None:
-        """Begin to hold `partitions`, except of topics outside the subscription: it has changed meanwhile, or the leader is wrong."""
+        """Begin to hold `partitions`, but not those of topics that are not subscribed to.
+
+        An assignment may have such topics if the subscription has changed meanwhile, or if the leader is wrong.
+        """
         subscribed = set(self.subscription.names)
         claims = tuple(Claim(tp) for tp in dict.fromkeys(partitions) if tp.topic in subscribed)
         generation, self.assignments = self.protocol.generation, self.assignments + 1
@@ -272,7 +275,9 @@ class Membership:
             then()
 
     def on_fatal(self, error: KafkaError) -> None:
-        """React to a FindCoordinator error that is not retriable: report a missing right, which may be granted later, or end the member."""
+        """React to a FindCoordinator error that is not retriable: report a missing right, which may be granted later; otherwise end
+        the member. Without a subscription, do nothing.
+        """
         if self.subscription.active and isinstance(error, AuthorizationError):
             self.denied(error)
         elif self.subscription.active:

@@ -128,7 +128,7 @@ class GroupProtocol(Protocol):
     error: KafkaError | None  # the last error
     member_id: str
     generation: int  # or the member epoch; -1: none
-    identity: MemberIdentity | None  # for commits; None while the member is out of the group
+    identity: MemberIdentity | None  # the identity for commits; None until the member has joined, and while it is out of the group
 
     def poll(self, now: float) -> float:
         """Send the requests that are due while the member is in the group, joins or leaves it; returns when to be polled again."""

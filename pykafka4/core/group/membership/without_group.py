@@ -95,7 +95,7 @@ class WithoutGroup:
         self._assignee.left()
 
     def fail(self, error: KafkaError) -> None:
-        """Never called: only requests to a coordinator fail this way."""
+        """Do nothing: only a request to a coordinator could fail this way."""
 
     def start_over(self) -> None:
         """Do nothing: the next poll compares the new subscription with the held partitions."""
@@ -104,7 +104,7 @@ class WithoutGroup:
         """Do nothing: the subscription itself gives up the metadata of its topics."""
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
-        """See `GroupProtocol`. Nothing is committed."""
+        """See `GroupProtocol`. A consumer without a group commits nothing."""
         return False
 
     def _move(self, to: MemberState) -> None:

@@ -51,7 +51,7 @@ class Discovery:
         self.found: frozenset[str] | None = None  # the topics that the filter selects; None: not known yet
 
     def begin(self, filter: TopicFilter | None) -> None:
-        """Look for the topics of `filter` from now on; `found` is None until the first response."""
+        """Look for the topics of `filter` from now on; None: look for none. `found` is None until the first response."""
         self._filter, self._selected, self._under_way = filter, {}, None
         self.found = None
         self._due = INFINITY if filter is None else -INFINITY
@@ -103,7 +103,7 @@ class _Unusable(Exception):
 
 
 def _select(filter: TopicFilter, before: Selected, version: int, frame: bytes) -> Selected:
-    """Decode the list of topics, and select topics. Runs on a helper's thread."""
+    """Decode the list of topics, and select topics. Raises _Unusable. Call this on a helper's thread."""
     try:
         _, response = decode_response(MetadataRequest, version, frame)
     except DecodeError as error:

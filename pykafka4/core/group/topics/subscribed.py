@@ -1,11 +1,11 @@
 """Keeps the topics of a subscription.
 
 Invariant: partitions that are added after the subscription, and have no committed offset, are read from their beginning, even with
-auto_offset_reset=latest (with none, `poll` raises an error).
+auto_offset_reset=latest (with auto_offset_reset=none, `poll` raises an error).
 
 Topics are subscribed to by name, or found by a filter. A found topic leaves the subscription only when two responses agree that the topic
-is gone: the list of all topics lacks it, and its own metadata says that it does not exist, or that this client may not see it. One response
-alone may come from a broker that lags behind.
+is gone: the list of all topics lacks it, and its own metadata says that it does not exist, or that this client has no right to see it. One
+response alone may come from a broker that lags behind.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class SubscribedTopics:
     def __init__(self, config: ConsumerConfig, cluster: Cluster, listener: Listener, discovery: Discovery) -> None:
         self._config, self._cluster, self._listener, self._discovery = config, cluster, listener, discovery
         self._policy = reset_policy(config.auto_offset_reset)
-        self.names: tuple[str, ...] = ()  # all subscribed topics; until a new filter has its first result, the former ones
+        self.names: tuple[str, ...] = ()  # all subscribed topics; until a new filter has its first result, the former topics
         self.filter: TopicFilter | None = None
         self.matching: frozenset[str] | None = None  # the last list of topics that the filter selects; None: not known yet
         self.deleted: set[str] = set()  # found topics that are gone
@@ -235,7 +235,10 @@ class SubscribedTopics:
             self._listener.put(PollError(None, refusal, Lasting.ONCE))
 
     def fallback(self, tp: TopicPartition) -> Policy:
-        """The policy for `tp` without a committed offset: the reset policy, or for a new partition the beginning, except with `none`."""
+        """The policy for `tp` if it has no committed offset: the reset policy, except that new partitions are read from their beginning.
+
+        With auto_offset_reset=none, no partition has a start without a committed offset.
+        """
         is_new = tp.partition >= self._sizes.get(tp.topic, INFINITY)
         return of_new_partition(self._policy) if is_new else self._policy
 

@@ -26,13 +26,13 @@ def _any_matches(patterns: Iterable[re.Pattern[str]], topic: str) -> bool:
 
 @attrs.frozen(eq=False)
 class TopicFilter:
-    """The patterns of a subscription, compared by identity. Raises ConfigError for a pattern that `check_pattern` refuses."""
+    """The patterns of a subscription. Filters are compared by identity. Raises ConfigError for a pattern that `check_pattern` refuses."""
 
     patterns: tuple[re.Pattern[str], ...]
     exclude: tuple[re.Pattern[str], ...] = ()
     excluded_names: frozenset[str] = frozenset()
     with_internal: bool = False
-    regex: str | None = None  # for the coordinator, which matches topics (KIP-848); the client matches as well, to request their metadata
+    regex: str | None = None  # the pattern for the coordinator (KIP-848); the client matches topics as well, to request their metadata
 
     def __attrs_post_init__(self) -> None:
         for pattern in (*self.patterns, *self.exclude):
