@@ -149,7 +149,7 @@ class AdminClient(Handle):
 
     async def close(self, timeout: float | None = None) -> None:
         """End all calls, which raise ClosedError, and release the connections. Closing twice is allowed."""
-        if not self._admin._session.runtime.loop.forked:  # the event loop of a forked child is another one
+        if not self._admin._session.runtime.loop.forked:  # a forked child has another event loop
             self._binding.enter()
             await self._binding.run_on_thread(lambda: self._admin.close(timeout), self._client_id)
 
@@ -170,7 +170,7 @@ class AdminClient(Handle):
 
     async def _run(self, call: Callable[[], T]) -> T:
         """Run `call` on a thread, until it ends or its task is cancelled."""
-        self._admin._session.check()  # first: the event loop of a forked child is another one, and `enter` would report that instead
+        self._admin._session.check()  # first: a forked child has another event loop, and `enter` would report that instead of the fork
         self._binding.enter()
         scope = CallScope()
 

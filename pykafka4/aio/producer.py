@@ -72,7 +72,7 @@ class Producer(ProducerHandle):
         except BaseException as error:  # also Ctrl-C: no handle is returned that could close the session
             if session is not None:
                 session.undo()
-            del client, options  # `empty_frames` clears only frames that have ended, and this one has not
+            del client, options  # `empty_frames` clears only frames that have ended, and this frame has not
             empty_frames(error)
             raise
 
@@ -253,7 +253,7 @@ class Producer(ProducerHandle):
         return accepted[0]
 
     async def _look_up_partition(self, awaits: WouldBlock, attempt: Callable[[], T], deadline: float) -> T:
-        """Refresh the metadata until the partition exists, brokers have lacked it for MISSING_PARTITION_S, or `deadline` has passed."""
+        """Refresh the metadata until the partition exists, or `deadline` or MISSING_PARTITION_S have passed; then make an attempt."""
         session, engine, topic = self._session, self._session.runtime.engine, awaits.topic
         until = min(deadline, system.monotonic() + MISSING_PARTITION_S)
         while True:  # later calls with a missing partition do not wait again: see `ProducerSession.missing_until`
@@ -333,7 +333,7 @@ class Producer(ProducerHandle):
         Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all) for deliveries, then
         fails the remaining records. `close` aborts an open transaction, and waits for one that is already ending. Each returned
         record says whether it may be in the log (`written`). `close` may be called twice. After a cancellation the producer accepts no
-        record, but still delivers the queued records, and the next call finishes the first one; a note on the CancelledError has the number
+        record, but still delivers the queued records, and the next call finishes the close; a note on the CancelledError has the number
         of records without an outcome.
         """
         limit, session = check_timeout(timeout), self._session

@@ -1,7 +1,7 @@
 """Runs the waiting calls of an asyncio consumer in tasks. Invariant: a cancelled call loses no record, and returns none twice.
 
-`consumer.session` has the steps of these calls. A poll decodes for about a millisecond, and returns the records that it has decoded; if no
-other task could run for that long, the poll first lets other tasks run. Nothing is awaited between the decoding and the return: a
+`consumer.session` has the steps of these calls. A poll decodes for about a millisecond, and returns the records that it has decoded; if
+other tasks have had no turn for that long, the poll first lets them run. Nothing is awaited between the decoding and the return: a
 cancellation there would lose the records.
 """
 
@@ -68,7 +68,7 @@ class TaskConsumerSession(ConsumerSession):
     def enter(self) -> None:
         """Check that this event loop may use the consumer. Each method that waits calls this."""
         if self.runtime.loop.forked:
-            self.check()  # first: the event loop of a forked child is another one, and `binding` would report that instead of the fork
+            self.check()  # first: a forked child has another event loop, and `binding` would report that instead of the fork
         self.binding.enter()
         self._end_left_run()
 
@@ -109,7 +109,7 @@ class TaskConsumerSession(ConsumerSession):
             raise
 
     async def _let_others_run(self, iteration: Iteration | None) -> None:
-        """Yield to the event loop if no other task could run for SLICE_S, or while another task's loop seems to have the consumer.
+        """Let other tasks run if they have had no turn in the last SLICE_S, or while the loop of another task seems to have the consumer.
 
         asyncio closes the generator of an abandoned loop only some turns later, and until then the guard would refuse this call.
         """

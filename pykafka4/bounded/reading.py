@@ -148,7 +148,7 @@ class BoundedRead:
         return not left
 
     def poll(self, form: Form[T], most: int | None = None, iteration: Iteration | None = None) -> T:
-        """The next records, in `form`; none when the read is `done`.
+        """The next records, in `form`; `form.nothing()` when the read is `done`.
 
         Raises the errors of `Consumer.poll`; for lost records, with on_lost="raise", OffsetOutOfRange, LogTruncated or InvalidOffset (the
         topic was recreated); KafkaTimeoutError after `patience` seconds without progress; ClosedError. The next call tries again.

@@ -15,7 +15,7 @@ Modules; each line imports only from lines below it:
     transactional      offsets of a consumer in transactions, and rewinds after transactions that were not committed
     polling_session    the common base of consumers and share consumers: errors, `status`, `close`
     assignment         assigned, revoked and lost partitions; calls of the rebalance listener
-    commits            commits of the application, and the last auto-commit before a release; `core.consumer.machine` makes the others
+    commits            commits of the application, and the last auto-commit before a release (`core.consumer.machine` has other commits)
     until_end          the ends of a loop of `until_end`, including the ends of partitions that are assigned later
     reading/           the way from fetched data to records, on the thread that polls
     hooks              calls of hooks with the records of a poll

@@ -40,7 +40,7 @@ class PoisonTopic(OnPoison):
         self.passed = 0
 
     def open(self) -> None:
-        """Start the producer. Started earlier, it would go on running if the construction of the consumer failed."""
+        """Start the producer. A producer that was started earlier would keep running if the construction of the consumer failed."""
         self._session.open()
         self._letters = DeadLetters(self._topic, self._session.acc, self._group)
 

@@ -336,7 +336,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         return ready or self.guard.closing or self._woken
 
     def _pause(self, left: float) -> float | None:
-        """For how many of the `left` seconds a poll may wait before it checks again; None for no limit."""
+        """For how many of the `left` seconds a poll may wait before it checks again; None means no limit."""
         wait_left = self.assignment.last_commit_wait_left()
         longest = min(left, wait_left) if wait_left > 0 else left
         if self._until_end is not None:

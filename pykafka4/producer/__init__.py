@@ -82,7 +82,7 @@ class Producer(ProducerHandle):
         except BaseException as error:  # also Ctrl-C: no handle is returned that could close the session
             if session is not None:
                 session.undo()
-            del client, options  # `empty_frames` clears only frames that have ended, and this one has not
+            del client, options  # `empty_frames` clears only frames that have ended, and this frame has not
             empty_frames(error)
             raise
 
@@ -128,7 +128,7 @@ class Producer(ProducerHandle):
 
         Raises BufferFull, RecordTooLarge, TypeError or ValueError with the name of the argument, ClosedError, ForkedClientError, and the
         exceptions of the serializers; TransactionError if there is a `transactional_id` and no open transaction; KafkaTimeoutError or
-        BrokerError if a callable partitioner needs partitions that brokers do not name; ValueError if brokers do not know the
+        BrokerError if a callable partitioner needs partitions that brokers do not name; ValueError if brokers do not have the
         `partition` after two seconds (inside a callback: at once).
         """
         return self._send(topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery)
@@ -222,8 +222,8 @@ class Producer(ProducerHandle):
 
         Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all) for deliveries, then
         fails the remaining records. `close` aborts an open transaction, and waits for one that is already ending. Each returned
-        record says whether it may be in the log (`written`). `close` may be called twice; after a Ctrl-C the next call finishes the first
-        one. In a callback `close` does not wait, and does nothing while another thread closes. In a forked child it does nothing.
+        record says whether it may be in the log (`written`). `close` may be called twice; after a Ctrl-C the next call finishes the
+        close. In a callback `close` does not wait, and does nothing while another thread closes. In a forked child it does nothing.
         Raises KafkaTimeoutError if the client's thread is stuck.
         """
         undelivered = self._session.close(check_timeout(timeout))

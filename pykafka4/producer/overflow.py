@@ -135,5 +135,5 @@ class DroppedCalls:
         try:
             step_aside()
             callback(delivery)
-        except BaseException:  # one failing callback must not keep the others from being called
+        except BaseException:  # a failing callback must not keep later callbacks from being called
             log.exception("%s: the delivery callback %r for topic %s raised an exception", self._client_id, callback, delivery.topic)

@@ -67,7 +67,7 @@ class RawDelivery:
     def result(self, timeout: float | None = None) -> RawMetadata:
         """Wait until all records of the batch are acknowledged; returns the position of the batch in the log.
 
-        `timeout` in seconds, None for no limit. Raises KafkaTimeoutError after that time. If records failed, raises the DeliveryFailed
+        `timeout` is in seconds; None means no limit. Raises KafkaTimeoutError after that time. If records failed, raises the DeliveryFailed
         of the first failed record, with a note that has the number of failed records.
         """
         failure = self.exception(timeout)

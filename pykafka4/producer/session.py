@@ -167,7 +167,7 @@ class ProducerSession(Attachment[Sender]):
         return min(deadline, system.monotonic() + self.config.max_block_ms / 1000)
 
     def _find_partition(self, topic: str, partition: int, deadline: float) -> float:
-        """Wait for an unknown partition: until it exists, brokers have lacked it for MISSING_PARTITION_S, or `deadline` has passed.
+        """Wait until an unknown partition exists, `deadline` has passed, or MISSING_PARTITION_S have passed since brokers first lacked it.
 
         The partition may be new, and brokers learn of it at different times. The wait refreshes the metadata at most once per
         `retry_backoff_ms`. Later calls with the partition do not wait again (KNOWN_MISSING_S). Returns the deadline for further waits.

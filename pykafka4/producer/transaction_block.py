@@ -33,7 +33,7 @@ class ConsumerSide(Protocol):
         """
 
     def refuse(self) -> None:
-        """Remember that a transaction could not begin: the records that were read for it are not part of the next one."""
+        """Remember that a transaction could not begin: the records that were read for it are not part of the next transaction."""
 
     def take(self, reading: Any) -> dict[TopicPartition, OffsetAndMetadata]:
         """The offsets after the records that the application has received and no transaction has committed."""

@@ -108,7 +108,7 @@ class ResponseDecoding:
         return self._chunk
 
     def part(self, next: int, kind: AcknowledgeType, records: Iterable[Record] = (), size: int = 0, since: int = 0) -> DecodedPart:
-        """The part up to `next`. Acquired offsets without a record are acknowledged: before `since` as gaps, the others as `kind`."""
+        """The part up to `next`. Acquired offsets without a record are acknowledged: before `since` as gaps, from `since` on as `kind`."""
         counts, found = self.counts, [record for record in records if record.offset in self.counts]
         aside = {offset: kind if offset >= since else AcknowledgeType.GAP for offset in counts if self.next <= offset < next}
         for record in found:

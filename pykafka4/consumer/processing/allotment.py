@@ -326,7 +326,7 @@ class Allotment:
         return self._wait_for(list(self.queues.values()), timeout)
 
     def _wait_for(self, queues: Collection[PartitionQueue], timeout: float) -> bool:
-        """Wait up to `timeout` seconds until no record of `queues` is in hand; returns whether none is.
+        """Wait up to `timeout` seconds until no record of `queues` is in hand; returns False after a timeout.
 
         Records of this thread, of threads that have ended, and of threads that wait for this one are left out: nothing would finish them
         during the wait.
