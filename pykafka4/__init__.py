@@ -30,7 +30,7 @@ Modules; each line imports only from lines below it:
     hooks           interface of hooks
     serializers     built-in serializers and deserializers
     assignors/      assignors of groups
-    errors/         exceptions, error codes, and the filter of texts from outside
+    errors/         exceptions, error codes, and the filter of texts from brokers and other clients
     partitioners    the table of named partitioners
     records         values that applications and this package exchange
     gil/            the loop thread's priority in taking the GIL

@@ -65,7 +65,7 @@ def _run_program(name: str, program: Callable[[list[str]], int]) -> int:
     try:
         try:
             code = program(sys.argv[2:])
-        except SystemExit as ended:  # after --help, and after wrong options
+        except SystemExit as ended:  # raised after --help, and for wrong options
             code = int(ended.code or 0)
         sys.stdout.flush()
     except BrokenPipeError:

@@ -60,7 +60,7 @@ class Bound:
     offsets: Mapping[TopicPartition, int] | None = None
 
     def offset(self, tp: TopicPartition, found: Mapping[int, int | None]) -> int:
-        """Return the offset in `tp`, from the results of lookups by timestamp.
+        """Return the offset in `tp`, from the results of ListOffsets by timestamp.
 
         Raises ConfigError if `offsets` has none for `tp`, or one beyond the end of the log.
         """
@@ -76,7 +76,7 @@ class Bound:
             way_out = 'until="now" reads up to that end' if self.name == "until" else "choose an offset up to that end"
             raise ConfigError(
                 f"{self.name}: offset {offset} of {tp} is beyond the end of the log, {end}; {way_out} "
-                '(isolation_level="read_committed": up to the first open transaction)'
+                '(with isolation_level="read_committed", the end is the first open transaction)'
             )
         return offset
 

@@ -76,7 +76,7 @@ class BatchOutcome:
     `partition` is None for records that failed before they had one. `base_offset` is the offset of the first record (-1: the batch failed,
     or the broker did not report the offset); the other records have the offsets after it. `error` is None if the batch was acknowledged;
     `error.written` says whether the records may be in the log. `first_ms` and `last_ms` are the lowest and the highest timestamp of the
-    records, `maybe_repeated` is as in `RecordMetadata`.
+    records; `maybe_repeated` is as in `RecordMetadata`.
     """
 
     topic: str
@@ -163,7 +163,7 @@ class ConsumerHooks:
 
 ASYNC: Final = CO_COROUTINE | CO_ASYNC_GENERATOR
 METHODS, POLL_METHODS = (tuple(name for name in vars(kind) if name.startswith("on_")) for kind in (ProducerHooks, ConsumerHooks))
-# The methods of the two classes, which do nothing: `methods` leaves them out, so they are never called.
+# The methods that the two classes define, all of which do nothing. `methods` leaves them out, so they are never called.
 IDLE: Final = {getattr(kind, name) for kind, names in ((ProducerHooks, METHODS), (ConsumerHooks, POLL_METHODS)) for name in names}
 
 
@@ -176,7 +176,8 @@ def methods(hook: object, name: str) -> list[Any]:
 def _parse(names: tuple[str, ...], given: Any) -> tuple[Any, ...]:
     """Return the option `hooks` as a tuple.
 
-    Raises ConfigError for an object without a method of hooks, or with one that cannot be called, TypeError for a coroutine function.
+    Raises ConfigError for a class, for an object without a method of hooks, and for a method that cannot be called; TypeError for a
+    coroutine function.
     """
     if given is None:
         return ()

@@ -1,5 +1,5 @@
-"""Logs for the modules of clients. Invariant: no logging code of the application (handler, filter, record factory) runs on the loop
-thread.
+"""Passes the log calls of this package to `logging`. Invariant: no logging code of the application (handler, filter, record factory) runs
+on the loop thread.
 
 Each message begins with the client's id: `log.info("%s: …", config.client_id, …)`. `tests/source/test_log_lines.py` checks every call, and
 lists the exceptions: messages about a process or a job. Code that never runs on a client's loop thread may use `logging` directly: the

@@ -67,9 +67,9 @@ def check_topic(topic: object) -> str:
 
 
 def check_group(group: object) -> str:
-    """Return a group's id as a plain str: any text up to the longest that a request can carry. Some old clients use an empty id.
+    """Return a group's id as a plain str. An id may be empty, because some old clients use an empty id.
 
-    Raises TypeError if `group` is not a str, ConfigError if no request can carry it.
+    Raises TypeError if `group` is not a str, ConfigError if no request can carry the id.
     """
     if not isinstance(group, str):
         raise TypeError(f"a group id must be a str, not {shown(group)}")

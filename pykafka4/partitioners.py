@@ -14,8 +14,8 @@ import attrs
 
 __all__ = ["DEFAULT", "NAMED", "Hash", "PartitionFunction", "Partitioner", "Spread", "PartitionArgument", "partitioner"]
 
-# Called with topic, key, all partitions of the topic, and the partitions with a leader (all partitions, if none is known to have a leader).
-# Returns the partition.
+# A callable that returns the partition of a record. Its arguments are topic, key, all partitions of the topic, and the partitions with a
+# leader (all partitions, if none is known to have a leader).
 PartitionFunction: TypeAlias = Callable[[str, bytes | None, Sequence[int], Sequence[int]], int]
 
 # Values of `Partitioner.least_key`.
@@ -34,7 +34,7 @@ class Hash(IntEnum):
 
 
 class Spread(IntEnum):
-    """The choice of a partition for records whose key does not choose it."""
+    """The way in which a record gets its partition if its key is not hashed."""
 
     STICKY = 0  # records go to one partition until it has received about a batch, then to another one
     ROUND_ROBIN = 1  # each record goes to the next partition

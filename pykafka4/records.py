@@ -59,7 +59,7 @@ class SubscriptionPattern:
 
     `pattern` is a regular expression that must have the same meaning in RE2, which the coordinator uses, and in Python's `re`, with which
     the client finds the topics whose metadata it needs. The expression must match the complete name. The coordinator assigns only topics
-    that the member may describe. Raises TypeError if `pattern` is not a str.
+    that the member is allowed to describe. Raises TypeError if `pattern` is not a str.
     """
 
     pattern: str = attrs.field()
@@ -131,11 +131,11 @@ class ConsumerGroupMetadata:
 class MemberDescription:
     """A coordinator's description of a group's member.
 
-    `host` is the address from which the member is connected. `partitions` has its current partitions; `target`, in a group of type
-    `consumer`, the partitions that the coordinator wants it to have, otherwise None. `epoch` is the member epoch in a group of type
-    `consumer` or `share`, otherwise -1. `is_readable` is False if the member's assignment is in a format that this client cannot read, so
-    that its partitions are unknown. `can_rewind` says whether the member is a classic consumer that carries out `Consumer.rewind_group`; it
-    is None while the group rebalances.
+    `host` is the address from which the member is connected. `partitions` has the member's current partitions. `target` has the partitions
+    that the coordinator wants the member to have, in a group of type `consumer`; otherwise it is None. `epoch` is the member epoch in a
+    group of type `consumer` or `share`, otherwise -1. `is_readable` is False if the member's assignment is in a format that this client
+    cannot read; then the member's partitions are unknown. `can_rewind` says whether the member is a classic consumer that carries out
+    `Consumer.rewind_group`; it is None while the group rebalances.
     """
 
     member_id: str

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 Serializer: TypeAlias = Callable[[str, Any], bytes | str | None]
 Serializers: TypeAlias = str | Serializer | Mapping[str, str | Serializer]
-# Called with the data, with topic and data, or with topic, data and headers.
+# A deserializer is called with the data; with topic and data; or with topic, data and headers.
 Deserializer: TypeAlias = Callable[[bytes], T] | Callable[[str, bytes], T] | Callable[[str, bytes, Headers], T]
 Deserializers: TypeAlias = str | Deserializer[Any] | Mapping[str, str | Deserializer[Any]]
 

@@ -68,14 +68,16 @@ def rights_options(command: F) -> F:
     """Add the options that name principals, operations and hosts to a command."""
     for option in reversed(
         (
-            click.option("--allow-principal", "allow", multiple=True, metavar="PRINCIPAL", help="Who may: User:alice. Can be repeated."),
-            click.option("--deny-principal", "deny", multiple=True, metavar="PRINCIPAL", help="Who must not. Can be repeated."),
-            click.option("--operation", "operations", multiple=True, metavar="WORD", help="Default: All. Can be repeated."),
+            click.option(
+                "--allow-principal", "allow", multiple=True, metavar="PRINCIPAL", help="A principal to allow: User:NAME. Can be repeated."
+            ),
+            click.option("--deny-principal", "deny", multiple=True, metavar="PRINCIPAL", help="A principal to deny. Can be repeated."),
+            click.option("--operation", "operations", multiple=True, metavar="WORD", help="An operation; default: All. Can be repeated."),
             click.option("--allow-host", "hosts", multiple=True, metavar="ADDRESS", help="Only from this address. Can be repeated."),
             click.option("--prefixed", is_flag=True, help="The given names are prefixes."),
-            click.option("--producer", is_flag=True, help="What a producer needs on topics and transactional ids."),
-            click.option("--consumer", is_flag=True, help="What a consumer needs on topics and groups."),
-            click.option("--idempotent", is_flag=True, help="With --producer: for brokers before Kafka 2.8."),
+            click.option("--producer", is_flag=True, help="The rights that a producer needs on topics and transactional ids."),
+            click.option("--consumer", is_flag=True, help="The rights that a consumer needs on topics and groups."),
+            click.option("--idempotent", is_flag=True, help="With --producer: also idempotence, for brokers before Kafka 2.8."),
         )
     ):
         command = option(command)
@@ -111,7 +113,7 @@ def operations(options: dict[str, Any], resources: Iterable[Named]) -> Iterator[
 
 
 def wanted(options: dict[str, Any]) -> list[Acl]:
-    """The ACLs that the options name."""
+    """The ACLs that the options name. Raises click.UsageError if they name no principal or no resource, or do not go together."""
     who = [(principal, "ALLOW") for principal in options["allow"]] + [(principal, "DENY") for principal in options["deny"]]
     resources = named(options)
     if not who or not resources:

@@ -154,8 +154,8 @@ GOALS: Final = [
     click.Option(["--to-latest"], is_flag=True, help="The end of each partition."),
     click.Option(["--to-current"], is_flag=True, help="The committed offset; the end of a partition that has none."),
     click.Option(["--to-offset"], type=click.IntRange(0), help="This offset."),
-    click.Option(["--to-time"], metavar="TIME", help="The first record at that time or later: 2026-01-31T12:00:00 (UTC, or with a zone)."),
-    click.Option(["--ago"], metavar="DURATION", help="As --to-time, this long before now: 90s, 15m, 2h, 1d, PT1H30M."),
+    click.Option(["--to-time"], metavar="TIME", help="The first record at this time or later: 2026-01-31T12:00:00 (UTC, or with a zone)."),
+    click.Option(["--ago"], metavar="DURATION", help="The first record that is not older than this: 90s, 15m, 2h, 1d, PT1H30M."),
     click.Option(["--shift"], type=int, metavar="N", help="N offsets forward, or back if N is negative."),
     click.Option(["--from-file"], metavar="FILE", help="Offsets from a file of `groups export`, or a CSV file of kafka-consumer-groups."),
 ]

@@ -134,7 +134,7 @@ Examples:
 """
 )
 @click.option("--records", metavar="N", type=click.IntRange(1), help=f"Records to produce and consume; default {RECORDS:,}.")
-@click.option("--seconds", metavar="SECONDS", type=Seconds(0.1, 1e6), help="Produce for this long instead.")
+@click.option("--seconds", metavar="SECONDS", type=Seconds(0.1, 1e6), help="Produce for this long, instead of a number of records.")
 @click.option("--size", metavar="BYTES", type=click.IntRange(STAMPED, 2**30), default=100, show_default=True, help="Bytes of a value.")
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True, help="Whose acknowledgement counts.")
 @click.option(
@@ -280,7 +280,7 @@ def _consume(invocation: Invocation, load: Workload, records: int) -> Figures:
 
 
 class Reader(threading.Thread):
-    """The thread that reads the paced records, and notes the time of each record's `send` and the seconds until it arrived."""
+    """The thread that reads the paced records, and keeps the time of each record's `send` and the seconds until it arrived."""
 
     def __init__(self, invocation: Invocation, topic: str) -> None:
         super().__init__(name="pykafka4-bench-reader", daemon=True)

@@ -122,7 +122,7 @@ def features(invocation: Invocation, levels: tuple[str, ...], downgrade: Any, ex
             admin.update_features(wanted, downgrade=downgrade, validate_only=not execute, timeout=invocation.timeout)
     _show_features(before, wanted, json_)
     if wanted:
-        show_note("the levels are set" if execute else "nothing has been changed; the cluster accepts these levels, --execute sets them")
+        show_note("the levels are set" if execute else "nothing has been changed; the cluster accepts these levels: --execute sets them")
     return DONE
 
 

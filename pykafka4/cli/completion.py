@@ -84,7 +84,7 @@ class TopicName(click.types.StringParamType):
         try:
             with invocation.admin() as admin:
                 return self._look(admin)
-        except Exception:  # of any kind: the user is typing, and can be shown no error
+        except Exception:  # errors of any kind: the user is typing, and can be shown no error
             return []
         finally:
             logging.disable(logging.NOTSET)

@@ -35,11 +35,11 @@ Examples:
 """,
 )
 @extent_options(done="read", group="Read as a member of this group, and commit the offsets of the written records.")
-@click.option("-f", "--format", "template", metavar="TEMPLATE", help=r"As kcat: %t %p %o %T %k %K %s %S %R %h %% \n \t \x41.")
-@click.option("-J", "--json", "json_", is_flag=True, help="One object a line; bytes that are not UTF-8 as base64.")
+@click.option("-f", "--format", "template", metavar="TEMPLATE", help=r"Template as in kcat: %t %p %o %T %k %K %s %S %R %h %% \n \t \x41.")
+@click.option("-J", "--json", "json_", is_flag=True, help="One JSON object a line; bytes that are not UTF-8 are base64.")
 @click.option("--hex", "hex_", is_flag=True, help="A dump for people.")
 @click.option("--raw", is_flag=True, help="Values, with nothing between them.")
-@click.option("-K", "--key-separator", metavar="TEXT", help="Lines of key, this text, value.")
+@click.option("-K", "--key-separator", metavar="TEXT", help="Write lines of the key, then this text, then the value.")
 @click.option("-Z", "--null", is_flag=True, help="Write NULL for a null key or value.")
 @click.option("-k", "--key", "keys", multiple=True, metavar="KEY", help="Only records with this key. Can be repeated.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME[=VALUE]", help="Only records with this header. Can be repeated.")
@@ -81,7 +81,9 @@ class Writing:
     limit: int | None
 
     def run(self, lists: ListForm, reading: Reading, meter: Meter) -> None:
-        """Write each list before requesting the next one: the request finishes the written records, so that the group commits them."""
+        """Write lists up to the limit, each before requesting the next one: the request finishes the written records, which the group
+        then commits.
+        """
         write, left = standard_output(), float("inf") if self.limit is None else self.limit
         if left == 0:
             return

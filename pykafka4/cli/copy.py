@@ -22,7 +22,7 @@ from pykafka4.producer.raw import RawDelivery
 
 __all__ = ["copy"]
 
-BATCHES: Final = 500  # at most, in a list
+BATCHES: Final = 500  # the most batches in a list
 ANSWER_S: Final = 60.0
 
 

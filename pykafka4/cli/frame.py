@@ -1,8 +1,7 @@
 """Imports a command when it runs, and adds the options of the connection to all commands that use a cluster.
 
-These options can be before or after a command's name. Each of these commands has the options, and they fill the one `Invocation` of the
-context. If a
-command has an option with the same name, that option replaces the option of the connection.
+These options can be before or after a command's name. Each of these commands has the options, which fill the one `Invocation` of the
+context. If a command has an option with the same name, that option replaces the option of the connection.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ def connection_options() -> list[click.Option]:
         _option("-c", "--config", metavar="FILE", help="A .properties file with options of the client, as for Kafka's tools."),
         _option("--profile", metavar="NAME", help="Options of the client from ~/.config/pykafka4/profiles.toml."),
         _option(
-            "-X", "properties", multiple=True, metavar="NAME=VALUE", help="An option as in the file, which it overrides. No passwords."
+            "-X", "properties", multiple=True, metavar="NAME=VALUE", help="A client option; overrides a file or profile. No passwords."
         ),
         _option(
             "--timeout", type=Seconds(0, 1e9, min_open=True), metavar="SECONDS", help="Time limit of each query or change; default 60."
@@ -134,7 +133,7 @@ def _connect(command: click.Command, path: str) -> None:
     if path in WITHOUT_CLUSTER or any(isinstance(param, ConnectionOption) for param in command.params):
         return
     is_group = isinstance(command, click.Group)
-    taken = {name for param in command.params for name in param.opts}  # such as -c of a command's own
+    taken = {name for param in command.params for name in param.opts}  # such as a command's own -c
     for option in connection_options():
         option.opts = [name for name in option.opts if name not in taken]
         option.hidden = is_group  # the help of each subcommand has them

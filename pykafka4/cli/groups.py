@@ -44,7 +44,7 @@ groups_argument = click.argument("group", nargs=-1)
 
 
 def chosen(admin: AdminClient, invocation: Invocation, names: Iterable[str], all_: bool) -> tuple[list[str], int]:
-    """The groups that a command names, and the exit code of the lookup."""
+    """The groups that a command names, and the exit code of listing them. Raises click.UsageError unless either ids or --all are given."""
     wanted = list(dict.fromkeys(names))
     if bool(wanted) == all_:
         raise click.UsageError("give the ids of groups, or --all")
@@ -133,7 +133,7 @@ Examples:
 )
 @groups_argument
 @all_option
-@click.option("--watch", "seconds", type=Seconds(0.1, 1e9), metavar="SECONDS", help="Look again after this time, until Ctrl-C.")
+@click.option("--watch", "seconds", type=Seconds(0.1, 1e9), metavar="SECONDS", help="Repeat every SECONDS, until Ctrl-C.")
 @as_json_option
 @click.pass_obj
 def lag(invocation: Invocation, group: tuple[str, ...], all_: bool, seconds: float | None, json_: bool) -> int:

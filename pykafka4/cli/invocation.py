@@ -1,7 +1,8 @@
 """Finds the cluster of a command, makes its clients, and shows its errors. A command returns the code of its worst error.
 
-Invariant: one place names the cluster. If the command line has servers, --config or --profile, the three variables are ignored: so
-PYKAFKA4_BOOTSTRAP cannot redirect `--profile prod`, and the passwords of PYKAFKA4_PROFILE do not go to the servers of --bootstrap.
+Invariant: one place names the cluster. If the command line has servers, --config or --profile, the variables PYKAFKA4_BOOTSTRAP,
+PYKAFKA4_CONFIG and PYKAFKA4_PROFILE are ignored: so PYKAFKA4_BOOTSTRAP cannot redirect `--profile prod`, and the passwords of
+PYKAFKA4_PROFILE do not go to the servers of --bootstrap.
 """
 
 from __future__ import annotations
@@ -133,7 +134,10 @@ class Invocation:
             raise click.UsageError(str(error).replace("the mapping", f"{profiles_file()}, [{named['profile']}]", 1)) from None
 
     def _named_cluster(self) -> dict[str, str]:
-        """Return the options that name the cluster: from the command line, otherwise the environment, otherwise the default profile."""
+        """Return the options that name the cluster: from the command line, otherwise the environment, otherwise the default profile.
+
+        Raises click.UsageError if no cluster is named, or both a file and a profile are.
+        """
         given = {name: value for name in VARIABLES if (value := getattr(self, name)) is not None}
         if SERVERS in self.properties:  # `-X bootstrap.servers=…` names the cluster, too
             given.setdefault("bootstrap", self.properties[SERVERS])

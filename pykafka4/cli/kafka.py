@@ -25,7 +25,7 @@ __all__ = ["VERSION", "cache", "fetch", "fetched", "java", "jars_of"]
 VERSION: Final = "4.4.0"
 JAVA: Final = 17  # the least version for brokers of Kafka 4
 FETCH_S: Final = 900.0  # enough for an empty Maven repository and a slow network
-LINES: Final = 10  # an error shows this many last lines of Maven's output, which have the reason
+LINES: Final = 10  # the number of last lines of Maven's output that an error shows, because they have the reason
 DOWNLOADED: Final = re.compile(r"Downloaded from \S+ \S*/(\S+\.jar) ")
 POM: Final = """\
 <project>
@@ -90,7 +90,7 @@ def jars_of(folder: Path) -> Path:
 
 
 def fetched(version: str) -> Path | None:
-    """The folder with the jars of an earlier fetch; None without one."""
+    """The folder with the jars of an earlier fetch; None if this version was not fetched."""
     folder = _folder(version)
     return folder if folder.is_dir() else None
 
@@ -105,7 +105,7 @@ def fetch(version: str, tell: Callable[[str], object] = lambda _: None) -> Path:
         raise click.ClickException(f"Kafka {version} is not on this machine yet. {WAYS_OUT}")
     folder = _folder(version)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    # Next to `folder`, because a rename needs the same file system.
+    # The temporary directory is next to `folder`, because a rename needs the same file system.
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as name:
         pom, jars = Path(name, "pom.xml"), Path(name, "jars")
         pom.write_text(POM.format(version=version))

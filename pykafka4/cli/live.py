@@ -1,4 +1,5 @@
-"""Rewinds a running group for `groups rewind --live`: a member joins for a moment. It subscribes to no topic, so it gets no partition."""
+"""Rewinds a running group for `groups rewind --live`: a member that subscribes to no topic, and so gets no partition,
+joins for a moment."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ __all__ = ["live_obstacle", "rewind_live"]
 
 NOTHING: Final = re.compile("(?!)")  # matches no name
 CLIENT_ID: Final = "pykafka4-rewind"
-POLL_S: Final = 0.1  # between two checks whether the rewind is done; the polls keep the member in the group
+POLL_S: Final = 0.1  # seconds between two checks whether the rewind is done; the polls keep the member in the group
 
 
 @attrs.frozen

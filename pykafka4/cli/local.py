@@ -126,7 +126,7 @@ class LocalCluster:
         have = self.brokers()
         if have and len(have) != brokers:
             raise click.UsageError(
-                f"{self.folder} has data of {len(have)} brokers; give --brokers {len(have)}, or delete them: pykafka4 cluster down --delete"
+                f"{self.folder} has data of {len(have)} brokers; give --brokers {len(have)}, or delete it: pykafka4 cluster down --delete"
             )
         voters = ",".join(f"{each.id}@{HOST}:{each.port + CONTROLLER_PORT_OFFSET}" for each in found)
         for each in found:
@@ -166,7 +166,7 @@ class LocalCluster:
 
     def _wait(self, brokers: Sequence[LocalBroker]) -> None:
         limit = time.monotonic() + READY_S
-        for each in brokers:  # before the client below, which would log each refused connection
+        for each in brokers:  # without a client, because a client would log each refused connection
             while not _listens(each.port):
                 self._check(brokers, limit)
                 time.sleep(0.1)
@@ -288,7 +288,7 @@ Examples:
     "--kafka",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     envvar="KAFKA_HOME",
-    help="An unpacked Kafka 4; or KAFKA_HOME.",
+    help="The folder of an unpacked Kafka 4; default: KAFKA_HOME.",
 )
 @click.option("--kafka-version", metavar="VERSION", default=VERSION, show_default=True, help="The version that Maven fetches, once.")
 @json_option
@@ -303,7 +303,7 @@ def up(brokers: int, port: int, kafka: Path | None, kafka_version: str, json_: b
     if cluster.running():
         show_note("a local cluster is already running")
         return _show(cluster, json_)
-    # Before Maven, which takes minutes.
+    # The ports are checked before Maven runs, which takes minutes.
     for number in range(brokers):
         for each in (port + number, port + number + CONTROLLER_PORT_OFFSET):
             _check_port(each)

@@ -42,7 +42,7 @@ COMMANDS: Final[dict[str, Row]] = {
     "watch": ("pykafka4.cli.watch", "watch", "The status page of a running client, in the terminal."),
     "completion": ("pykafka4.cli.completion", "completion", "Print the script with which bash, zsh or fish completes commands and names."),
     "agent": ("pykafka4.agent.service.main", "main", "A daemon that takes messages from local programs and sends them to Kafka."),
-    "send": ("pykafka4.agent.sending", "main", "Hand messages to that agent."),
+    "send": ("pykafka4.agent.sending", "main", "Hand messages to a running agent."),
     "demo": ("pykafka4.testing.demo", "main", "A producer, a group and a killed broker in ten seconds; needs no cluster."),
 }
 
@@ -126,7 +126,7 @@ def _invoke(arguments: Sequence[str]) -> int:
     try:
         with cli.make_context(PROGRAM, list(arguments), obj=Invocation()) as context:
             code: Any = cli.invoke(context)
-    except click.exceptions.Exit as ended:  # of --help and --version
+    except click.exceptions.Exit as ended:  # raised by --help and --version
         return ended.exit_code
     return code if isinstance(code, int) else DONE
 

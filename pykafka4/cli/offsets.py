@@ -49,7 +49,7 @@ def rewind(
 ) -> int:
     """Move the committed offsets of a group without members, or, with --live, of a running group.
 
-    An offset that is not in the log becomes the log's first or last offset. Without --live a group that has members is refused, and the
+    An offset outside of the log becomes the beginning or the end of the log. Without --live a group that has members is refused, and the
     members are listed. With --live a member joins for a moment, and the others continue from the new offsets: all members must be
     consumers of pykafka4 in the classic protocol. If a member is not, the error names the member, and nothing changes.
     """
@@ -82,7 +82,7 @@ def _carry_out(commit: Callable[[], None], plan: OffsetPlan, obstacle: KafkaErro
             commit()
         except PartialFailure as failure:  # the other offsets are committed
             error, errors = failure, failure.errors
-    if json_ and obstacle is not None:  # the error of each partition
+    if json_ and obstacle is not None:  # each partition gets the error
         print_json(*plan_json(plan, dict.fromkeys((row.partition for row in plan), obstacle), executed))
         if not plan.rows:
             print_json({"group_id": plan.group_id, **error_json(obstacle)})

@@ -71,7 +71,8 @@ def produce(
 ) -> int:
     """Send each line of the files, or of standard input, to a topic.
 
-    The exit code is 0 only if every record is acknowledged. Lines that fail are reported by their numbers; the others are sent.
+    The exit code is 0 only if every record is acknowledged. Lines that fail are reported by their numbers; the others are sent, until
+    1,000 lines have failed. With --transactional, a failure aborts the transaction.
     """
     sources, (send, split) = files or (STDIN,), sending(check_topic(topic), **how)
     decided: dict[str, Any] = {} if codec is None else {"compression_type": codec}
@@ -143,7 +144,7 @@ class Run:
     meter: Meter
 
     def each(self, producer: Producer, input_: Iterator[Block], most_failures: int) -> None:
-        """Send all, or stop after `most_failures`; return when each record has its outcome."""
+        """Send all, or stop after `most_failures`; return when each record has its outcome, or raise KeyboardInterrupt after Ctrl-C."""
         try:
             for block in input_:
                 self.send(producer, block, self.outcomes)

@@ -35,7 +35,7 @@ def profiles() -> dict[str, dict[str, str]]:
         raise click.UsageError(f"{path}: cannot be read: {error}") from None
     for name, content in found.items():
         if not isinstance(content, dict):
-            raise click.UsageError(f"{path}: {name} is outside of a profile; write [{DEFAULT}] above it, or another name")
+            raise click.UsageError(f"{path}: {name} is outside of a profile; write [{DEFAULT}], or [NAME] for another profile, above it")
     return {name: dict(_flat(path, f"[{name}] ", content)) for name, content in found.items()}
 
 
@@ -55,7 +55,7 @@ def _flat(path: Path, place: str, content: Mapping[str, Any], prefix: str = "") 
     for key, value in content.items():
         if isinstance(value, dict):
             yield from _flat(path, place, value, f"{prefix}{key}.")
-        elif isinstance(value, bool):  # before int, as a bool is one
+        elif isinstance(value, bool):  # this check comes before int, because a bool is one
             yield prefix + key, str(value).lower()
         elif isinstance(value, (str, int, float)):
             yield prefix + key, str(value)

@@ -49,7 +49,7 @@ def entity_options(command: F) -> F:
 
 
 def given(options: dict[str, Any]) -> dict[str, str | QuotaScope]:
-    """The fields of an entity or a filter, from the options."""
+    """The fields of an entity or a filter, from the options. Raises click.UsageError for a name together with its defaults."""
     found: dict[str, str | QuotaScope] = {field: options[field] for field in KINDS if options[field] is not None}
     for field, begin in KINDS.items():
         if options[f"{begin}_defaults"]:

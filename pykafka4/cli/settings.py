@@ -18,7 +18,7 @@ from pykafka4.core.admin.configs import ALL_BROKERS, KINDS, Append, ConfigEntry,
 from pykafka4.errors import ConfigError, KafkaError
 
 __all__ = ["settings"]
-LISTS: Final[Mapping[str, Callable[..., Append | Subtract]]] = {"+": Append, "-": Subtract}  # before the `=`
+LISTS: Final[Mapping[str, Callable[..., Append | Subtract]]] = {"+": Append, "-": Subtract}  # by the sign before the `=`
 
 
 class ResourceType(click.ParamType):  # type: ignore[type-arg]  # click before 8.4 has no arguments there
@@ -84,13 +84,13 @@ def list_(invocation: Invocation, kinds: tuple[str, ...], json_: bool) -> int:
 @click.argument("resource", nargs=-1, required=True, type=ResourceType(), metavar="KIND:NAME…")
 @click.option("--name", "names", multiple=True, metavar="NAME", help="Only this setting. Can be repeated.")
 @click.option("--all", "all_", is_flag=True, help="Also settings that have their default.")
-@click.option("--docs", is_flag=True, help="With Kafka's own text about each setting.")
+@click.option("--docs", is_flag=True, help="Also Kafka's own text about each setting.")
 @as_json_option
 @click.pass_obj
 def get(invocation: Invocation, resource: tuple[Resource, ...], names: tuple[str, ...], all_: bool, docs: bool, json_: bool) -> int:
     """Show settings with their source.
 
-    By default, only the settings whose values are not their defaults. --name chooses settings, --all shows all.
+    By default, only settings that do not have their default are shown. --name chooses settings, --all shows all.
 
     \b
     Examples:

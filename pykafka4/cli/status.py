@@ -40,8 +40,8 @@ Examples:
   pykafka4 status -b kafka1:9092 --json | jq 'select(.outcome == "wrong")'
 """,
 )
-@click.option("--topic", "topics", multiple=True, help="Look at this topic, and at what you may do with it. Can be repeated.")
-@click.option("--group", "groups", multiple=True, help="Look at this group: members, lag, rights. Can be repeated.")
+@click.option("--topic", "topics", multiple=True, help="Check this topic, and your rights to it. Can be repeated.")
+@click.option("--group", "groups", multiple=True, help="Check this group: members, lag, rights. Can be repeated.")
 @click.option("--json", "json_", is_flag=True, help="JSON, one finding a line.")
 @click.pass_obj
 def status(invocation: Invocation, topics: tuple[str, ...], groups: tuple[str, ...], json_: bool) -> int:

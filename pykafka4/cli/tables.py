@@ -15,11 +15,11 @@ from rich.style import Style
 __all__ = ["Table"]
 
 NUMBERS: Final = {"partition", "committed", "end", "lag", "current", "new", "members", "coordinator", "partitions"} | {
-    *("iterations", "rate"),  # of users and quotas
-    *("replication", "epoch"),  # of topics
-    *("records", "records/s", "MB/s", "CPU/record", "p50", "p99", "p99.9"),  # of bench
-    *("broker", "node", "port", "level", "lowest", "highest", "size", "free", "volume"),  # of the cluster
-    *("producer", "sequence"),  # of transactions
+    *("iterations", "rate"),  # columns of users and quotas
+    *("replication", "epoch"),  # columns of topics
+    *("records", "records/s", "MB/s", "CPU/record", "p50", "p99", "p99.9"),  # columns of bench
+    *("broker", "node", "port", "level", "lowest", "highest", "size", "free", "volume"),  # columns of the cluster
+    *("producer", "sequence"),  # columns of transactions
 }
 LEAST: Final = 5  # columns of the terminal; a folded text has at least this many
 GAP: Final = "  "

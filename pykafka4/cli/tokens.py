@@ -45,7 +45,12 @@ def list_(invocation: Invocation, owners: tuple[str, ...], json_: bool) -> int:
 @tokens.command(epilog="\b\nExample:\n  pykafka4 tokens create --renewer User:scheduler --max-lifetime 86400 --json > token.json")
 @click.option("--owner", metavar="PRINCIPAL", help="The owner, if it is another user; default: you.")
 @click.option("--renewer", "renewers", multiple=True, metavar="PRINCIPAL", help="Who else may renew and expire the token. Can be repeated.")
-@click.option("--max-lifetime", type=Seconds(0, 1e12, min_open=True), metavar="SECONDS", help="Default: the brokers' default.")
+@click.option(
+    "--max-lifetime",
+    type=Seconds(0, 1e12, min_open=True),
+    metavar="SECONDS",
+    help="Longest life of the token; default: the brokers' default.",
+)
 @as_json_option
 @click.pass_obj
 def create(invocation: Invocation, owner: str | None, renewers: tuple[str, ...], max_lifetime: float | None, json_: bool) -> int:
@@ -59,7 +64,12 @@ def create(invocation: Invocation, owner: str | None, renewers: tuple[str, ...],
 
 @tokens.command(epilog="\b\nExample:\n  pykafka4 tokens renew TOKEN_ID --period 86400")
 @click.argument("token_id")
-@click.option("--period", type=Seconds(0, 1e12, min_open=True), metavar="SECONDS", help="From now; default: the brokers' default.")
+@click.option(
+    "--period",
+    type=Seconds(0, 1e12, min_open=True),
+    metavar="SECONDS",
+    help="Life of the token from now on; default: the brokers' default.",
+)
 @click.pass_obj
 def renew(invocation: Invocation, token_id: str, period: float | None) -> int:
     """Have a token expire later."""

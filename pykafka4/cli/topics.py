@@ -42,7 +42,7 @@ replicas_option = click.option(
     "placed",
     multiple=True,
     metavar="1,2,…",
-    help="The brokers of one partition, the leader first; once for each new partition.",
+    help="The brokers of one new partition, the leader first. Repeat it for each new partition.",
 )
 
 
@@ -156,7 +156,7 @@ def create(
 ) -> int:
     """Create topics.
 
-    Returns when every broker knows them.
+    The command returns when every broker knows the topics.
 
     Example: pykafka4 topics create orders --partitions 6 --replication-factor 3 --setting retention.ms=3600000
     """
@@ -201,8 +201,8 @@ def _error(found: object) -> dict[str, Any]:
 def alter(invocation: Invocation, topic: tuple[str, ...], partitions: int, placed: tuple[str, ...], dry_run: bool, json_: bool) -> int:
     """Give topics more partitions.
 
-    Returns when every broker knows them. Records with a key can go to other partitions than before. `settings set topic:NAME` changes
-    settings.
+    The command returns when every broker knows the partitions. Records with a key can go to other partitions than before. `settings set
+    topic:NAME` changes settings.
 
     Example: pykafka4 topics alter orders --partitions 12
     """
@@ -227,7 +227,7 @@ def alter(invocation: Invocation, topic: tuple[str, ...], partitions: int, place
 def delete(invocation: Invocation, topic: tuple[str, ...], execute: bool, json_: bool) -> int:
     """Delete topics with all their records.
 
-    TOPIC is a name or an id. Returns when no broker knows them any more.
+    TOPIC is a name or an id. The command returns when no broker knows the topics any more.
 
     Example: pykafka4 topics delete orders --execute
     """

@@ -219,8 +219,8 @@ def abort(invocation: Invocation, partition: str, producer_id: int | None, older
         if not found:
             whose = "" if producer_id is None else f" of producer {producer_id}"
             raise KafkaError(
-                f"no transaction{whose} in {tp} hangs for {older_than:g} s; `transactions producers {partition}` shows the open ones, "
-                "which their coordinators end"
+                f"no transaction{whose} in {tp} hangs after {older_than:g} s without a record; `transactions producers {partition}` shows "
+                "the open ones, which their coordinators end"
             )
         errors: Mapping[Any, KafkaError] = {}
         if execute:

@@ -25,7 +25,7 @@ __all__ = ["watch"]
 
 ANSWER_S: Final = 20.0
 EVERY_S: Final = 1.0
-MOST_BYTES: Final = 1 << 23  # of a page
+MOST_BYTES: Final = 1 << 23  # the most bytes of a page
 LINES_AROUND: Final = 14  # lines above and below the partitions: headline, rates, counts and titles
 LEAST_NAME: Final = 24  # columns for the name of a partition
 STYLES: Final = {"ok": "green", "warning": "yellow", "trouble": "bold red"}
@@ -84,7 +84,7 @@ class Page:
 
     def __init__(self, url: str, words: str) -> None:
         self._url, self._words = url.rstrip("/"), words
-        # Not through a proxy of the environment: for the proxy, 127.0.0.1 is another machine.
+        # The environment's proxy is not used: for a proxy, 127.0.0.1 is another machine.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def read(self, most: int) -> dict[str, Any]:

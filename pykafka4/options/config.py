@@ -156,13 +156,15 @@ class ClientConfig(SecurityConfig):
         low=1,
     )
     retry_backoff_ms: float = millis(100, "Initial backoff before a failed request is retried; doubles, with jitter.", low=1)
-    retry_backoff_max_ms: float = millis(1_000, "Maximum of that backoff.", low=1)
+    retry_backoff_max_ms: float = millis(1_000, "Maximum of the backoff that begins with `retry_backoff_ms`.", low=1)
     reconnect_backoff_ms: float = millis(50, "Initial backoff before reconnecting to a broker; doubles, with jitter.", low=1)
-    reconnect_backoff_max_ms: float = millis(1_000, "Maximum of that backoff.", low=1)
+    reconnect_backoff_max_ms: float = millis(1_000, "Maximum of the backoff that begins with `reconnect_backoff_ms`.", low=1)
     socket_connection_setup_timeout_ms: float = millis(10_000, "How long one connection attempt may take, handshake included.", low=1)
-    socket_connection_setup_timeout_max_ms: float = millis(30_000, "Maximum of that timeout, which grows while attempts fail.", low=1)
+    socket_connection_setup_timeout_max_ms: float = millis(
+        30_000, "Maximum of an attempt's timeout, which grows while attempts fail.", low=1
+    )
     connections_max_idle_ms: float = millis(540_000, "A connection idle for this long is closed.", low=1)
-    metadata_max_age_ms: float = millis(300_000, "Metadata is refreshed at least this often: up to 20 % earlier, at random.", low=1)
+    metadata_max_age_ms: float = millis(300_000, "Metadata is refreshed at this age, or up to 20 % earlier, at random.", low=1)
     allow_auto_create_topics: bool = flag(
         True, "Ask brokers to create missing topics that a producer sends to. Consumers never create topics."
     )
@@ -174,7 +176,7 @@ class ClientConfig(SecurityConfig):
     )
 
     def allows(self, host: str) -> bool:
-        """Whether the client may connect to `host`: by `allowed_hosts`, or as a bootstrap server."""
+        """Whether the client may connect to `host`: `allowed_hosts` is None or allows it, or the host is a bootstrap server."""
         if self.allowed_hosts is None or self.allowed_hosts.allows(host):
             return True
         return address_or_name(host) in map(address_or_name, dict(self.bootstrap_servers))
@@ -255,7 +257,7 @@ class ProducerConfig(ClientConfig):
     transaction_timeout_ms: float = millis(
         60_000, "The coordinator aborts a transaction that is open for longer; at most the brokers' transaction.max.timeout.ms.", low=1
     )
-    # A Produce request has at most one batch for each partition, so small batches limit the rate, and cost CPU on both sides.
+    # A Produce request has at most one batch for each partition, so small batches limit the rate, and cost CPU in client and broker.
     batch_size: int = number(
         256 * KIB,
         "bytes",
@@ -296,7 +298,9 @@ class ProducerConfig(ClientConfig):
         "How keys become bytes: a name, a callable with topic and key, or a mapping of topic patterns to these. "
         "Default: bytes and str are sent as they are.",
     )
-    value_serializer: Serializers | None = parsed(parse_value_serializers, ", ".join(NAMED_SERIALIZERS), "The same for values.")
+    value_serializer: Serializers | None = parsed(
+        parse_value_serializers, ", ".join(NAMED_SERIALIZERS), "How values become bytes, in the same forms as `key_serializer`."
+    )
     hooks: tuple[Any, ...] = parsed(
         parse_hooks,
         "objects",
@@ -304,12 +308,12 @@ class ProducerConfig(ClientConfig):
         default=(),
     )
     max_block_ms: float = millis(
-        60_000, "How long `send` may wait: for room in the buffer, for a partition to be looked up, for its topic's rate limit."
+        60_000, "How long `send` may wait: for room in the buffer, for the topic's metadata, or for the topic's rate limit."
     )
     delivery_timeout_ms: float = millis(
         120_000,
-        "A record fails if it is not acknowledged this long after `send`. Records of a batch fail together, with the oldest: the newer "
-        "ones up to a tenth of this time, plus `linger_ms`, early.",
+        "A record fails if it is not acknowledged this long after `send`. All records of a batch fail when its oldest record does, so "
+        "newer records can fail early, by up to `linger_ms` plus a tenth of this time.",
         low=1,
     )
     close_timeout_ms: float | None = millis(
@@ -331,9 +335,7 @@ class ProducerConfig(ClientConfig):
         low=1,
         high=2**31 - 1,
     )
-    metadata_max_idle_ms: float = millis(
-        300_000, "Metadata of a topic is dropped when nothing has been sent to the topic for this long.", low=1
-    )
+    metadata_max_idle_ms: float = millis(300_000, "Metadata of a topic is dropped after this time without a record for the topic.", low=1)
     max_request_size: int = number(
         MIB,
         "bytes",
@@ -344,8 +346,8 @@ class ProducerConfig(ClientConfig):
     max_in_flight_requests_per_connection: int = number(
         5,
         "requests",
-        "Maximum number of requests in flight to a broker; at most 5 with idempotence. Of one partition at most "
-        "5 batches are in flight with idempotence (1 with Kafka 0.11), and 1 without.",
+        "Maximum number of requests in flight to a broker; at most 5 with idempotence. At most 5 batches of one partition are in flight "
+        "with idempotence (1 with Kafka 0.11), and 1 without.",
         low=1,
         high=1000,
     )
@@ -377,7 +379,7 @@ class ProducerConfig(ClientConfig):
     )
     compression_min_bytes: int = number(0, "bytes", "A batch with fewer bytes of records is not compressed.")
     compression_max_ratio: float = ratio(
-        1.0, "A batch is sent uncompressed if its compressed size would be more than this share of its size."
+        1.0, "A batch is sent uncompressed if its compressed size would be more than this share of its uncompressed size."
     )
     topic_policies: tuple[TopicPolicy, ...] = mapping(
         policies_of, "name or pattern -> settings", f"Settings of single topics: {', '.join(f'`{name}`' for name in SETTINGS)}."
@@ -443,8 +445,8 @@ class ConsumerConfig(ClientConfig):
     group_instance_id: str | None = text(None, "Id of a static member, which may restart within session_timeout_ms without a rebalance.")
     client_rack: str | None = text(
         None,
-        "Rack of this consumer: assignors prefer partitions with a replica in it, and records are fetched from a follower in it, if "
-        "brokers have a `replica.selector.class` (KIP-392).",
+        "Rack of this consumer: assignors prefer partitions with a replica in the rack, and records are fetched from a follower in the "
+        "rack, if brokers have a `replica.selector.class` (KIP-392).",
     )
     group_protocol: str = choice(
         "classic",
@@ -453,7 +455,7 @@ class ConsumerConfig(ClientConfig):
     )
     group_remote_assignor: str | None = text(
         None,
-        "With group_protocol=consumer: the coordinator's assignor, `uniform`, `range` or one of its own. None: the coordinator chooses.",
+        "With group_protocol=consumer: `uniform`, `range`, or another assignor that the coordinator has. None: the coordinator chooses.",
     )
     session_timeout_ms: float = millis(45_000, "A member that sends no heartbeat for this long is removed from the group.", low=1)
     heartbeat_interval_ms: float = millis(
@@ -517,7 +519,9 @@ class ConsumerConfig(ClientConfig):
         "How the bytes of keys become objects: a name, a callable with topic and data, or a mapping of topic patterns to these. "
         "Default: keys are bytes.",
     )
-    value_deserializer: Deserializers | None = parsed(parse_value_deserializers, ", ".join(NAMED_DESERIALIZERS), "The same for values.")
+    value_deserializer: Deserializers | None = parsed(
+        parse_value_deserializers, ", ".join(NAMED_DESERIALIZERS), "How values become objects, in the same forms as `key_deserializer`."
+    )
     on_poison: str = parsed(
         as_str,
         f"raise, skip, {DEAD_LETTER}<topic>",
@@ -562,7 +566,7 @@ class ConsumerConfig(ClientConfig):
         return self.on_poison.removeprefix(DEAD_LETTER) if self.on_poison.startswith(DEAD_LETTER) else None
 
     def _check_protocol(self) -> None:
-        """Refuse options of the other group protocol."""
+        """Raise ConfigError for an option that has no effect with this group protocol."""
         if self.group_protocol == "classic":
             if self.group_remote_assignor is not None:
                 raise ConfigError(

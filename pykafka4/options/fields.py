@@ -105,7 +105,7 @@ def millis(default: int | None, doc: str, *, low: int = 0, high: int = MAX_INT) 
 
 
 def _off(kind: Any) -> Any:
-    """The same option, which also accepts None: off. Other numbers accept None only as their default."""
+    """Let the option `kind` accept None, which means off. Other numbers accept None only if None is their default."""
     kind._validator = attrs.validators.optional(kind._validator)
     kind.metadata["range"] += ", None"
     return kind
@@ -199,7 +199,7 @@ def path(doc: str) -> Any:
 
 
 def pem_text(doc: str) -> Any:
-    """Make an option that is a text of any length, such as a certificate; None: not set. No error shows it: it may contain the key, too."""
+    """Make an option that is a text of any length, such as a certificate; None: not set. No error shows it: it may contain a key, too."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if value is not None and (not isinstance(value, str) or not value):

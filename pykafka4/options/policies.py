@@ -46,7 +46,7 @@ class TopicPolicy:
 
 @attrs.frozen
 class RateLimit:
-    """The limit of the records that `send` accepts in an interval, for each topic that matches `pattern`."""
+    """The maximum number of records that `send` accepts in an interval, for each topic that matches `pattern`."""
 
     pattern: str
     max_messages: int | None  # None: no limit

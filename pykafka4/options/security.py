@@ -32,7 +32,7 @@ EXCLUSIVE: Final = (("ssl_cafile", "ssl_ca_pem"), ("ssl_certfile", "ssl_cert_pem
 
 
 def _is_context(value: object) -> bool:
-    # Not by its class: `core` imports this module, and must not import `ssl`.
+    # Attributes are checked, not the class: `core` imports this module, and must not import `ssl`.
     return hasattr(value, "wrap_socket") and hasattr(value, "check_hostname")
 
 
@@ -45,8 +45,8 @@ class SecurityConfig:
     )
     ssl_cafile: str | None = path("PEM file with the certificates of the authorities to trust. Default: the system's authorities.")
     ssl_certfile: str | None = path("PEM file with the client's certificate and the intermediate certificates up to its authority.")
-    ssl_keyfile: str | None = path("PEM file with the key of that certificate. Default: the key is in `ssl_certfile`.")
-    ssl_password: Secret = secret("Password of the key.")
+    ssl_keyfile: str | None = path("PEM file with the key of the client's certificate. Default: the key is in `ssl_certfile`.")
+    ssl_password: Secret = secret("Password of the client's key.")
     ssl_ca_pem: str | None = pem_text("The content of `ssl_cafile`, in place of a file.")
     ssl_cert_pem: str | None = pem_text("The content of `ssl_certfile`, in place of a file.")
     ssl_key_pem: Secret = secret("The content of `ssl_keyfile`, in place of a file.", callables=False)

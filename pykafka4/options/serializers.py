@@ -42,12 +42,12 @@ class Kind:
 
     noun: str
     named: Mapping[str, Callable[..., Any]]
-    arguments: str  # of a callable, for messages
+    arguments: str  # the arguments of a callable, for messages
     most: int  # the largest number of these arguments
 
 
 SERIALIZER: Final = Kind("serializer", NAMED, "topic and value, or only the value", 2)
-DESERIALIZER: Final = Kind("deserializer", NAMED_DESERIALIZERS, "topic and data, topic, data and headers, or only the data", 3)
+DESERIALIZER: Final = Kind("deserializer", NAMED_DESERIALIZERS, "topic and data, or topic, data and headers, or only the data", 3)
 
 
 def parse_key_serializers(given: Any) -> Any:
@@ -87,7 +87,7 @@ def _parse(option: str, kind: Kind, given: object) -> str | Callable[..., Any] |
 def _parse_one(option: str, kind: Kind, given: object) -> str | Callable[..., Any]:
     if isinstance(given, str) and given in kind.named:
         return str.__str__(given)
-    if given is str:  # str(b"x") is "b'x'", and str(topic, data) an error of decoding
+    if given is str:  # str(b"x") is "b'x'", and str(topic, data) raises TypeError
         raise ConfigError(f'{option}=str: the class does not decode bytes; pass the name: {option}="str"')
     if callable(given):
         if (needed := _needed(given)) > kind.most:

@@ -14,7 +14,10 @@ WRONG_IN_HOSTS = frozenset(",;/@[]")
 
 
 def parse_servers(value: object) -> tuple[tuple[str, int], ...]:
-    """Parse `"a:9092,b"`, or a list of such items, into ((host, port), …); the port defaults to 9092, IPv6 is written `[::1]:9092`."""
+    """Parse `"a:9092,b"`, or a list of addresses and (host, port) pairs, into ((host, port), …).
+
+    The port defaults to 9092. An IPv6 address with a port is written `[::1]:9092`. Raises ConfigError.
+    """
     parts = str.split(value, ",") if isinstance(value, str) else value
     if isinstance(parts, (bytes, bytearray, Mapping)) or not isinstance(parts, Iterable):
         raise _wrong(value, 'must be a string such as "host1:9092,host2:9092", or a list of addresses')
@@ -56,7 +59,7 @@ def _parse_server(part: object) -> tuple[str, int]:
 
 
 def parse_host(host: str) -> str:
-    """Check a name or address, and remove the brackets. Raises ValueError with the reason."""
+    """Return a host name, or an IP address without the brackets of IPv6. Raises ValueError with the reason if it is not valid."""
     address = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if ":" in address:  # `::1` is an address, `a:b:c` is not
         try:

@@ -34,7 +34,9 @@ class ShareConsumerConfig(ClientConfig):
     close_timeout_ms: float = millis(
         10_000, "How long `close`, and the end of a `with` block, wait for the last acknowledgements and for leaving the group."
     )
-    max_poll_records: int = number(500, "records", "Maximum number of records that one `poll` returns, and a goal for brokers.", low=1)
+    max_poll_records: int = number(
+        500, "records", "Maximum number of records that one `poll` returns; brokers aim for this number, too.", low=1
+    )
     fetch_min_bytes: int = number(1, "bytes", "A broker responds when it has this much data, or after fetch_max_wait_ms.")
     fetch_max_wait_ms: float = millis(
         500, "How long a broker may wait for fetch_min_bytes; acknowledgements for the same broker wait meanwhile."

@@ -1,7 +1,7 @@
 """Parses the options of `format("pykafka4")`: checks names, parses values, and translates `kafka.*` into options of pykafka4.
 
-Invariant: an option for another use is refused, with the uses that it has, or only logged if the JVM connector ignores it; no error and
-no `repr` has a value of `kafka.*` unless that value is known not to be a secret. Names are case-insensitive, as in Spark.
+Invariant: an option for another use is refused with an error that names its uses, or only logged if the JVM connector ignores it; no
+error and no `repr` has a value of `kafka.*` unless that value is known not to be a secret. Names are case-insensitive, as in Spark.
 """
 
 from __future__ import annotations
@@ -200,7 +200,10 @@ def wrong(name: str, text: str, why: str) -> ConfigError:
 
 
 def _has_effect(use: Use, name: str) -> bool:
-    """Whether the option is for `use`. Logs an option without effect if the JVM connector accepts it here, otherwise raises ConfigError."""
+    """Whether the option is for `use`. Other options are ignored if they are Spark's own, or logged if the JVM connector accepts them.
+
+    Raises ConfigError for an unknown option, and for any other option that is not for `use`.
+    """
     if name in SPARK_OPTIONS:
         return False
     if name in WITHOUT_EFFECT:

@@ -32,7 +32,7 @@ GONE = {"closed", "crashed", "unresponsive"}  # states of a client that serves n
 # The linger of a task's producer. Python yields rows so slowly that a linger of 5 ms leaves batches a quarter full; the last rows are sent
 # when the task ends.
 LINGER_MS = 100.0
-LIMIT = 8  # the maximum of idle producers, and of clients, in a pool: each has a thread and connections
+LIMIT = 8  # the largest number of idle producers, and of clients, in a pool: each has a thread and connections
 CHECK_S = 1.0  # seconds for a flush without records, which raises at once if the loop has crashed or a fatal error has ended the producer
 
 

@@ -300,7 +300,7 @@ def test_a_hanging_transaction_is_shown_first_and_aborted_with_execute(canned: C
 def test_a_transaction_that_does_not_hang_is_not_aborted(canned: Callable[..., Canned], command: Run) -> None:
     admin = canned(find_hanging_transactions=HANGS[:1])
     code, _, err = command("transactions", "abort", "t:0", "--producer-id", "5", "--execute")
-    assert (code, "no transaction of producer 5 in t-0 hangs for 900 s" in err) == (1, True)
+    assert (code, "no transaction of producer 5 in t-0 hangs after 900 s" in err) == (1, True)
     assert not admin.called("abort_transaction")
     assert command("transactions", "abort", "t")[0] == 2
     assert command("transactions", "hanging")[0] == 2

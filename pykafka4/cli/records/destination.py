@@ -33,7 +33,7 @@ class Destination:
             raise click.UsageError("--to-topic takes one topic: copy several topics one by one")
         for name, value in source.properties.items():
             if has_option(ProducerConfig, name, value) and not has_option(ConsumerConfig, name, value):
-                raise click.UsageError(f"-X {name}: -X is for the client that reads; give --to-X {name}={value} for the one that writes")
+                raise click.UsageError(f"-X {name}: -X is for the client that reads; give --to-X {name}={value} for the client that writes")
         place = self.bootstrap, self.config, self.profile, self.properties.get(SERVERS)
         if place != (None,) * len(place):
             return Invocation(self.bootstrap, self.config, self.profile, {**self.properties}, prefix=PREFIX)

@@ -1,4 +1,4 @@
-"""Chooses the form in which `consume` writes records. A form makes the bytes of a list."""
+"""Chooses the form in which `consume` writes records. A form makes the bytes of a list of records."""
 
 from __future__ import annotations
 

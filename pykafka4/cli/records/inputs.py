@@ -30,7 +30,7 @@ class CutOff(OSError):
 
 
 Items = Sequence[bytes | None]
-Split = Callable[[Iterator[bytes]], Iterator[tuple[Items, int]]]  # from chunks to items, with the number of their bytes
+Split = Callable[[Iterator[bytes]], Iterator[tuple[Items, int]]]  # turns chunks into items, with the number of their bytes
 
 
 @attrs.frozen
@@ -110,7 +110,7 @@ def by_separator(separator: bytes) -> Split:
 
 
 def whole(chunks: Iterator[bytes]) -> Iterator[tuple[Items, int]]:
-    """Take all of a file as one item."""
+    """Yield all of a file as one item."""
     data = b"".join(chunks)
     yield [data], len(data)
 

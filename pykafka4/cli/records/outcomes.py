@@ -12,11 +12,11 @@ from pykafka4.wire.records.hot import Delivery
 
 __all__ = ["MOST_FAILURES", "Outcomes"]
 
-MOST_FAILURES = 1_000  # then the command stops: all later records would probably fail, too
+MOST_FAILURES = 1_000  # after this many failures the command stops: all later records would probably fail, too
 
 
 class Outcomes:
-    """The deliveries that wait for an outcome, and the failures so far."""
+    """The deliveries that wait for an outcome, and the number of failures so far."""
 
     def __init__(self, tell: Callable[[str], object], most_told: int = 20) -> None:
         """`tell` gets a text for each of the first `most_told` failures, and one more text if there are more."""
@@ -25,7 +25,7 @@ class Outcomes:
         self._waiting: deque[tuple[Block, int, Sequence[Delivery]]] = deque()
 
     def add(self, block: Block, index: int, deliveries: Sequence[Delivery]) -> None:
-        """Note that the producer accepted the items of `block` from this index on."""
+        """Keep the deliveries of accepted items: the items of `block` from `index` on."""
         if deliveries:
             self.sent += len(deliveries)
             self._waiting.append((block, index, deliveries))
@@ -41,7 +41,7 @@ class Outcomes:
     def settle(self) -> None:
         """Drop the deliveries that have their outcome, and report failures."""
         waiting = self._waiting
-        # From the end: the last delivery is seldom done first, so the check of a block that is not done ends at once.
+        # The check begins with the last delivery, which is seldom done first, so the check of a block that is not done ends at once.
         while waiting and all(map(Delivery.done, reversed(waiting[0][2]))):
             block, index, deliveries = waiting.popleft()
             errors = [*map(Delivery.exception, deliveries, repeat(0))]

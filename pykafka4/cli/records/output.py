@@ -12,7 +12,7 @@ Write = Callable[[bytes], object]
 
 
 def standard_output() -> Write:
-    """A function that writes bytes to standard output at once. It raises OSError, such as BrokenPipeError, if it cannot."""
+    """A function that writes bytes to standard output at once, and raises OSError, such as BrokenPipeError, if a write fails."""
     sys.stdout.flush()  # earlier text comes first: the bytes below bypass its buffer
     try:
         number = sys.stdout.buffer.fileno()

@@ -1,4 +1,5 @@
-"""Shows progress on a terminal: bytes, records a second, time left. A run of less than a second shows none, and does not import rich."""
+"""Shows progress on a terminal: bytes, records a second, time left. A run of less than a second shows no progress,
+and does not import rich."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from pykafka4.errors.peer_text import escaped
 
 __all__ = ["Meter"]
 
-PATIENCE_S: Final = 1.0  # until the bar appears
+PATIENCE_S: Final = 1.0  # seconds until the bar appears
 REDRAW_S: Final = 0.2
 FIGURES, LEAST_NAME = 72, 8  # columns for the bar with its figures, and at least for the name
 

@@ -32,7 +32,7 @@ __all__ = ["Reading", "opened"]
 
 T = TypeVar("T")
 TICK_S: Final = 0.5  # a poll without records ends after this, to redraw the progress
-CLOSE_S: Final = 10.0  # for the last commit, and for leaving the group
+CLOSE_S: Final = 10.0  # seconds for the last commit, and for leaving the group
 LOOKUP_S: Final = 60.0
 DEFAULTS: Final = {"isolation_level": "read_committed"}
 
@@ -40,7 +40,7 @@ DEFAULTS: Final = {"isolation_level": "read_committed"}
 class Reading:
     """The base of readings, which return the records of a session list by list."""
 
-    total: int | None = None  # offsets to read, if that is known
+    total: int | None = None  # the number of offsets to read, if it is known
 
     def lists(self, form: Form[T], most: int | None) -> Iterator[T]:
         """Yield lists of up to `most` records; an empty list if no record came for a while."""
@@ -73,7 +73,7 @@ def opened(invocation: Invocation, extent: ExtentOptions, **decided: Any) -> Ite
         options |= {"group_id": extent.group}
     elif not extent.follow:
         options |= {"auto_offset_reset": "none"}  # a `BoundedRead` seeks by itself, and reports lost records
-    options.setdefault("auto_offset_reset", RESETS.get(extent.start or LOG_START, "earliest"))  # also for a truncated log
+    options.setdefault("auto_offset_reset", RESETS.get(extent.start or LOG_START, "earliest"))  # applies to a truncated log, too
     session, failed = consumer_session(invocation, DEFAULTS, **options), True
     try:
         yield session, _reading(session, extent, invocation.timeout or LOOKUP_S)
@@ -132,7 +132,7 @@ class TailReading(Reading):
 
 
 class MemberReading(TailReading):
-    """A reading without end: of all partitions of topics, new partitions included, or of the partitions of a group's member."""
+    """A reading of all partitions of topics, new partitions included, or of the partitions of a group's member."""
 
     def __init__(self, session: ConsumerSession, topics: Collection[str]) -> None:
         self._session = session

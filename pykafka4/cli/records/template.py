@@ -21,7 +21,7 @@ __all__ = ["Form", "Records", "TOKENS", "literal", "template_form", "to_bytes"]
 
 Records = list[Record[Any, Any]]
 Column = Callable[[Records], Iterable[Any]]
-Piece = tuple[bytes, Column | None]  # a format for `%`: of a token, with its column, or of a text
+Piece = tuple[bytes, Column | None]  # a format for `%`, and the column of a token; None for a text
 Form = Callable[[Records], bytes]
 
 PIECES: Final = re.compile(r"%(?P<token>.?)|\\(?P<escape>x[0-9a-fA-F]{2}|.?)|(?P<text>[^%\\]+)", re.DOTALL)

@@ -123,7 +123,7 @@ def names(row: Any) -> list[str]:
 
 
 def index_of(column: Column, row: Any, fields: list[str]) -> Any:
-    """The index of the column in `row`: a number for a Row, the name for a dict."""
+    """The index of the column in `row`: a number for a Row, the name for a dict. Raises ConfigError unless there is exactly one."""
     if fields.count(column.name) == 1:
         return column.name if isinstance(row, Mapping) else fields.index(column.name)
     if column.name in fields:

@@ -1,4 +1,5 @@
-"""Writes rows within `df.mapInArrow`. Invariant: a task returns one row, the number of its input rows, and only if all are in the log."""
+"""Writes rows within `df.mapInArrow`. Invariant: a task returns one row, with the number of its rows in the log, and only if
+all of them are there."""
 
 from __future__ import annotations
 
@@ -50,8 +51,8 @@ def arrow_writer(
     `df.mapInArrow(writer, writer.schema).groupBy().sum("sent").first()`.
 
     A task ends when all records are acknowledged; the first record that is not delivered within `delivery_timeout_ms` fails the task with
-    `DeliveryFailed`: topic, partition, cause. Delivery is at least once: Spark runs a failed task again from its first row. An invalid
-    option or topic raises ConfigError or TypeError here; a wrong column raises in the task.
+    `DeliveryFailed`, which names topic, partition and cause. Delivery is at least once: Spark runs a failed task again from its first row.
+    An invalid option or topic raises ConfigError or TypeError here; a wrong column raises in the task.
     """
     columns = {"value": value, "key": key, "headers": headers, "timestamp": timestamp, "partition": partition}
     for argument, name in columns.items():

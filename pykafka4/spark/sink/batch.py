@@ -1,5 +1,5 @@
-"""Writes the DataFrame of a batch job. Invariant: written records stay in the log, even after a failed job; `abort` logs how many
-of them ended tasks have written."""
+"""Writes the DataFrame of a batch job. Invariant: written records stay in the log, even after a failed job; `abort` logs the number
+of rows that ended tasks have written."""
 
 from __future__ import annotations
 
@@ -42,7 +42,11 @@ class KafkaBatchWriter(DataSourceArrowWriter):
         return deliver(self.options, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """End the job. Its rows are in the log: each task has waited for its own. Raises KafkaError if this run differs from the first."""
+        """End the job, whose rows are in the log: each task has waited for its own rows. For a job that an earlier run has ended, only log
+        that its rows are skipped.
+
+        Raises KafkaError if this run differs from an earlier run that did not end.
+        """
         if self.done is not None:
             rows = sum(each.rows for each in messages if isinstance(each, Repeated))
             log.warning(REPEATED, self.options.idempotency_key, self.done.rows, rows)

@@ -65,7 +65,7 @@ class WriteUnit:
 
     @property
     def job(self) -> str:
-        """The group of the token that notes the end of a batch job."""
+        """The group of the token that marks a batch job as ended."""
         return f"{self.prefix}:{self.work}:{self.topic}"
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ class WriteUnit:
 
 @attrs.frozen
 class CommitToken:
-    """The proof of a commit: an attempt commits it with its rows."""
+    """The proof of a commit: an attempt commits the token together with the rows."""
 
     number: int  # the number of the micro-batch
     rows: int
@@ -102,7 +102,7 @@ class Committed(Written):
     """The result of a task that has committed its rows."""
 
     unit: WriteUnit
-    token_partition: TopicPartition  # the partition under which its token is committed
+    token_partition: TopicPartition  # the partition under which the token is committed
 
 
 @attrs.frozen
@@ -121,7 +121,7 @@ class Skipped(WriterCommitMessage):
 
 
 def unit_of(sink: SinkOptions) -> WriteUnit:
-    """The unit that this task writes. Raises ConfigError for a batch job without a key."""
+    """The unit that this task writes. Raises ConfigError outside of a task, and for a batch job without a key."""
     context = TaskContext.get()
     if context is None:
         raise ConfigError("delivery=exactly_once: only tasks of Spark can write rows")
@@ -203,11 +203,12 @@ def once_client(options: Mapping[str, Any]) -> Client:
 
 
 def find_token(client: Client, group: str, token_partition: TopicPartition | None, patience: float) -> CommitToken | None:
-    """Find the newest token in a group, committed under `token_partition`; None if there is none. With `token_partition=None` the token
-    may be under any topic: the first row chooses the topic, and the rows of the earlier attempt may have had another order.
+    """Find the newest token that a group has committed under `token_partition`; None if the group has no token. With
+    `token_partition=None` the token may be under any topic: the first row chooses the topic, and the rows of the earlier attempt may have
+    had another order. Raises the error of a partition, and ConfigError for an offset that something else has committed.
 
-    `require_stable`: the coordinator may have decided the commit of an attempt that was just fenced, but not have made it visible yet.
-    Without it, the lookup would miss this token, and the rows would be written twice.
+    `require_stable`: the coordinator may have decided the commit of an attempt that was just fenced, but not have made the commit visible
+    yet. Without `require_stable`, the OffsetFetch would miss this token, and the rows would be written twice.
     """
     found = client.committed_offsets(group, None if token_partition is None else [token_partition], patience, require_stable=True)
     for one in found.values():
@@ -235,7 +236,7 @@ def is_written(unit: WriteUnit, token: CommitToken) -> bool:
 
 @contextlib.contextmanager
 def committing(producer: Producer, patience: float) -> Iterator[None]:
-    """A `with` block that is one transaction. Unlike `Producer.transaction` it does not wait long for the abort after an error.
+    """A `with` block that is one transaction. Unlike `Producer.transaction`, it does not wait long for the abort after an error.
 
     A leader refuses the records of a fenced producer with the same error as the records of an aborted transaction. Only the coordinator
     knows the difference, so its response to the abort decides which error is raised.

@@ -47,9 +47,10 @@ class Repeated(WriterCommitMessage):
 def difference(sink: SinkOptions, messages: Messages) -> str | None:
     """The difference between this run and the run before it, if that run did not end and had committed some partitions; or None.
 
-    The run before may have had more partitions. A job looks for the token of the next partition even if none of its own was skipped: all
-    committed partitions may be beyond them. A micro-batch looks only if one of its partitions was skipped: only the first micro-batch after
-    a restart can be a repetition, and otherwise each one would send requests to brokers.
+    The run before may have had more partitions. A batch job looks for the token of the partition after its last one, even if none of its
+    partitions was skipped: all committed partitions may be beyond the last one. A micro-batch looks for that token only if one of its
+    partitions was skipped: only the first micro-batch after a restart can be a repetition, and otherwise each micro-batch would send
+    requests to brokers.
     """
     repeated = [each for each in messages if isinstance(each, Skipped) and not each.same_run]
     for each in repeated:
@@ -64,14 +65,17 @@ def difference(sink: SinkOptions, messages: Messages) -> str | None:
 
 
 def note_end(sink: SinkOptions, messages: Messages) -> None:
-    """Note that a batch job has ended. A micro-batch needs no such note: Spark notes its end, and repeats it with the same partitions."""
+    """Commit a token that marks a batch job as ended.
+
+    A micro-batch needs no token: Spark records its end, and repeats it in the same partitions.
+    """
     if done := _of_job(sink, messages):
         unit = done[0].unit
         _store(sink, unit.job, done[0].token_partition, CommitToken(unit.number, sum(each.rows for each in done), sink.run).offset())
 
 
 def find_end(sink: SinkOptions) -> CommitToken | None:
-    """The note that this batch job has ended before; None if it has not."""
+    """The token that marks this batch job as ended; None if no earlier run has ended it."""
     unit = _job(sink)
     token = None if unit is None else _find(sink, unit.job, None)
     return token if token is not None and unit is not None and is_written(unit, token) else None

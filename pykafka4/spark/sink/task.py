@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Written", "send_batches", "write_batches"]
 
-SLICE_BYTES: Final = 4 * 1024 * 1024  # rows in one send: failures are noticed between sends, and Spark's batches have up to 64 MiB
+SLICE_BYTES: Final = 4 * 1024 * 1024  # the rows of one send: failures are noticed between sends, and Spark's batches have up to 64 MiB
 
 
 @attrs.frozen
@@ -70,7 +70,7 @@ def send_batches(producer: Producer, sink: SinkOptions, batches: Iterable[pa.Rec
 
 def parts(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Slices of up to about `SLICE_BYTES`, each with its topic."""
-    from pykafka4.spark.sink.topics import by_topic  # it needs pyarrow, but the driver reads only `Written`
+    from pykafka4.spark.sink.topics import by_topic  # here: it needs pyarrow, but the driver reads only `Written`
 
     for batch in batches:
         rows = max(1, batch.num_rows * SLICE_BYTES // max(batch.nbytes, 1))

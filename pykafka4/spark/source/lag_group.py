@@ -24,7 +24,7 @@ __all__ = ["LagGroup"]
 
 @attrs.define(eq=False)
 class LagGroup:
-    """The group of commitOffsetsToGroup. A failed commit is logged as a warning, once for each text."""
+    """The group of commitOffsetsToGroup. Each error text of a failed commit is logged once, as a warning."""
 
     client: Client
     name: str

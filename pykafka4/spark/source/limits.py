@@ -1,7 +1,7 @@
 """Limits the part of the backlog that a micro-batch reads. Invariant: a limited batch has offsets of each partition with a backlog.
 
 The JVM connector has the same rules, so a job that is moved keeps its batches. A limit is divided in proportion to the backlogs, rounded
-down, but each partition gets at least one offset; so the batch exceeds a limit that is smaller than the number of partitions.
+down, but each partition gets at least one offset; so the batch can exceed the limit.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Holdback:
     last_s: float = -math.inf  # the time when the last batch began
 
     def holds(self, waiting: int, now_s: float) -> bool:
-        """Whether the batch has to wait. If not, this notes `now_s` as its beginning."""
+        """Whether the batch has to wait. If not, the batch counts as begun at `now_s`."""
         if waiting < self.least and now_s - self.last_s < self.max_delay_s:
             return True
         self.last_s = now_s

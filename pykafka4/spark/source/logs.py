@@ -1,4 +1,4 @@
-"""Looks up the partitions of a subscription and their offsets, for the driver. Invariant: each call sends requests; no result is kept."""
+"""Looks up the partitions of a subscription and their offsets, for the driver. Invariant: no result is kept for a later call."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PAUSE_S: Final = 0.2  # seconds between two requests for a topic that has no lea
 
 @attrs.frozen
 class Topic:
-    """A topic of the subscription. Its id changes when the topic is deleted and created again; it is "" from brokers before Kafka 2.8."""
+    """A topic of the subscription. Its id changes when the topic is deleted and created again; the id is "" before Kafka 2.8."""
 
     name: str
     id: str
@@ -74,7 +74,7 @@ class Logs:
         return {name: _assigned(topic, subscription) for name, topic in found.items()}, "; ".join(filter(None, texts))
 
     def topic_id(self, name: str) -> str:
-        """The present id of the topic; "" if the topic does not exist, or from brokers before Kafka 2.8."""
+        """The present id of the topic; "" if the topic does not exist, and with brokers before Kafka 2.8."""
         return next((topic.id for topic in self._metadata([name])), "")
 
     def _metadata(self, names: Collection[str] | None) -> list[Topic]:

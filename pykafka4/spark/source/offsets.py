@@ -33,7 +33,7 @@ PLANNING: Final = ("minPartitions", "maxRecordsPerPartition")  # the options tha
 class StreamOffset:
     """The end of a micro-batch.
 
-    `positions`: the next offset to read of each partition. `starts`: the first offset of this batch in partitions that are new in it, or
+    `positions`: the next offset to read in each partition. `starts`: the first offset of this batch in partitions that are new in it, or
     whose earlier position is void (the topic was recreated, the log was truncated). `topic_ids`: the ids of topics, if brokers have ids.
     `planning`: the options that divide ranges among tasks; a repeated batch is divided as before, whatever the options are now.
     `is_initial`: no batch has begun yet, and `positions` is empty.

@@ -126,7 +126,7 @@ def _kafka(given: Given) -> dict[str, Any]:
 
 
 def _isolation_level(given: Given, kafka: dict[str, Any]) -> str:
-    """The isolation level: read_uncommitted by default, as in the JVM connector."""
+    """The isolation level: read_uncommitted by default, as in the JVM connector. Raises ConfigError for two different levels."""
     ours, theirs = given.choice("isolationLevel", LEVELS), kafka.pop("isolation_level", None)
     if ours and theirs and ours != theirs:
         raise ConfigError(f"options isolationLevel={ours} and {KAFKA}isolation.level={theirs} differ: leave out one of the two")

@@ -1,4 +1,4 @@
-"""Runs the driver's part of a stream: the ends of micro-batches, and commits to the group that shows the lag.
+"""Runs the driver's part of a stream: finds the ends of micro-batches, and commits to the group that shows the lag.
 
 Invariant: a restart needs nothing that is kept here: the checkpoint has the position. This is a separate module because Spark plans each
 micro-batch in a new process, which pickles the reader, sends no request, and need not load the client.

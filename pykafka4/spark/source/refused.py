@@ -11,7 +11,7 @@ __all__ = ["RefusedStreamReader"]
 
 
 class RefusedStreamReader(DataSourceStreamReader):
-    """A reader all of whose methods raise `error`.
+    """A reader that raises `error` as soon as Spark runs its query.
 
     PySpark calls `streamReader` inside a `try` whose `finally` stops the reader. If `streamReader` itself raised, there would be no
     reader to stop, and the message would end with an UnboundLocalError of PySpark instead of the reason.

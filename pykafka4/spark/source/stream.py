@@ -86,7 +86,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def query(self) -> DriverQuery:
-        """The driver's part of the query. The first call creates it, because most processes that have a reader need none."""
+        """The driver's part of the query. The first access creates it, because most processes with a reader need none."""
         if self._query is None:
             from pykafka4.spark.source.query import DriverQuery
 

@@ -65,7 +65,7 @@ class ReadEnd:
         wanted, given = set(assigned), set(named)
         if missing := sorted(wanted - given):
             more = " (-2 is earliest, -1 latest)" if self.offsets is not None else ""
-            raise ConfigError(f"option {self.option} lacks {listed(missing)}: each partition of the read needs its own{more}")
+            raise ConfigError(f"option {self.option} lacks {listed(missing)}: each partition of the read needs one value{more}")
         if surplus := sorted(given - wanted):
             raise ConfigError(f"option {self.option} names {listed(surplus)}, and the read has only {listed(sorted(wanted))}")
 

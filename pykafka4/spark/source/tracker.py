@@ -2,7 +2,7 @@
 report names it as lost.
 
 A trigger without new records costs one ListOffsets per leader; topics are looked up again when the known topics are `topics_age_s` old. A
-batch costs a lookup of topics as well, after the lookup of their ends. ListOffsets identifies a topic by its name. A topic that was
+batch costs a Metadata request as well, after the ListOffsets. ListOffsets identifies a topic by its name. A topic that was
 deleted and created again has the same name, and may have more records than the old one: its ends would pass for ends of the old topic.
 """
 
@@ -116,7 +116,7 @@ class Tracker:
             ends = limited(begins, ends, most)
         if ends == start.positions and not starts and not start.is_initial:
             return None
-        deleted = {tp.topic for tp in known} & start.topic_ids.keys()  # also existing topics, whose ids the snapshot overwrites below
+        deleted = {tp.topic for tp in known} & start.topic_ids.keys()  # existing topics, too, but the snapshot overwrites their ids below
         ids = {**{name: start.topic_ids[name] for name in deleted}, **snapshot.topics.ids}
         return StreamOffset(ends, starts, ids, self.planning)
 

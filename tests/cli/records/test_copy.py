@@ -86,7 +86,7 @@ def test_an_option_of_the_wrong_client_names_the_right_option(server: ModelServe
         assert (ran.code, ran.out) == (2, b"")
         return " ".join(ran.err.split())
 
-    assert "-X is for the client that reads; give --to-X linger.ms=5 for the one that writes" in refused("-X", "linger.ms=5")
+    assert "-X is for the client that reads; give --to-X linger.ms=5 for the client that writes" in refused("-X", "linger.ms=5")
     assert "fetch.max.bytes" in refused("--to-X", "fetch.max.bytes=5")
     assert "'--to-X': sasl.password: other users can see a command line" in refused("--to-X", "sasl.password=x")
     assert "give one of --to-config and --to-profile, not both" in refused("--to-config", "f", "--to-profile", "p")

@@ -92,7 +92,7 @@ def test_times_may_not_be_negative() -> None:
 def test_offsets_must_name_exactly_the_partitions_of_the_read() -> None:
     read_end = parse_read_end(given(startingOffsets=json.dumps({"t": {"0": 5}})), "starting", EARLIEST)
     read_end.check_names([T0])
-    with pytest.raises(ConfigError, match=r"option startingOffsets lacks t-1: each partition of the read needs its own \(-2 is earliest"):
+    with pytest.raises(ConfigError, match=r"option startingOffsets lacks t-1: each partition of the read needs one value \(-2 is earliest"):
         read_end.check_names([T0, T1])
     with pytest.raises(ConfigError, match="option startingOffsets names t-0, and the read has only t-1"):
         ReadEnd("startingOffsets", offsets={T0: 1, T1: 1}).check_names([T1])
