@@ -57,7 +57,7 @@ INFINITY: Final = float("inf")
 # A node is a broker id (0 and up), a broker over a lane (`network.endpoint.via`), a bootstrap address (-1, -2, … in the order of
 # `bootstrap_servers`), or one of these two numbers, which are so far below zero that no list of bootstrap addresses reaches them.
 ANY: Final = -1_000_001  # any broker: one that is connected, with few requests in flight
-CONTROLLER: Final = -1_000_002  # the controller according to the metadata; any broker while it is unknown
+CONTROLLER: Final = -1_000_002  # the controller according to the metadata; any broker while the controller is unknown
 
 
 @attrs.frozen(eq=False)
@@ -107,7 +107,7 @@ class Request:
     The fields of a subclass hold the state that `on_reply` needs, so no closure is made for a response.
 
     `deadline` is a monotonic time in seconds: a request that is not written by that time fails. After the write the broker has `deadline -
-    asked_at` seconds for its response, however long the request waited for a connection; then the network fails the connection. Brokers
+    asked_at` seconds for its response, however long the request waited for a connection; then the network closes the connection. Brokers
     process the requests of a connection one at a time, so a response restarts the time of the requests after it, unless the response itself
     was nearly late (`network.flight`).
 

@@ -70,7 +70,8 @@ class Engine:
     """All machines of one client. Loop thread only, except `failure`."""
 
     def __init__(self, config: ClientConfig, random: Random, events: EventSink, prepare: Callable[[str], Mechanism] | None = None) -> None:
-        """`prepare(host name of a broker)` makes a SASL mechanism with the current credentials; the call may block. None: no SASL."""
+        """`prepare(host name of a broker)` makes a SASL mechanism with the current credentials; the call may block. If `prepare` is
+        None, there is no SASL."""
         self.config, self.random = config, random
         self.network = Network(config, random, prepare)
         self.cluster = Cluster(config, self.network, random, events)
@@ -151,7 +152,7 @@ class Engine:
         net = self.network.poll(now)
         jobs += net.jobs
         if self.cluster.version != version or self.recovery.changes != changes:
-            wake_at = now  # the machines were polled before the change: without another turn at once, they would sleep through it
+            wake_at = now  # the machines were polled before the change: without another turn at once, they would not see the change
         deliver, self._deliver = self._deliver, []
         return Turn(net.connect, net.close, net.write, tuple(deliver), tuple(jobs), min(wake_at, net.wake_at))
 

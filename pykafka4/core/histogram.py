@@ -18,8 +18,8 @@ BATCH_BYTES: Final = (1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0
 
 @attrs.frozen
 class Histogram:
-    """Counts at one moment: `counts[i]` values are above `bounds[i - 1]` and at most `bounds[i]`; the last count is of values above all
-    bounds.
+    """Counts at one moment: `counts[i]` values are above `bounds[i - 1]` and at most `bounds[i]`; the last item counts the
+    values above all bounds.
 
     `sum` is the sum of all values, in the unit of the metric.
     """

@@ -76,7 +76,7 @@ class Since:
 
 @attrs.frozen
 class Lately:
-    """Reading starts at the first record of the last `duration_ms`, counted back from the moment of the lookup (KIP-1106)."""
+    """Reading starts at the first record of the last `duration_ms`, counted back from the time when the offset is looked up (KIP-1106)."""
 
     duration_ms: int
 
@@ -135,9 +135,9 @@ class Claim:
         self.recreated: int = 0 if replaces is None else replaces.recreated  # how many times the topic was deleted and created again
         self.missing: bool = False if replaces is None else replaces.missing  # brokers have reported the topic as missing
         # written by the application
-        self.consumed = 0  # bytes of `delivered` read or dropped
+        self.consumed = 0  # bytes of `delivered` that were read or dropped
         self.position: int | None = None  # offset of the next record to return
-        self.target: Start | Since | None = None  # where a seek begins, until its offset is known
+        self.target: Start | Since | None = None  # where reading begins after a seek, until the offset is known
         self.start: int | None = None if replaces is None else replaces.start  # where reading began, after the assignment or a seek
         self.epoch = -1  # leader epoch of the last record returned
         self.otherwise: int | None = None  # after a rewind: the offset to read from if the log does not have the committed offset
@@ -192,8 +192,8 @@ class MemberIdentity:
     generation: int = -1  # or the member epoch; -1: not a member
     member_id: str = ""
     instance_id: str | None = None
-    begins: bool = False  # the generation has no assignment yet, and until it has one, the coordinator accepts no commits
-    topic_ids: dict[str, UUID] = attrs.Factory(dict)  # of the topics that the member reads, if its protocol names them by id
+    begins: bool = False  # the generation has no assignment yet; the coordinator accepts no commits before the assignment
+    topic_ids: dict[str, UUID] = attrs.Factory(dict)  # topic -> id, if the member's protocol names topics by id
 
 
 # ---- events that the loop passes to the reader, besides chunks
@@ -343,7 +343,7 @@ class Position:
     )
 
     def __init__(self, claim: Claim, start: Start | Since | int, fallback: Policy, limit: int) -> None:
-        """`fallback` is the start without a committed offset; `limit` is the maximum number of bytes per Fetch."""
+        """`fallback` is the start if there is no committed offset; `limit` is the maximum number of bytes per Fetch."""
         self.claim, self.tp = claim, claim.tp
         self.fallback, self.limit = fallback, limit
         self.target: Start | Since | Lately  # the start that a reset looks up
@@ -357,13 +357,13 @@ class Position:
             self.epoch = claim.epoch  # known if the client itself went back: with the epoch, the leader detects another truncation
         self.otherwise = claim.otherwise  # None after its use
         self.paused = False
-        self.turn = 0  # order in Fetch requests, lowest first; a partition that was served gets the highest
+        self.turn = 0  # order in Fetch requests, lowest first; a partition that was served gets the highest number
         self.reported = False  # whether the partition was reported to recovery as offline
         self.own_backoff: PartitionBackoff | None = None
         self.corruption_reported = False  # whether the error of a corrupt log was passed to the application
-        self.cut_off = 0  # consecutive responses without one complete batch
+        self.cut_off = 0  # number of consecutive responses without a complete batch
         self.topic_id: object = None
-        self.after_request = 0  # number of the last Metadata request before this position
+        self.after_request = 0  # number of the last Metadata request before this position was created
         self.by_policy = start is Start.COMMITTED  # the application gave no start
         self.search: Any = None  # the offset lookup in progress
         self.end_before = -1  # the claim's `end`, before a seek
@@ -406,7 +406,7 @@ class Position:
 
     @property
     def refusal(self) -> KafkaError | None:
-        """The error, while its backoff lasts; None without a backoff."""
+        """The error whose backoff is running; None while no backoff is running."""
         return None if self.own_backoff is None else self.own_backoff.reason
 
     @property

@@ -3,7 +3,7 @@ monotonic clock; this package decides nothing that belongs to Kafka's protocol.
 
 Modules; each line imports only from lines below it:
     loop         `Loop`, the thread that polls the machines, moves bytes and sleeps
-    oidc         `OidcToken`, which fetches tokens from an OpenID Connect issuer over HTTP (when: `core.sasl.oauthbearer`)
+    oidc         `OidcToken`, which fetches tokens from an OpenID Connect issuer over HTTPS
     transports   the choice of the transport
     secure       the transport for TLS
     portable     the transport over `selectors`

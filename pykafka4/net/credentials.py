@@ -43,7 +43,7 @@ class HeldToken:
 
 
 class Bearer(OAuthBearer):
-    """An exchange that notes that the broker has refused its token: with JSON, with an error code, or with both."""
+    """An exchange that marks its token as refused if the broker refuses: with JSON, with an error code, or with both."""
 
     def __init__(self, held: HeldToken) -> None:
         super().__init__(held.token)
@@ -64,7 +64,7 @@ class Credentials:
     """Makes the mechanism for each authentication of one client. For any thread."""
 
     def __init__(self, config: ClientConfig, clock: Callable[[], float] = time.time) -> None:
-        """`clock`: seconds since 1970, as in tokens. Raises ConfigError if the package for the mechanism is missing."""
+        """`clock` returns seconds since 1970, as in tokens. Raises ConfigError if the package for the mechanism is missing."""
         self._config, self._clock = config, clock
         self._last: SaslCredentials | None = None
         self._held: Newest[HeldToken] = Newest()  # so that a slow call of the application's callable does not replace a newer token

@@ -243,7 +243,7 @@ class Dialler:
         self._end(attempt, "; ".join(dict.fromkeys(attempt.errors)) or "no address")
 
     def _failed(self, attempt: Attempt, why: str) -> None:
-        """Note the reason why this address failed, with the address itself if `host` is a name."""
+        """Store the reason why this address failed, with the address itself if `host` is a name."""
         attempt.errors.append(why if attempt.trying == attempt.host else f"{why} ({attempt.trying})")
 
     def _end(self, attempt: Attempt, why: str) -> None:

@@ -2,7 +2,7 @@
 hang, and one more if the loop continues.
 
 A turn takes milliseconds. A turn that takes seconds waits where it must not wait, or computes without end, and the client waits with it:
-heartbeats stop, and so do the calls of other threads. The stack shows where.
+heartbeats stop, and so do the calls of other threads. The stack shows where the turn hangs.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Kerberos:
     """The tickets of one client. For any thread."""
 
     def __init__(self, service: str, principal: str | None, keytab: str | None) -> None:
-        """`service`: the first part of the brokers' principals. Raises ConfigError if the package is missing."""
+        """`service` is the first part of the brokers' principals. Raises ConfigError if the package is missing."""
         self._gssapi = _package()
         self._service, self._principal, self._keytab = service, principal, keytab
         self._store: dict[str, str] | None = None

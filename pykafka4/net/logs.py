@@ -2,8 +2,8 @@
 handler.
 
 At most MOST_WAITING entries wait; further entries are dropped and counted, and the count is logged. The thread ends with the last loop.
-Records keep the time and the thread of their origin. The thread is a real one even if the client runs in virtual time, because handlers
-are not part of the client. Every LOOK_S seconds it also looks for loops that hang (`hangs`).
+Records keep the time and the thread of their origin. The thread is a real thread even if the client runs in virtual time, because
+handlers are not part of the client. Every LOOK_S seconds the thread also looks for loops that hang (`hangs`).
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class LogThread:
                 raise
 
     def release(self, user: object) -> None:
-        """Forget `user`, a loop that has ended or failed to start. After the last one, the thread handles the waiting entries and ends."""
+        """Forget `user`, a loop that has ended or failed to start. After the last user, the thread handles the waiting entries and
+        ends."""
         with self._guard:
             self._users.discard(user)
             if not self._users and self._thread is not None and not self._ending:
@@ -90,13 +91,13 @@ class LogThread:
                 self._queue.put(None)
 
     def enter(self, loop: WatchedLoop | None = None) -> None:
-        """Note that the calling thread is the thread of `loop`: from now on it runs no handlers."""
+        """Mark the calling thread as a loop thread: from now on it runs no handlers, and is watched for hangs if there is a `loop`."""
         self._loops[system.get_ident()] = system.current_thread().name
         if loop is not None:
             self._hangs.begin(system.get_ident(), loop)
 
     def leave(self) -> None:
-        """Note that the calling thread is no longer a loop thread."""
+        """Unmark the calling thread, which is no longer a loop thread."""
         self._loops.pop(system.get_ident(), None)
         self._hangs.end(system.get_ident())
 

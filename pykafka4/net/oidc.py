@@ -274,7 +274,7 @@ class ResponseTooLarge(Exception):
 
 
 class DeadlineSocket(ssl.SSLSocket):
-    """A socket with one deadline and one limit for the whole exchange: the timeout of a plain socket begins again with each byte."""
+    """A socket with one deadline and one limit for the complete exchange: the timeout of a plain socket begins again with each byte."""
 
     deadline: float
     room: int

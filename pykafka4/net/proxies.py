@@ -25,7 +25,7 @@ from pykafka4.options.proxy import Proxy, ProxyKind
 __all__ = ["MAX_HANDSHAKE_BYTES", "Handshake", "begin_handshake"]
 
 MAX_HANDSHAKE_BYTES: Final = 16 << 10  # bytes that a proxy may send during the handshake
-VERSION, CONNECT, NO_AUTHENTICATION, PASSWORD, NOTHING = 5, 1, 0, 2, 0xFF  # of SOCKS
+VERSION, CONNECT, NO_AUTHENTICATION, PASSWORD, NOTHING = 5, 1, 0, 2, 0xFF  # numbers of SOCKS 5
 IPV4, NAME, IPV6 = 1, 3, 4  # kinds of addresses
 SIZES: Final = {IPV4: 4, IPV6: 16}
 HOST_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,255}")
@@ -36,7 +36,7 @@ SPEAKS: Final = {
     b"\x05": "it speaks SOCKS 5: write socks5:// in proxy_url",
     b"\x15\x03": "it speaks TLS, which is not supported between the client and a proxy",
 }
-REPLIES: Final = {  # of SOCKS
+REPLIES: Final = {  # by the number of the SOCKS reply
     1: "general failure",
     2: "connection not allowed by its rules",
     3: "network unreachable",
@@ -46,7 +46,7 @@ REPLIES: Final = {  # of SOCKS
     7: "it does not support CONNECT",
     8: "it does not support this kind of address",
 }
-STATUSES: Final = {  # of HTTP
+STATUSES: Final = {  # by the HTTP status
     400: "it does not understand the request",
     401: "it demands the authentication of a web server, not of a proxy",
     403: "connection not allowed by its rules",
@@ -138,7 +138,7 @@ class Handshake(ABC):
         return AuthenticationError(f"{self._prefix}: it accepts no user name with a password, the only login that this client supports")
 
     def _stranger(self) -> ConnectionLost:
-        """Return the error for a peer whose first bytes are not an answer of such a proxy."""
+        """Return the error for a peer whose first bytes are not an answer of a proxy of the configured kind."""
         start = bytes(self._received[:5])
         for sign, what in SPEAKS.items():
             if start.startswith(sign) or sign.startswith(start):

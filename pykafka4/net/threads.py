@@ -23,7 +23,7 @@ from pykafka4.native import allocate_lock, get_ident, monotonic, start_new_threa
 __all__ = ["GreenletThread", "Thread", "caller", "caller_ident", "frame_of", "greenlets", "new_lock"]
 
 SLICE_S: Final = 1.0  # longest part of a wait: Python handles a signal that comes just before the system call only after the call
-FIRST_NAP_S: Final = 0.0005  # of a greenlet that waits for a lock
+FIRST_NAP_S: Final = 0.0005  # first sleep of a greenlet that waits for a lock; each further sleep is twice as long, up to LONGEST_NAP_S
 LONGEST_NAP_S: Final = 0.01
 
 _own: dict[int, Thread] = {}  # the running threads of the client, by their idents
@@ -77,7 +77,7 @@ class Thread(threading.Thread):
     def _serve(self) -> None:
         try:
             self.run()
-        except BaseException:  # no caller can get it
+        except BaseException:  # no caller can get the exception
             traceback.print_exc()
         finally:
             self._begun.release()
@@ -197,7 +197,7 @@ def _current_greenlet() -> Any:
 
 
 def _in_hub() -> bool:
-    """Whether the calling greenlet is the hub, which runs all others and cannot sleep. Destructors may be called there."""
+    """Whether the calling greenlet is the hub, which runs all other greenlets and cannot sleep. Destructors may be called there."""
     if _library == "gevent":
         return _current_greenlet() is sys.modules["gevent"].get_hub()
     return _current_greenlet() is sys.modules["eventlet.hubs"].get_hub().greenlet

@@ -96,8 +96,8 @@ class Contexts:
     def current(self) -> ssl.SSLContext:
         """Return the context for a new connection: the last context, unless a file has changed.
 
-        If the files cannot be used now, perhaps because they are being replaced, logs a warning and returns the last context. Raises
-        ConfigError if there is none.
+        If the files cannot be used now, perhaps because they are being replaced, a warning is logged and the last context is returned.
+        Raises ConfigError if there is no last context.
         """
         if self._config.ssl_context is not None:
             given: ssl.SSLContext = self._config.ssl_context
@@ -192,7 +192,7 @@ class Contexts:
                 return
             except ConfigError:
                 raise
-            except (OSError, ValueError) as error:  # its text may have the password or a temporary path: it must not become a `__context__`
+            except (OSError, ValueError) as error:  # may show the password or a temporary path: `error` must not become a `__context__`
                 reason = getattr(error, "reason", None)
         raise ConfigError(self._misfit(reason, bool(asked), files))
 
@@ -300,7 +300,7 @@ def _as_file(path: str | None, content: str | None) -> Iterator[Any]:
 
 
 def _in_memory(content: bytes, stack: contextlib.ExitStack) -> str | None:
-    """Write a file in memory; return its path, None if the system has no such files, does not allow them, or has no /proc."""
+    """Write a file in memory; return its path; None if the system has no such files, does not allow them, or has no /proc."""
     if not hasattr(os, "memfd_create"):
         return None
     try:

@@ -81,7 +81,7 @@ def explain(error: BaseException) -> str:
 
 
 def end_of_stream(*, in_frame: bool) -> str:
-    """Return the reason for the end of a connection that the broker closed; `in_frame`: after a part of a frame."""
+    """Return the reason for the end of a connection that the broker closed; `in_frame`: whether a part of a frame had arrived."""
     return f"the broker closed the connection{' in the middle of a response' if in_frame else ''}"
 
 

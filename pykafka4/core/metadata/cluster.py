@@ -1,15 +1,15 @@
 """Requests the metadata of brokers and topics in use, and applies the responses.
 
-Invariant: a response without brokers does not replace the known metadata, an older leader epoch does so only in the cases below, and a
-single report of a missing topic removes only the topic's leaders, not its partitions.
+Invariant: a response without brokers does not replace the known metadata, an older leader epoch replaces a newer one only in the cases
+below, and a single report of a missing topic removes only the topic's leaders, not its partitions.
 
 Brokers learn of changes at different times, so a response can be older than the metadata. Leader epochs (per topic id) show which is newer;
 a response with a replaced topic id is older, too. Older metadata is accepted if responses have had nothing newer for a long time: then a
 topic without an id was recreated, the cluster was restored from a backup, or the id that arrived later was the older one. Any epoch is
 accepted after a topic without an id has been missing.
 
-Rule: a topic is requested at once after its first error (`refresh`), then with its backoff (`_pace`), which only a change that leaves no
-trouble, or a long time without a request, resets. So machines may report errors as often as they like.
+Rule: a topic is requested at once after its first error (`refresh`), then with its backoff (`_pace`). Only a change that leaves no
+trouble, or a long time without a request, resets the backoff. So machines may report errors as often as they like.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ BROKERS = ""  # the list of brokers, among the names of topics to request; no to
 # is for events that do not change the network, such as the end of a backoff.
 RECHECK_S = 0.5
 ASKS_PER_BROKER = 4  # requests for a topic with an error, before the next one goes to another broker
-# The version of Metadata from which on epochs count: brokers before 2.4 return an old epoch while replicas are reassigned, and leaders
+# The first version of Metadata whose leader epochs count: brokers before 2.4 return an old epoch while replicas are reassigned, and leaders
 # reject requests with that epoch.
 EPOCHS_FROM = 9
-MOST_PARTITIONS = 1_000_000  # of one topic; a response with more is corrupt, and must not make the client allocate that much
+MOST_PARTITIONS = 1_000_000  # limit of a topic: a response with more is corrupt, and must not make the client allocate memory for them
 MISSING = {BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code}  # codes for a topic or partition that is missing
 REBOOTSTRAP = BY_NAME["REBOOTSTRAP_REQUIRED"].code
 Then: TypeAlias = Callable[["KafkaError | None"], None]
@@ -118,7 +118,7 @@ class Cluster(KnownMetadata):
         self._not_before = -INFINITY  # the end of the backoff after a failed request
         self._expires = INFINITY
         self._gone: frozenset[int] = frozenset()  # brokers that the last change removed
-        self._unplaced = False  # a hint contained the address of a broker, and the network does not have it yet
+        self._unplaced = False  # a hint contained the address of a broker, and the network does not have the address yet
         self._networks_changes = 0
         self._wake_at = -INFINITY
         self._nothing = Effects()
@@ -160,7 +160,7 @@ class Cluster(KnownMetadata):
         return found
 
     def want(self, topic: str, user: object, create: bool = False) -> None:
-        """Request `topic` and keep its metadata up to date until `user` forgets the topic. May be called twice for the same user.
+        """Request `topic` and keep its metadata up to date until `forget` is called for `user`. A second call for the same user is allowed.
 
         With `create`, brokers may create the topic (allow_auto_create_topics) until it has existed once: a topic that is deleted later is
         not created again. Raises TypeError or ConfigError for an invalid name, because every later request with that name would fail.
@@ -189,7 +189,7 @@ class Cluster(KnownMetadata):
         return topic in self._wanted and self._topics[topic].troubled
 
     def forget(self, topic: str, user: object) -> None:
-        """Note that `user` no longer needs `topic`. The topic's metadata is dropped with the last user."""
+        """Remove `user` from the users of `topic`. The topic's metadata is dropped with the last user."""
         users = self._wanted.get(topic, {})
         users.pop(user, None)
         if not users and self._wanted.pop(topic, None) is not None:
@@ -306,7 +306,7 @@ class Cluster(KnownMetadata):
         return [BROKERS, *self._wanted]
 
     def _ask_for(self, name: str, when: float) -> None:
-        """Request `name` at `when`; a topic that was requested many times without success is in rotation with others."""
+        """Request `name` at `when`; put a topic that was requested many times without success in rotation instead."""
         known = self._topic(name)
         if name != BROKERS and known.backoff.attempts >= ROTATES_AFTER:
             self._queue.put_in_rotation(name, len(known.leaders))
@@ -375,10 +375,10 @@ class Cluster(KnownMetadata):
         return self._ask(now), min(now + OTHER_BROKER_S, self._expires)
 
     def _ask(self, now: float) -> Request:
-        """Build a request for the topics that are due now or soon. Topics to create get a request of their own, because its flag applies to
-        all its topics.
+        """Build a request for the topics that are due now or soon. Topics to create get a request of their own, because the flag for
+        creation applies to all topics of a request.
 
-        A request names no more topics than one step of the loop can apply; the others stay in the queue, and are next.
+        A request names no more topics than one step of the loop can apply; the remaining topics stay in the queue, and are next.
         """
         soon = now + self._config.retry_backoff_ms / 1000
         due = self._queue.due(now, soon)
@@ -523,7 +523,7 @@ class Cluster(KnownMetadata):
         elif known.is_replaced(now, received.topic_id):
             return False
         else:
-            # Without ids, a topic that was missing may have been recreated. The new epochs begin at 0, and would be mistaken for old ones.
+            # Without ids, a topic that was missing may have been recreated. The new epochs begin at 0, and would count as outdated.
             if known.missing_since is not None and received.topic_id == NO_UUID:
                 known.forget_epochs(range(len(known.epochs)))
             known.error = known.missing_since = None

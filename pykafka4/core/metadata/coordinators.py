@@ -26,7 +26,7 @@ log = get_log("pykafka4.group")
 
 __all__ = ["GROUP", "ONE_KEY", "TRANSACTIONAL_ID", "Coordinator", "CoordinatorUser"]
 
-ONE_KEY: Final = 3  # the last version with a single key; every broker from 0.11 to 4.x supports one of 0 to 3
+ONE_KEY: Final = 3  # the last version with a single key; every broker from 0.11 to 4.x supports one of the versions 0 to 3
 GROUP: Final = 0  # FindCoordinator's key types
 TRANSACTIONAL_ID: Final = 1
 NAMES: Final = {GROUP: "group", TRANSACTIONAL_ID: "transactional id"}
@@ -37,7 +37,7 @@ class CoordinatorUser(Protocol):
     """The machine that needs a coordinator."""
 
     def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:
-        """Handle the error that ended the lookup, because a retry cannot help. `want` starts another lookup."""
+        """Handle `error`, which ended the lookup of the coordinator because a retry cannot help. `want` starts another lookup."""
 
 
 class Coordinator:
@@ -111,11 +111,11 @@ class Coordinator:
         self._wanted = True
 
     def lost(self, now: float, node: int, reason: KafkaError) -> None:
-        """Note that `node` is not, or no longer, the coordinator. Further reports of the same loss are ignored."""
+        """Stop using `node`, which is not, or no longer, the coordinator. Further reports of the same loss are ignored."""
         if self.node == node:
             log.info("%s: lost coordinator %d (%s)", self.log_name, node, reason, broker=node)
-            # The next lookup avoids two brokers: the coordinator, which may be frozen, or cut off from the cluster and name itself; and
-            # the broker that named this coordinator, which may have outdated metadata, and name the same coordinator again.
+            # The next lookup avoids two brokers. The lost coordinator may be frozen, or cut off from the cluster and name itself. The
+            # broker that named this coordinator may have outdated metadata, and name the same coordinator again.
             self._network.avoid(now, node)
             if self._reported_by is not None:
                 self._network.avoid(now, self._reported_by)
@@ -124,7 +124,10 @@ class Coordinator:
             self.retried(now, reason)
 
     def retried(self, now: float, reason: KafkaError) -> None:
-        """Report `reason`, for which a request to the coordinator is repeated. The trouble lasts until `well`, even if lookups succeed."""
+        """Report `reason`, the cause of a repeated request to the coordinator, if `reason` is an error from a broker.
+
+        The trouble lasts until `well`, even if the coordinator is found again.
+        """
         if isinstance(reason, BrokerError):
             self.troubles.note(now, self, reason)
 

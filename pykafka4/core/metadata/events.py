@@ -16,7 +16,7 @@ class EventSink(Protocol):
     """The receiver of all events, even of events that do not concern the metadata."""
 
     def emit(self, event: object) -> None:
-        """Pass `event` on to `Client.events`. Called on the loop thread; must not block."""
+        """Pass `event` on to `Client.events`. This method runs on the loop thread, and must not block."""
 
 
 class _Nobody:

@@ -42,7 +42,7 @@ class KnownMetadata:
         return known.leaders[tp.partition]
 
     def leaders(self, topic: str) -> list[Leader | None]:
-        """The leaders of all partitions, in the order of partitions; None for a leaderless one."""
+        """The leaders of all partitions, in the order of partitions; None for a leaderless partition."""
         known = self._topics.get(topic)
         return [] if known is None else list(known.leaders)
 
@@ -76,7 +76,7 @@ class KnownMetadata:
         return None if known is None else known.refusal(topic, after_request)
 
     def unknown_since(self, topic: str) -> float | None:
-        """The time since which brokers have reported `topic` as missing; None if they do not."""
+        """The time at which brokers began to report `topic` as missing; None if the topic is not missing."""
         known = self._topics.get(topic)
         return None if known is None else known.missing_since
 
@@ -86,6 +86,6 @@ class KnownMetadata:
         return known is not None and known.was_missing(seconds)
 
     def age(self, topic: str, now: float) -> float:
-        """The seconds since the last request for `topic`; INFINITY if there was none."""
+        """The seconds since the last request for `topic`; INFINITY if there was no request."""
         known = self._topics.get(topic)
         return INFINITY if known is None else now - known.asked_at

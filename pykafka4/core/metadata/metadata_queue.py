@@ -1,5 +1,5 @@
-"""Chooses the topics of the next Metadata request: each topic when it is due, but topics that failed many times only within a common
-budget.
+"""Chooses the topics of the next Metadata request: each topic when it is due, but after many requests without success only
+within a common budget.
 
 Topics that were requested many times without success are in rotation: together they are limited to BUDGET per round
 (`retry_backoff_max_ms`), so that thousands of topics without a leader cost no more than hundreds. Outages rarely end for one topic alone:
@@ -22,7 +22,7 @@ from pykafka4.options.config import ClientConfig
 __all__ = ["ROTATES_AFTER", "MetadataQueue", "within_budget"]
 
 ROTATES_AFTER = 8  # failed attempts after which a topic is in rotation with others: about five seconds with default options
-AT_ONCE = 2000  # the limit of one request, in the unit of BUDGET: the loop decodes and applies such a response within 10 ms
+AT_ONCE = 2000  # the limit of one request, in the unit of BUDGET: the loop decodes and applies a response of this cost within 10 ms
 BUDGET = 3000  # the limit per round; the unit is the cost of one partition, about 3 µs to decode and compare
 TOPIC = 5  # the cost of a topic without its partitions, in the same unit
 
@@ -75,7 +75,7 @@ class MetadataQueue:
         self._rotation.pop(name, None)
 
     def note_change(self) -> None:
-        """Note that a response contained a change: topics in rotation may have changed, too."""
+        """Make all topics in rotation due in the next rush, because a response contained a change: these topics may have changed, too."""
         self._rush = bool(self._rotation)
 
     @property
@@ -87,7 +87,7 @@ class MetadataQueue:
         return min(first, self._next_round, self._next_rush if self._rush else INFINITY)
 
     def due(self, now: float, soon: float) -> list[str]:
-        """The names to request now: all that are due by `soon`, and as many topics in rotation as the budget allows."""
+        """The names to request now: all that are due by `soon`, and, if a round begins, as many topics in rotation as the budget allows."""
         if self._rush and now >= self._next_rush:
             self._rush = False
             self._next_rush = self._next_round = now + self._round.next()

@@ -149,7 +149,7 @@ class Recovery:
         self._events.emit(PartitionOffline(tp, offline.reason))
 
     def healthy(self, tp: TopicPartition) -> None:
-        """Note that a request for `tp` succeeded: the next failure begins with the first backoff."""
+        """Drop the backoff of `tp` after a successful request, unless `tp` is offline: the next failure begins with the first backoff."""
         if self._backoffs and tp not in self.offline and (backoffs := self._backoffs.get(tp.topic)) is not None:
             if backoffs.pop(tp, None) is not None:
                 self._network.troubles.over(tp)
@@ -227,7 +227,7 @@ class Recovery:
         self._up = self._network.up
 
     def _await(self, tp: TopicPartition, offline: Offline, node: int | None) -> None:
-        """Check `tp` when `node` is connected; None: stop waiting for a connection."""
+        """Check `tp` when `node` is connected; if `node` is None, stop waiting for a connection."""
         if node is not None:
             self._network.want(node)
         if node == offline.awaits:

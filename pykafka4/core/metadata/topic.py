@@ -57,7 +57,7 @@ class Topic:
     creating: bool = False  # whether the last request asked brokers to create the topic, so that the error may refuse its creation
     missing_since: float | None = None  # the time of the first of consecutive reports that the topic is missing
     missing_at: float = -INFINITY  # the sending time of the last request whose response reported the topic as missing
-    behind_since: float | None = None  # the time since which responses have had only older epochs or replaced ids
+    behind_since: float | None = None  # time of the first of consecutive responses with an older epoch or a replaced id
     asked_at: float = -INFINITY
     not_before: float = -INFINITY
 
@@ -126,7 +126,10 @@ class Topic:
         return topic_id in self.former_ids and not self._contradicted(now)
 
     def compare(self, now: float, epochs: Iterable[tuple[int, int]]) -> None:
-        """Forget known epochs if responses have had only lower ones for a long time. Call this with a response's epochs, before `lead`."""
+        """Forget the known epochs that are higher than those of this response, if every response for a long time has had a lower epoch.
+
+        Call this with a response's epochs, before `lead`.
+        """
         known = self.epochs
         older = [partition for partition, epoch in epochs if epoch < known[partition]]
         if not older:
@@ -157,7 +160,7 @@ class Topic:
         self.available = [partition for partition, leader in enumerate(self.leaders) if leader is not None]
 
     def start_again(self, topic_id: UUID) -> None:
-        """Forget all metadata of the topic, which was recreated, except its former ids."""
+        """Forget the leaders and epochs of the topic, which was recreated and has `topic_id` now."""
         if self.topic_id is not None:
             self.former_ids |= {self.topic_id}
         self.former_ids -= {topic_id}

@@ -21,7 +21,7 @@ class Alarms:
     __slots__ = ("_heap", "_ties")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Endpoint]] = []  # of an endpoint's entries, only the one at `Endpoint.alarm` counts
+        self._heap: list[tuple[float, int, Endpoint]] = []  # an endpoint's entry counts only if its time is `Endpoint.alarm`
         self._ties = count()
 
     def set(self, endpoint: Endpoint, when: float) -> None:

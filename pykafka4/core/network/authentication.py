@@ -122,7 +122,7 @@ class Authentication:
     def _explained(self, error: BaseException) -> AuthenticationError:
         """Return the error for an exception of the mechanism or of a job.
 
-        The error shows only type and place of a foreign exception, and has no `__cause__`: the exception's text may contain a secret.
+        The error shows only the type and place of a foreign exception, and has no `__cause__`: the exception's text may contain a secret.
         """
         if isinstance(error, AuthenticationError):
             reason = self._error(str(error), certain=error.certain)

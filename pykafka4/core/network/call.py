@@ -64,7 +64,7 @@ class Target(Protocol):
         """Find the broker, because a request waits for it."""
 
     def lost(self, now: float, node: int, reason: KafkaError) -> None:
-        """Note that broker `node` did not respond, or is not the right one."""
+        """Drop or avoid broker `node`, which did not respond, or is not the right one."""
 
 
 @attrs.frozen

@@ -62,8 +62,8 @@ class BrokerChooser:
         self._endpoints, self._ready, self._spare, self._network = endpoints, ready, spare, network
 
     def best(self, now: float) -> Endpoint | None:
-        """Return the connected node that comes first (`_load`); None if there is none, or if it is stalled and the client can connect to
-        another node."""
+        """Return the connected node that comes first (`_load`); None if no node is connected, or if the first is stalled and the client
+        connects, or can connect, to another node."""
         node = min(filter(self._serves_any, self._ready), key=lambda n: self._load(now, n), default=None)
         if node is None:
             return None
@@ -88,8 +88,8 @@ class BrokerChooser:
         )
 
     def avoided_at(self, now: float, node: int) -> float:
-        """Return the time since which `node` has been avoided, -INFINITY if it is not. Of avoided brokers, the longest avoided comes
-        first."""
+        """Return the time at which `node` was last avoided; -INFINITY if AVOID_S have passed since. The broker with the earliest time
+        comes first."""
         avoided_at = self._endpoints[node].avoided_at
         return avoided_at if avoided_at > now - AVOID_S else -INFINITY
 
@@ -108,7 +108,8 @@ class BrokerChooser:
         return [*self.unconnected(INFINITY), *self._spares(now)]
 
     def candidate(self, now: float) -> Endpoint | None:
-        """Return the endpoint for the next connection for ANY: an unconnected one, or else a spare one of a stalled broker; or None."""
+        """Return the endpoint for the next connection for ANY: an unconnected one, otherwise a spare one of a stalled broker; None if
+        no such endpoint can be connected now."""
         return least_failed(self.unconnected(now)) or least_failed(e for e in self._spares(now) if e.not_before <= now)
 
     def unconnected(self, now: float) -> list[Endpoint]:

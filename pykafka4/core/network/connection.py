@@ -51,11 +51,11 @@ LONGEST_MUTE_S = 300.0  # seconds; brokers throttle for a shorter time, and a co
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 SASL: Final = {SASL_HANDSHAKE, SASL_AUTHENTICATE}
 # The part of an authentication's lifetime after which the client authenticates again. At the end of the lifetime, the broker closes a
-# connection that has not done so.
+# connection that was not authenticated again.
 REAUTHENTICATION_SHARE: Final = 0.85
 CREDENTIALS_SHARE: Final = 0.75  # the part of the remaining setup time that the credentials may take; the broker gets the other part
-# Shortest time from one authentication to the next, in seconds. Kafka refuses a second one within this time, and a broker that grants a
-# shorter lifetime must not keep this client busy.
+# Shortest time from one authentication to the next, in seconds. Kafka refuses a second authentication within this time, and a
+# broker that grants a shorter lifetime must not keep this client busy.
 SOONEST_S: Final = 1.0
 Answer: TypeAlias = tuple[Request, Outcome]
 
@@ -218,7 +218,10 @@ class Connection:
         return bool(self._own or (self._queued and self.state is S.READY))
 
     def submit(self, now: float, request: Request) -> None:
-        """Queue `request`. `outgoing` returns its bytes as soon as the connection is READY and may write requests."""
+        """Queue `request`. `outgoing` returns its bytes as soon as the connection is READY and may write requests.
+
+        On a CLOSED connection, the request fails as NO.
+        """
         if self.state is S.CLOSED:
             assert self.reason is not None
             self.answers.append((request, Failed(self.reason, Written.NO)))
@@ -294,7 +297,7 @@ class Connection:
         return guess
 
     def poison(self, reason: KafkaError, fact: KafkaError | None = None) -> None:
-        """End the connection. Requests that were handed out fail as MAYBE, the others as NO.
+        """End the connection. Requests that were handed out fail as MAYBE, queued requests as NO.
 
         If `reason` is a guess, the requests fail with `fact` instead. One lost connection must not fail a record as not authenticated:
         `Refusals` believes a guess after several attempts, and only then fails the waiting requests and records.
@@ -497,7 +500,7 @@ class Connection:
         self._correlation = (self._correlation + 1) & MAX_CORRELATION
         (self._flying if request.expects_reply else self._silent).append(flight)
         # Views keep the bytes valid. Otherwise: a batch gets its outcome (a timeout, say) and frees its buffer, then the transport writes
-        # it.
+        # the freed bytes.
         return [buffer if isinstance(buffer, bytes) else memoryview(buffer) for buffer in buffers]
 
     def _take_reply(self, now: float, frame: Buffer) -> None:

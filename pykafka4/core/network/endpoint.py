@@ -78,7 +78,7 @@ class Endpoint:
     guessed_cause: str = ""
     refused_since: float = 0.0  # the end of the first of these attempts
     undecodable: bool = False  # the last response could not be decoded
-    avoided_at: float = -INFINITY  # the time since which requests for ANY have avoided this node
+    avoided_at: float = -INFINITY  # the time of the last `Network.avoid` for this node
     not_before: float = 0.0  # the end of the backoff: no attempt to connect before that
     dialled_at: float = 0.0  # the start of the last attempt
     error: KafkaError | None = None  # the reason why the last connection or attempt failed; None after a success

@@ -14,7 +14,7 @@ __all__ = ["MUTES_FROM", "Flight", "of_others"]
 # after another: with restarts, five batches in flight would wait for minutes until the client asks for the new leader.
 NEARLY_LATE_SHARE = 0.75
 
-# Before these versions (KIP-219, Kafka 2.0), a broker that throttles delays the response itself. No version of the other APIs does so.
+# Before these versions (KIP-219, Kafka 2.0), a broker that throttles delays the response itself. The other APIs have no such versions.
 MUTES_FROM = {
     "AddOffsetsToTxn": 1, "AddPartitionsToTxn": 1, "AlterReplicaLogDirs": 1, "ApiVersions": 2, "CreateAcls": 1,
     "CreateDelegationToken": 1, "CreatePartitions": 1, "CreateTopics": 3, "DeleteAcls": 1, "DeleteGroups": 1, "DeleteRecords": 1,
@@ -51,5 +51,6 @@ class Flight:
 
 
 def of_others(reason: KafkaError) -> KafkaError:
-    """Return the reason for all requests of an ended connection but the first, to which a response that was too large belonged."""
+    """Return `reason` for the requests of an ended connection after the first, without the cause FrameTooLarge: a response that was too
+    large belonged to the first request."""
     return ConnectionLost(str(reason)) if isinstance(reason.__cause__, FrameTooLarge) else reason

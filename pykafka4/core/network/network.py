@@ -61,7 +61,8 @@ class Network:
     events."""
 
     def __init__(self, config: ClientConfig, random: Random, prepare: Callable[[str], Mechanism] | None = None) -> None:
-        """`prepare(host name of a broker)` makes the SASL mechanism of a connection, and may block. None: no SASL."""
+        """`prepare(host name of a broker)` makes the SASL mechanism of a connection, and may block. If `prepare` is None, there is no
+        SASL."""
         self.changes = 0  # incremented when a node becomes READY, stops being READY, or its pause ends (`_muted`)
         self.controller: int | None = None  # set by the cluster
         self.on_lost: list[Callable[[float, int], None]] = []  # called with (now, broker) after a connection or an attempt has failed
@@ -115,7 +116,7 @@ class Network:
     def avoid(self, now: float, node: int) -> None:
         """Make requests for ANY prefer other brokers for a while, because a response of `node` was outdated or useless.
 
-        If no other broker is connected, the client connects to one. Until then, requests still go to `node`.
+        If all connected brokers are avoided, the client connects to another. Until then, requests still go to an avoided broker.
         """
         endpoint = self.endpoint(node)
         if endpoint is None or endpoint.avoided_at == now:
@@ -138,7 +139,8 @@ class Network:
         return None if connection is None else connection.version(api_key)
 
     def offering(self, api_key: int) -> int | None:
-        """Return a connected broker that offers the API; None if there is none. The client need not have imported the API's messages."""
+        """Return a connected broker that offers the API; None if no connected broker does. The client need not have imported the
+        API's messages."""
         return next((broker_of(node) for node, connection in self._ready.items() if node >= 0 and api_key in connection.offered), None)
 
     def feature(self, name: str) -> int | None:
@@ -152,7 +154,8 @@ class Network:
         return None if connection is None else connection.link
 
     def submit(self, now: float, request: Request) -> None:
-        """Send `request` to its node. If the node is not READY, the request waits, and fails as NO with the next failed attempt to connect.
+        """Send `request` to its node. If the node is not READY, the request waits, and fails as NO with the next failed attempt to connect
+        or at its deadline. A request to a broker that is not in the cluster fails as NO.
 
         A request for ANY waits through failed attempts until its deadline.
         """
@@ -200,7 +203,7 @@ class Network:
         return "" if endpoint is None else endpoint.why
 
     def down_since(self, node: int) -> float | None:
-        """Return the time since which attempts to connect to `node` have failed; None if none has failed since the last connection."""
+        """Return the start of the first failed attempt to connect to `node` since its last connection; None if no attempt has failed."""
         endpoint = self._endpoints.get(node)
         return None if endpoint is None else endpoint.down_since
 
@@ -275,7 +278,7 @@ class Network:
             endpoint.undecodable = False
         if connection.muted_until > now or connection.is_engaged or endpoint.node in self._muted:
             self._mute(now, endpoint.node, connection)
-            self._dirty[endpoint.node] = endpoint  # an exchange has a deadline, and its end sets the time of the next one
+            self._dirty[endpoint.node] = endpoint  # an exchange has a deadline, and at its end the time of the next exchange is set
         if connection.state is not READY or connection.has_output or endpoint.leaving or endpoint.node < 0:
             self._dirty[endpoint.node] = endpoint
         elif not connection.in_flight:
@@ -300,7 +303,8 @@ class Network:
         return connection is not None and connection.has_silent
 
     def written(self, now: float, link: int) -> bool:
-        """Note that the socket of `link` has accepted all bytes returned so far. Returns whether this completed a request."""
+        """Complete the requests of `link` that get no response, because its socket has accepted all bytes returned so far. Returns whether
+        a request was completed."""
         connection = self._connection(link)
         if connection is None:
             return False
@@ -318,7 +322,7 @@ class Network:
                 self._close_unused(now, self._endpoints[node], connection)
 
     def poll(self, now: float) -> NetworkEffects:
-        """Do the work that is due. If requests have ended, machines may have new ones to send: then `wake_at` is `now`."""
+        """Do the work that is due. If requests or pauses have ended, machines may have requests to send: then `wake_at` is `now`."""
         if now < self._wake_at and not self._dirty and not self._answers:
             return self._idle()
         unmuted = self._unmute(now) if self._muted else False
@@ -400,7 +404,7 @@ class Network:
         return endpoint.node >= LANE and endpoint.node // LANE not in self._lanes
 
     def _revive(self, endpoint: Endpoint) -> None:
-        """Use a leaving endpoint again, because its broker is in the cluster again."""
+        """Use a leaving endpoint again, because its broker is in the cluster again, unless the lane of the endpoint was dropped."""
         if self._is_dropped(endpoint):
             return
         endpoint.leaving = False
@@ -479,7 +483,7 @@ class Network:
             self.open(now, endpoint)
 
     def open(self, now: float, endpoint: Endpoint) -> None:
-        """Connect to an endpoint without a connection."""
+        """Connect to an endpoint without a connection; the attempt fails at once if `allowed_hosts` does not allow the host."""
         self._last_link += 1
         link = self._last_link
         prepare = None if self._prepare is None else partial(self._prepare, endpoint.host)
@@ -519,7 +523,7 @@ class Network:
         return True
 
     def _unused(self, now: float, endpoint: Endpoint, connection: Connection) -> str | None:
-        """Return the reason to close the connection; None: keep it, at least while requests are in flight."""
+        """Return the reason to close the connection; None if the connection must stay open for now."""
         if connection.state is not READY:
             return LEFT if endpoint.leaving else None
         if connection.in_flight:

@@ -1,10 +1,11 @@
 """Tells the machines which brokers refuse this client, so that waiting requests and records fail soon. Invariant: a refusal counts only at
-brokers that never accepted this client; others may accept it again.
+brokers that never accepted this client; a broker that has accepted the client before may accept it again.
 
 An application with the wrong password must not wait for a delivery timeout to learn that. But while the passwords or certificates of a
-running client are being replaced, brokers refuse the client for a while, and no record may be lost by that. So a refusal counts only while
-the broker (or, if no broker is connected, every broker) has never answered a request of this client. Credentials and the client's
-certificate are the same for all brokers: once a broker has accepted this client, no other broker's refusal of these counts.
+running client are being replaced, brokers refuse the client for a while, and no record must be lost because of that. So a refusal counts
+only while the broker (or, if no broker is connected, every broker) has never answered a request of this client. Credentials and the
+client's certificate are the same for all brokers: once a broker has accepted this client, another broker's refusal of the credentials or
+the certificate does not count.
 
 A refusal may be only a guess: the broker closes every connection instead of answering, as if the listener demanded SASL, but perhaps the
 network does not work yet. A guess is believed only if for several seconds nothing else happened anywhere in the cluster, and if every
@@ -39,14 +40,14 @@ class Refusals:
         self.listeners: dict[Refused, None] = {}  # (now, broker, error): broker ANY stands for the whole cluster
         self._endpoints, self._ready = endpoints, ready
         self._accepted: set[int] = set()  # brokers that have answered a request
-        self._without_credentials = INFINITY  # the time since which every failed authentication has been a failure of the callable
+        self._without_credentials = INFINITY  # the start of the first of consecutive failures of the callable; INFINITY: none
 
     def has_answered(self, node: int) -> bool:
         """Whether the broker of `node` has ever answered a request that is not part of the handshake."""
         return broker_of(node) in self._accepted
 
     def answered(self, endpoint: Endpoint) -> None:
-        """Note that a broker has answered a request that is not part of the handshake.
+        """Count the broker of `endpoint` as one that has answered a request that is not part of the handshake.
 
         Only such a request proves that the broker accepts the client: a listener that demands SASL completes the handshake without SASL.
         """
@@ -54,7 +55,7 @@ class Refusals:
         endpoint.refusals = 0
 
     def ended(self, now: float, endpoint: Endpoint) -> None:
-        """Note the failure of a connection or an attempt, and call the listeners if it is a refusal that counts."""
+        """Count the failure of a connection or an attempt, and call the listeners if it is a refusal that counts."""
         if isinstance(endpoint.error, AuthenticationError) and not (endpoint.error.guessed_cause and self._accepted):
             self._without_credentials = min(self._without_credentials, endpoint.dialled_at) if endpoint.error.is_local else INFINITY
             if endpoint.guessed_cause != endpoint.error.guessed_cause:
@@ -76,7 +77,11 @@ class Refusals:
         return error.certain and not error.is_local and not was_accepted
 
     def _of_all(self, now: float) -> AuthenticationError | None:
-        """Return why no broker accepts this client: all have failed, and one of them for certain, or all by guesses that are believed."""
+        """Return the error with which the cluster as a whole refuses this client; None if the cluster does not.
+
+        All addresses have failed, one of them for certain, or all with the same guess, which is believed. Or every failed authentication
+        for DOUBT_S was a failure of the application's callable, whatever else happened.
+        """
         endpoints = [e for e in self._endpoints.values() if e.node < LANE]
         errors = [e.error for e in endpoints if isinstance(e.error, AuthenticationError)]
         if now >= self._without_credentials + DOUBT_S:

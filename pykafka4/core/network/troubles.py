@@ -66,7 +66,7 @@ class Troubles:
         self._quiet_until = self._forget_at = -INFINITY  # the earliest next warning; the next removal of stale troubles
 
     def note(self, now: float, what: object, error: KafkaError, patience: float = WARN_AFTER_S) -> None:
-        """Note that an attempt of `what` has failed, and is repeated; log a warning if attempts have failed for `patience` seconds."""
+        """Record a failed attempt of `what`, which is repeated; log a warning if attempts have failed for `patience` seconds."""
         if now >= self._forget_at:
             self._forget_at = now + self._stale
             self._current = {key: trouble for key, trouble in self._current.items() if trouble.noted_at + self._stale >= now}
@@ -84,6 +84,6 @@ class Troubles:
             self._current.pop(what, None)
 
     def reason(self, now: float) -> str | None:
-        """Return the error that has been retried for the longest time; None if none has been retried for WARN_AFTER_S."""
+        """Return the error that has been retried for the longest time; None if no error has been retried for WARN_AFTER_S."""
         current = [t for t in self._current.values() if t.noted_at >= t.since + WARN_AFTER_S and t.noted_at + self._stale >= now]
         return min(current, key=lambda trouble: trouble.since).text if current else None

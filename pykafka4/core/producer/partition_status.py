@@ -140,7 +140,7 @@ class PartitionStatus:
         return None, None
 
     def _why_not_in_transaction(self, queue: PartitionQueue, now: float) -> KafkaError | str | None:
-        """The reason why the next batch of a transactional producer waits. A queue that may not send is not in the list of its leader."""
+        """The reason why the next batch of a transactional producer waits. A queue that must wait is not in the list of its leader."""
         transactions = self.transactions
         if transactions is None or queue.in_flight or queue.placed_at is not None:
             return None
@@ -168,7 +168,7 @@ EMPTY: Final[Row] = {  # the row of a partition that the loop has not seen yet: 
 def show(
     now: float, found: Sequence[Any], census: Census, parked: Sequence[Any] = (), final: tuple[KafkaError, float] | None = None
 ) -> dict[str, Row]:
-    """Build the partitions of `status()`. Runs on the caller's thread, because making so many dicts would delay the loop.
+    """Build the partitions of `status()`. Call this on the thread that calls `status`, because thousands of dicts take long to build.
 
     `found` and `parked` are the results of `look` and `look_at_parked`; `final` is the error that ended the producer, and its time.
     """

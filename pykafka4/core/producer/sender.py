@@ -62,7 +62,7 @@ class Application(Waiters, Protocol):
         """Make `send` raise `error` from now on, because the producer has failed for good."""
 
     def set_refusal(self, refusal: KafkaError | None) -> None:
-        """Make `send` raise `refusal` from now on; None: `send` accepts records."""
+        """Make `send` raise `refusal` from now on; if `refusal` is None, make `send` accept records."""
 
 
 class Sender:
@@ -190,7 +190,7 @@ class Sender:
 
     @property
     def unknown_topics(self) -> int:
-        """The number of topics with parked records, and of unknown topics without records that are still in use. For any thread."""
+        """The number of topics with parked records, and of unknown topics that are still in use without records. For any thread."""
         return len(self._parking)
 
     def announce_partitions(self, topic: str, now: float) -> None:
@@ -251,10 +251,10 @@ class Sender:
         return before, self.ledger.failures_seen
 
     def oldest_of(self, topic: str) -> float:
-        """The time when the oldest record in a batch for `topic` was sent; INFINITY without a record.
+        """The time when the oldest record in a batch for `topic` was sent; INFINITY if there is no such record.
 
         A late batch that is older than the batches before it counts only when it is the first of its queue: a search through all batches
-        would cost too much, and without it the batch only fails later.
+        would cost too much, and without the search the batch only fails later.
         """
         queues = self._queues_of.get(topic, ())
         return min((b.sent_at for queue in queues for b in (*queue.batches[:1], queue.due) if b is not None), default=INFINITY)
@@ -299,7 +299,10 @@ class Sender:
     # ---------------------------------------------------------------- taking batches
 
     def _collect(self, now: float, no_linger: bool = False) -> float:
-        """Move sealed batches to their queues; returns the time of the next call. With `no_linger` every open batch is due."""
+        """Move sealed batches to their queues, and set `due` of the queues whose open batch is due; returns the time of the next call.
+
+        With `no_linger` every open batch is due.
+        """
         sealed, due, take_at = self.acc.take(now, no_linger)
         for topic in dict.fromkeys([batch.topic for batch in (*sealed, *due)]):
             self._parking.used(topic, now)
@@ -436,11 +439,11 @@ class Sender:
     # ---------------------------------------------------------------- failing
 
     def _end(self, reason: KafkaError) -> None:
-        """Refuse new records, and fail all accepted ones. Once is enough, because no record is accepted after that."""
+        """Refuse new records, and fail all accepted records. A second call does nothing, because no record is accepted after the first."""
         if not self._ended:
             self._ended = True
-            # Refuse first. In the other order: the records fail, another thread's `send` is accepted, then the refusal comes; nothing
-            # would ever fail that record.
+            # Refuse first. In the other order: the records fail, `send` on another thread accepts one more, then the refusal
+            # comes; nothing would ever fail that record.
             self._application.refuse(reason)
             self.fail_all(reason)
 
@@ -491,7 +494,10 @@ class Sender:
         self._look_again = now + FULL_PIPELINE_POLL_S if full else INFINITY
 
     def _pick(self, node: int, now: float) -> list[tuple[PartitionQueue, Batch]]:
-        """Choose at most one batch of each ready queue of `node`, up to max_request_size. Other queues keep their order."""
+        """Choose at most one batch of each ready queue of `node`, up to max_request_size in total, or one larger batch.
+
+        The queues that were not reached keep their order.
+        """
         entries: dict[PartitionQueue, Batch] = {}
         size = 0
         link = self.network.link(node)
@@ -515,8 +521,8 @@ class Sender:
         return list(entries.items())
 
     def _next(self, queue: PartitionQueue, node: int, link: int | None, now: float) -> Batch | None:
-        """The batch of `queue` to send to `node` over `link` now. A queue that has to wait leaves the list of `node`; the event for which
-        the queue waits places it again."""
+        """The batch of `queue` to send to `node` over `link` now; None if the queue has to wait, or if its batch failed because `node`
+        cannot read the batch. A queue that has to wait leaves the list of `node`; the event for which the queue waits places it again."""
         leader = self.recovery.leader(queue.tp)
         if leader is None or leader.node != node:
             self._ready.place(queue)
@@ -552,9 +558,10 @@ class Sender:
         return self._requests.room(node)
 
     def late_queue(self, topic: str, partition: int, node: int, now: float) -> PartitionQueue | None:
-        """The queue of that partition of `node`, if the queue may send a batch now.
+        """The queue of `partition`, if `node` leads the partition and the queue may send a batch now; otherwise None.
 
-        A queue with batches of its own does not count, unless the topic's batches without a partition have waited for long (`HUNGER_S`).
+        A queue with waiting batches of its own does not count, unless the topic's batches without a partition have waited for long
+        (`HUNGER_S`).
         """
         queue = self._queue(topic, partition)
         leader = self.recovery.leader(queue.tp)
@@ -576,9 +583,10 @@ class Sender:
         self._ready.place(queue)
 
     def seal_due(self, queue: PartitionQueue, now: float) -> Batch | None:
-        """Seal the due batch, because a connection can take it, or because it must not stay open; returns the queue's candidate.
+        """Seal the due batch, because a connection can take the batch, or because the batch must not stay open.
 
-        A batch that was sealed earlier would also have to wait, but with fewer records.
+        Returns the queue's candidate; None if no batch is due. A batch that was sealed earlier would also have to wait, but with fewer
+        records.
         """
         due, queue.due = queue.due, None
         if due is None:

@@ -15,7 +15,8 @@ __all__ = ["SaslCredentials", "text_of"]
 
 
 def text_of(value: object, what: str) -> str:
-    """`value` as a plain str. Raises ConfigError, which calls it `what`, if it is not a str, is empty, or cannot be encoded as UTF-8."""
+    """`value` as a plain str. Raises ConfigError, with `what` as the name of the value, if the value is not a str, is empty, or cannot be
+    encoded as UTF-8."""
     if not isinstance(value, str):
         raise ConfigError(f"{what} must be a str, not {type(value).__name__}")
     text = str.__str__(value)  # a subclass of str may have methods that return another text
@@ -36,7 +37,7 @@ def _password(value: str) -> str:
 
 @attrs.frozen
 class SaslCredentials(Secret):
-    """User name and password for PLAIN and SCRAM. `is_token`: they are the id and the secret of a delegation token."""
+    """User name and password for PLAIN and SCRAM. `is_token`: whether they are the id and the secret of a delegation token."""
 
     username: str = attrs.field(converter=_username, repr=hidden)
     password: str = attrs.field(converter=_password, repr=hidden)

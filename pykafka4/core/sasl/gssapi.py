@@ -68,7 +68,7 @@ class Gssapi(Exchange):
     def _choose(self, message: bytes) -> bytes:
         """The answer to the offer of layers: no layer, and the identity of the ticket.
 
-        Without a layer the length of the longest message should be 0 (RFC 4752, section 3.1). Java sends 65,536 all the same, so the length
+        Without a layer the length of the longest message should be 0 (RFC 4752, section 3.1). Java nevertheless sends 65,536, so the length
         is not checked.
         """
         offer = self._context.unwrap(message)

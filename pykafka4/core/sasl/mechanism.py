@@ -91,7 +91,7 @@ class Exchange(ABC):
     """The common base of mechanisms: states and limits. A mechanism adds its messages (`_opening`, `_answer`)."""
 
     name: str
-    longest: ClassVar[int] = 8 * 1024  # bytes of a broker's message
+    longest: ClassVar[int] = 8 * 1024  # the limit of a broker's message, in bytes
 
     def __init__(self) -> None:
         self._step = Step.NEW

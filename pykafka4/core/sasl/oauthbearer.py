@@ -91,7 +91,10 @@ class Token(Secret):
     extensions: Mapping[str, str] = attrs.field(converter=_extensions, default=None, hash=False, repr=_names)
 
     def refresh_at(self, now: float, jitter: float) -> float:
-        """The time to get the next token: after 80 to 85 % of the lifetime that is left at `now`. `jitter` is random, from 0 to 1."""
+        """The time to get the next token: after 80 to 85 % of the lifetime that is left at `now`; INFINITY if `expires_at` is None.
+
+        `jitter` is random, from 0 to 1.
+        """
         if self.expires_at is None:
             return INFINITY
         return now + (self.expires_at - now) * (REFRESH_FACTOR + REFRESH_JITTER * jitter)

@@ -40,7 +40,7 @@ def difference(text: str) -> str:
     try:
         return "" if saslprep(text) == text else "has characters that SASLprep changes: a server that applies it needs the prepared form"
     except Prohibited as error:
-        return f"has {error}, which SASLprep prohibits: choose another for a server that applies it"
+        return f"has {error}, which SASLprep prohibits: choose another password for a server that applies it"
 
 
 def saslprep(text: str) -> str:

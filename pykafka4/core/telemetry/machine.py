@@ -81,7 +81,7 @@ REACTIONS: Final = {  # for other errors: NEXT
 
 @attrs.frozen
 class MetricsSubscription:
-    """The metrics that the cluster wants, by `prefixes` of names ("" and "*": all). `delta`: sums count since the last push."""
+    """The metrics that the cluster wants, by `prefixes` of names ("" and "*": all). `delta`: whether sums count since the last push."""
 
     instance: UUID
     id: int
@@ -100,7 +100,7 @@ class PushedFigures(Protocol):
     """The figures of a client, which become metrics."""
 
     def encode(self, subscription: MetricsSubscription) -> bytes:
-        """The present values of the wanted metrics, as OpenTelemetry's `MetricsData`; empty if none is wanted. For the loop thread."""
+        """The present values of the wanted metrics, as OpenTelemetry's `MetricsData`; empty if no metric is wanted. For the loop thread."""
 
 
 @attrs.define(eq=False)
@@ -224,7 +224,7 @@ class Telemetry:
         return next((codec for codec in accepted if 0 <= codec <= 4), 0) if self._packs else 0
 
     def pushed(self, now: float, outcome: Outcome) -> None:
-        """Set the time of the next push by the outcome of PushTelemetry, or end."""
+        """Set the time of the next push after PushTelemetry, or end. While the client is being closed, push for the last time."""
         if self.state is S.ENDED or self.subscription is None:
             self._tell_end()
             return
@@ -235,8 +235,10 @@ class Telemetry:
             self._finish(now)
 
     def _failed(self, now: float, outcome: Outcome, seconds: float, what: str) -> bool:
-        """Whether there is no useful response; if so, logs `what` with the reason. The state becomes WAITING or ENDED; the next attempt
-        comes after `seconds`, or at once."""
+        """Return whether `outcome` is a failure, and set the state to WAITING, or to ENDED if brokers refuse for good.
+
+        After a failure, log `what` with the reason; the next attempt comes after `seconds`, or at once.
+        """
         if isinstance(outcome, Failed):
             name = str(outcome.reason)
             reaction = PushReaction.NEXT if outcome.passing else PushReaction.STOP
@@ -256,9 +258,9 @@ class Telemetry:
         return True
 
     def end(self, now: float, ended: Callable[[], None]) -> None:
-        """Push once more if brokers want metrics; a push in flight ends before that. No other push follows.
+        """Push once more if brokers want metrics and one of them is connected; a push in flight ends before that. No other push follows.
 
-        `ended` is called when the last push has an outcome, or at once if there is no last push.
+        `ended` is called when the last push has an outcome, or at once if no push is in flight and none follows.
         """
         self._ended = ended
         if self.state is not S.PUSHING:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 Counted = Callable[[int, frozenset[object] | None], object]
 FOREVER = system.TIMEOUT_MAX
 ON_LOOP = "a destructor called this on the thread of a client, which must not wait: make such calls before the object is garbage"
-NO_THREAD = -1  # in the tickets of tasks: many tasks wait on one thread, and none of them interrupts another
+NO_THREAD = -1  # instead of the thread in the tickets of tasks: many tasks wait on one thread, and no task interrupts another
 
 
 def _left(deadline: float | None) -> float:
@@ -155,7 +155,7 @@ class Promise(Generic[T]):
 
 
 class _Ticket:
-    """A thread's place in the queue of a `Gate`."""
+    """The place of a thread or a task in the queue of a `Gate`."""
 
     __slots__ = ("gone", "hindered", "key", "latch", "left", "starves", "steps_aside", "thread")
 
@@ -176,7 +176,7 @@ class Gate:
     A thread may call `wait` again from a signal handler or a destructor while it is in the queue. Then the thread enters at the front,
     because its other tickets cannot move before the inner call returns.
     The gate calls `counted(waiting, aside)` whenever one of these properties changes, and `starving()` when a thread finds too little of
-    the room that all threads share. `lock` is not used here: the plain-Python core needs one for its data structures.
+    the room that all threads share. `lock` is not used here: the plain-Python core needs a lock for its data structures.
     """
 
     __slots__ = ("_counted", "_starving", "lock", "tickets")

@@ -61,7 +61,7 @@ class Workers:
         self._ended = False
 
     def end(self) -> None:
-        """Have threads end as soon as they are idle. Calls that are submitted later run all the same."""
+        """Have threads end as soon as they are idle. Calls that are submitted later still run."""
         with self._lock:
             self._ended = True
             for latch in self._idle:
@@ -129,7 +129,7 @@ class Workers:
                     return None
                 latch = new_latch()
                 self._idle.append(latch)
-            woken = latch.acquire(True, IDLE_S)  # the queue may be empty all the same: another thread has taken the call
+            woken = latch.acquire(True, IDLE_S)  # the queue may nevertheless be empty: another thread has taken the call
             with self._lock:
                 if latch in self._idle:  # the time has passed, or Ctrl-C interrupted the thread that opened the latch
                     self._idle.remove(latch)
@@ -194,7 +194,7 @@ class Callbacks:
         self._pending: dict[_Callback, None] = {}  # callbacks for the executor that have not begun
         self._blocked: dict[Any, None] = {}  # threads of the executor that are in `waiting`
         self._posted: deque[Callable[[], Any]] = deque()
-        self._wakeup: Wakes | None = None  # of the loop that submits posted callbacks
+        self._wakeup: Wakes | None = None  # wakes the loop that submits posted callbacks; None while no loop does
 
     def post(self, fn: Callable[[], Any]) -> None:
         """Have the loop submit `fn`; submit it here if the loop has ended."""
@@ -217,7 +217,8 @@ class Callbacks:
             self.submit(fn)
 
     def serve(self, wakeup: Wakes | None) -> None:
-        """From now on, the loop that `wakeup` wakes calls `submit_posted` in each turn; None: the loop has ended."""
+        """From now on, the loop that `wakeup` wakes calls `submit_posted` in each turn; if `wakeup` is None, the loop has
+        ended."""
         self._wakeup = wakeup
 
     def submit(self, fn: Callable[[], Any]) -> None:
@@ -243,7 +244,7 @@ class Callbacks:
         callback()
 
     def _run_if_dropped(self, callback: _Callback) -> None:
-        """Run `callback` here if the executor ended it without a run (`shutdown(cancel_futures=True)`)."""
+        """Run `callback` on the client's thread if the executor ended it without a run (`shutdown(cancel_futures=True)`)."""
         if not callback.begun:
             self._workers.submit(callback)
 

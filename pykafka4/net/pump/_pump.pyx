@@ -101,7 +101,7 @@ cdef struct Conn:
     Block* block                   # the frame that is partly read
     size_t filled, size
     char head[HEAD]
-    int got                        # bytes in `head`: of the size; after a wrong size, of the frame, too
+    int got                        # number of bytes in `head`: the size; after a wrong size, the start of the frame, too
 
 
 include "_frames.pxi"
@@ -516,8 +516,8 @@ cdef class Pump:
     def run(self, double timeout) -> list:
         """Move bytes, wait up to `timeout` seconds, and return the events as (kind, link, payload). A wake-up ends the wait early.
 
-        The payload of LOST is (errno, 0 at the end of the stream, or the start of a frame with a wrong size; whether the end came inside a
-        frame)."""
+        The payload of LOST is a pair: the reason (an errno, 0 at the end of the stream, or the start of a frame with a wrong size), and
+        whether the end came inside a frame."""
         cdef list out = []
         cdef int64_t us = <int64_t>(timeout * 1e6)
         self.restock()

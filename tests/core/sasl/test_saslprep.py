@@ -49,7 +49,7 @@ def test_what_is_prepared(text: str, result: str) -> None:
 def test_what_is_prohibited(text: str, why: str) -> None:
     error = raised(Prohibited, lambda: saslprep(text))
     assert why in str(error)
-    assert difference(text) == f"has {error}, which SASLprep prohibits: choose another for a server that applies it"
+    assert difference(text) == f"has {error}, which SASLprep prohibits: choose another password for a server that applies it"
     assert_hidden(shown(error), "hunter2")
 
 

@@ -26,10 +26,10 @@ class BatchEvents(Protocol):
     """The receiver of events of batches, for hooks. It runs no code of the application on the loop thread."""
 
     def sealed(self, batch: Batch) -> None:
-        """Note that `batch` accepts no more records."""
+        """Handle the sealing of `batch`, which accepts no more records."""
 
     def requested(self, node: int, batches: Sequence[Batch]) -> None:
-        """Note that a request with `batches` is sent to `node`."""
+        """Handle the sending of a request with `batches` to `node`."""
 
     def watch(self, batch: Batch) -> None:
         """Watch `batch`, which is about to get its outcome."""
@@ -56,7 +56,7 @@ class Outcomes:
         self._finished = False  # whether a record has got its outcome since `take_finished`
 
     def take_deliver(self) -> tuple[Callbacks, ...]:
-        """Return the callbacks for the executor. Each is returned once."""
+        """Return the callbacks for the executor. Each callback is returned once."""
         deliver, self._deliver = tuple(self._deliver), []
         return deliver
 
@@ -71,7 +71,10 @@ class Outcomes:
             self._waiters.progress()
 
     def acknowledge(self, queue: PartitionQueue, batch: Batch, offset: int, log_append_time_ms: int) -> None:
-        """Complete `batch`, which is in the log, or was sent with acks=0; `offset` is -1 if the broker did not return it."""
+        """Complete `batch`, which is in the log, or was sent with acks=0; `offset` is -1 if the broker returned no offset.
+
+        A batch that already has its outcome is only counted as no longer in flight.
+        """
         if batch.done:  # the delivery timeout came first
             queue.end_flight(batch)
             return
@@ -89,7 +92,7 @@ class Outcomes:
         self._settled(batch.complete(offset, log_append_time_ms))
 
     def fail(self, queue: PartitionQueue, batch: Batch, code: str, error: KafkaError) -> None:
-        """Fail the records of `batch`."""
+        """Fail the records of `batch`, and remove the batch from `queue`."""
         # This comes before `withdraw` and `remove`, which change the state that `may_be_written` reads.
         written = Written.MAYBE if queue.may_be_written(batch) else Written.NO
         if batch.in_flight:
@@ -99,7 +102,8 @@ class Outcomes:
         self.lose(batch, code, written, error)
 
     def lose(self, batch: Batch, code: str, written: Written, error: KafkaError) -> None:
-        """Fail the records of `batch`, which is in no queue. The ledger comes first, because a thread that sees the outcome may read it."""
+        """Fail the records of `batch`, which is in no queue. The ledger comes first, because a thread that sees the outcome may read the
+        ledger."""
         try:
             self.ledger.lost(batch.topic, batch.partition if batch.partition >= 0 else None, code, written, batch.count, error, batch.times)
             self._note_trouble(batch, code, error)

@@ -132,8 +132,8 @@ class Tally(NamedTuple):
     """Counters of a partition; replaced, never changed, so that a snapshot need not copy them."""
 
     acked: int = 0
-    raw_bytes: int = 0  # of the acknowledged batches, before compression
-    sent_bytes: int = 0  # of the acknowledged batches, after compression
+    raw_bytes: int = 0  # size of the acknowledged batches before compression
+    sent_bytes: int = 0  # size of the acknowledged batches after compression
     repeated: int = 0
 
     def plus(self, other: Tally) -> Tally:
@@ -191,7 +191,7 @@ def take_census(acc: Accumulator) -> Census:
 
 
 class PartitionTrouble(NamedTuple):
-    """The last error of a partition. `refused` is the time since which every batch has failed because a right is missing; None after an
+    """The last error of a partition. `refused` is the time of the first of consecutive failures because of a missing right; None after an
     acknowledgement or another error."""
 
     error: KafkaError
@@ -325,7 +325,7 @@ class Ledger:
         self._lose(topic, partition, Loss({(code, written): records}, NOTHING, *times))
 
     def note_trouble(self, tp: TopicPartition, error: KafkaError, refused: bool) -> None:
-        """Keep `error` as the last error of this partition. `refused`: a right is missing, so later batches fail, too."""
+        """Keep `error` as the last error of this partition. `refused`: whether a right is missing, so that later batches fail, too."""
         before, now = self.troubles.get(tp), self.clock()
         since = now if before is None or before.refused is None else before.refused
         self.troubles[tp] = PartitionTrouble(error, now, since if refused else None)
@@ -366,7 +366,7 @@ class Ledger:
         The application has seen the records in `seen` (for each, the number of records that had failed before its batch), and the
         records in the ranges `reported`, which are disjoint and in order.
         If more than `REMEMBERED` batches failed, the returned failure may not be the first, because not all are kept; None means that
-        there was none. May be called from any thread.
+        there was no such failure. May be called from any thread.
         """
         total = self.failures_seen  # read first: a failure is stored before it is counted
         known = [failure for failure in (*self.failures, self._last) if failure is not None and failure.before >= mark]
@@ -387,7 +387,8 @@ class Ledger:
     # ---- the result
 
     def collect_drops(self) -> None:
-        """Take the counts of dropped records from the accumulator. Call this in an earlier turn than `snapshot`: the counts may be many."""
+        """Take the counts of dropped records from the accumulator. `snapshot` does the same, but there may be many counts: a call in an
+        earlier turn leaves less work for the turn of `snapshot`."""
         if taken := self.take_dropped():
             self._fresh_drops += (taken,)
 

@@ -14,7 +14,7 @@ from pykafka4.wire.records.hot import Batch
 __all__ = ["Obstacles"]
 
 ZSTD = CODECS["zstd"]
-ZSTD_FROM = 7  # the version of Produce from which on brokers support the codec
+ZSTD_FROM = 7  # brokers with this version of Produce support the codec
 
 
 class Obstacles:

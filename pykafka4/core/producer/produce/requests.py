@@ -1,4 +1,4 @@
-"""Builds Produce requests, and counts those in flight to each broker.
+"""Builds Produce requests, and counts the requests in flight to each broker.
 
 Invariant: a batch gets its sequence and its checksum when it is first sent, and keeps them while it may be written.
 """
@@ -116,7 +116,7 @@ class ProduceRequests:
         return list(topics), look_at
 
     def quiet_since(self, node: int) -> float | None:
-        """The time since which `node` has not responded to its requests; None without a request."""
+        """The time since which `node` has not responded to its requests; None if no request is in flight."""
         # The later of two times. A broker handles its requests in order: each response shows that it was at work until then.
         flights = self._unanswered.get(node)
         return max(next(iter(flights)).sent_at, self._heard_at.get(node, -INFINITY)) if flights else None

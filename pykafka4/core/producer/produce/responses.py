@@ -208,7 +208,7 @@ class ProduceAnswers:
                 self._outcomes.fail(queue, batch, short_name(reason), reason)
 
     def _requeue(self, queue: PartitionQueue, batch: Batch) -> None:
-        """Keep the place of `batch`, which was not acknowledged, in its queue."""
+        """Keep the position of `batch`, which was not acknowledged, in its queue."""
         if not batch.done:
             self._outcomes.ledger.requeued(batch.count)
         queue.requeue(batch)

@@ -60,7 +60,7 @@ class PartitionQueues(Protocol):
         """Whether another request may be sent to `node` now."""
 
     def late_queue(self, topic: str, partition: int, node: int, now: float) -> PartitionQueue | None:
-        """The queue of that partition of `node`, if the queue can take a batch now."""
+        """The queue of `partition`, if `node` leads the partition and the queue can take a batch now; otherwise None."""
 
     def late_batch(self, queue: PartitionQueue, now: float) -> Batch | None:
         """The next batch of a `queue` without a partition, if it is compressed; a due batch is sealed first."""
@@ -189,7 +189,7 @@ class LateBatches:
         return share.excused
 
     def _welcome(self, share: BrokerShare, shares: dict[int, BrokerShare]) -> None:
-        """Note that `share` is about to take a batch. It does not catch up with the batches that the others took while it was excused.
+        """Prepare `share` for its next batch. A share that was excused does not catch up with the batches that the others took meanwhile.
 
         Otherwise a broker that comes back after an outage would get every batch until it had as many as the others.
         """

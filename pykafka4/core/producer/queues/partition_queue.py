@@ -2,9 +2,10 @@
 one of them is requeued: then the queue sends nothing until the requests with the others have ended (`broken`).
 
 A queue belongs to one partition and outlives changes of leaders and connections. A batch is in flight to one leader only: with idempotence,
-requests to a leader that was replaced are *superseded* (`supersede`), and their batches are sent to the new one. With idempotence a queue
-has its own (producer id, epoch, next sequence), which are kept while the topic is missing from the metadata. An error of one partition does
-not affect the others, because brokers keep producer state per partition, too. The order in `batches` is the order in the log.
+requests to a leader that was replaced are *superseded* (`supersede`), and their batches are sent to the new leader. With idempotence a
+queue has its own (producer id, epoch, next sequence), which are kept while the topic is missing from the metadata. An error of one
+partition does not affect the others, because brokers keep producer state per partition, too. The order in `batches` is the order in
+the log.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class PartitionQueue:
         return not self.broken and not self.strays and self.in_flight < (self.depth if self.proven else 1) and now >= self.held_until
 
     def begin_epoch(self, producer_id: int, epoch: int) -> None:
-        """Start at sequence 0 in another epoch or with another producer id. No batch may be in doubt.
+        """Start at sequence 0 in another epoch or with another producer id. Call this only if no batch is in doubt.
 
         With the same producer id, abandoned requests of the old epoch that arrive late are fenced: brokers reject lower epochs than the
         highest that they have seen.
@@ -106,7 +107,7 @@ class PartitionQueue:
             self.next_sequence = (self.next_sequence + batch.count) % SEQUENCES
 
     def meet(self, now: float, connection: int | None, leader_epoch: int) -> bool:
-        """Note the connection and the leader epoch for the next batch; returns whether either has changed since the last call. Call this
+        """Store the connection and the leader epoch for the next batch; returns whether either has changed since the last call. Call this
         before `may_send`.
 
         The same broker may have lost the producer's state since the last batch: with its log, while it was disconnected, or while it was
@@ -120,7 +121,7 @@ class PartitionQueue:
         return False
 
     def acknowledged(self, now: float) -> None:
-        """Note that the leader has written a batch of this queue: from now on it checks the sequence of later batches."""
+        """Record that the leader has written a batch of this queue: from now on, the leader checks the sequence of later batches."""
         self.acked_at, self.proven = now, True
         self.backoff.reset()
 

@@ -26,7 +26,7 @@ class ReadyQueues:
         self._queues: dict[int, OrderedDict[PartitionQueue, None]] = {}  # by leader; only nodes with ready queues
 
     def place(self, queue: PartitionQueue) -> None:
-        """Append `queue` to the list of its leader, unless the queue is already there.
+        """Append `queue` to the list of its leader, unless the queue is already there; or to `late`, if its batches have no partition.
 
         A queue without a leader, or without a batch to send (its last batch may have failed meanwhile), is removed.
         """

@@ -105,7 +105,7 @@ class Identity:
         return None
 
     def forget(self, producer_id: int, epoch: int) -> None:
-        """Note that a queue in this epoch was dropped: a new queue of its partition must start in a later epoch.
+        """Let new queues start after `epoch`, because a queue in this epoch was dropped: its partition may have seen the epoch.
 
         One number for all partitions is enough, because an epoch may be skipped.
         """
@@ -118,7 +118,7 @@ class Identity:
             self.state, self.fatal = TABLE.move(self.state, S.FATAL), error
 
     def poll(self, now: float, outbox: Outbox) -> float:
-        """Send a request for an id if one is due; returns the time of the next poll. Every response has another id; the first is used."""
+        """Send a request for an id if one is due; returns the time of the next poll. Each response has a new id; the first is used."""
         return self._call.poll(now, outbox) if self.state is S.NONE else INFINITY
 
     def _answered(self, now: float, outcome: Outcome) -> Verdict:

@@ -23,7 +23,7 @@ class TopicBatches(Protocol):
     """The sender: the part that `MissingTopics` uses."""
 
     def oldest_of(self, topic: str) -> float:
-        """The time when the oldest record in a batch for `topic` was sent; INFINITY without a record."""
+        """The time when the oldest record in a batch for `topic` was sent; INFINITY if there is no such record."""
 
     def fail_old(self, topic: str, now: float, age: float, error: KafkaError) -> None:
         """Fail the batches for `topic` whose oldest record was sent `age` seconds ago or earlier."""

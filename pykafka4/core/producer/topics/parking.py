@@ -2,7 +2,7 @@
 
 `send` need not wait for a topic, unless a partitioner of the application needs its partitions: the accumulator holds the records of an
 unknown topic. `Parking` looks up the topic's partitions, moves the records into batches, a slice per turn, and fails the records if the
-topic stays unknown or brokers refuse it. It also keeps the metadata of the producer's topics up to date while they are in use.
+topic stays unknown or brokers refuse it. `Parking` also keeps the metadata of the producer's topics up to date while they are in use.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Parking:
         self._asked: dict[str, int] = {}  # topic in `_waiting` -> number of the last Metadata request before its announcement
         self._next_look = INFINITY  # the earliest time in `_waiting`
         self._missing: dict[str, tuple[float, float]] = {}  # topics whose oldest record has a missing partition: (since, next request)
-        self._empty: dict[str, float] = {}  # unknown topic without parked records -> the time since which it has none
+        self._empty: dict[str, float] = {}  # unknown topic without parked records -> the start of the wait for its removal
         # Unknown topics for which no broker answered for a while -> the time of the first answer after that; INFINITY: no answer yet.
         self._silent: dict[str, float] = {}
         self._hurried: set[str] = set()  # topics with records that a flush covers
@@ -113,7 +113,7 @@ class Parking:
         self._changes.note(topic)
 
     def hurry(self) -> None:
-        """Note that a flush covers all records that are parked now: their batches must not linger."""
+        """Let the flush cover all records that are parked now: their batches must not linger."""
         self._hurried |= self._waiting.keys()
 
     def take_hurried(self) -> bool:
@@ -122,7 +122,8 @@ class Parking:
         return moved
 
     def used(self, topic: str, now: float) -> None:
-        """Note a sealed or due batch for `topic`: look the topic up again if it was dropped, and create it again if it was deleted."""
+        """Count `topic` as in use, because it has a sealed or due batch: look the topic up again if it was dropped, and create the topic
+        again if it was deleted."""
         if topic not in self._used:
             self._changes.note(topic)
             self._cluster.want(topic, self, create=True)
@@ -142,7 +143,8 @@ class Parking:
         if failed:
             self._outcomes.lose_parked(topic, short_name(reason), reason, failed, callbacks, self._acc.lost_times)
             # `forget` before `_drop`: a `send` after `forget` announces the topic again (`want`). In the other order: `_drop` ends the use
-            # of the topic, a `send` parks a record without a call of `want`, because the accumulator has the topic; it is never looked up.
+            # of the topic, a `send` parks a record without a call of `want`, because the accumulator has the topic; the topic is never
+            # looked up again.
             if topic not in self._announced and self._acc.forget(topic):
                 self._drop(topic)
 
@@ -251,7 +253,8 @@ class Parking:
         return min(oldest + longest, (now if since == INFINITY else max(oldest, since)) + patience)
 
     def _missing_since(self, topic: str, now: float) -> float:
-        """The time since which brokers answer that `topic` is missing: INFINITY while none answers, -INFINITY if they always answered.
+        """The time since which brokers have answered that `topic` is missing: INFINITY while no broker answers, -INFINITY if brokers
+        have always answered.
 
         While no broker can be reached, the records wait until `delivery_timeout_ms`, as records of a known topic do. The first answer
         afterwards is no reason to fail them: a broker that has just started may not know the topic yet.

@@ -56,7 +56,7 @@ __all__ = ["Done", "TransactionRecords", "TransactionState", "Transactions"]
 log = get_log("pykafka4.producer")
 
 FEATURE: Final = "transaction.version"
-RENEWS_FROM: Final = 3  # the version of InitProducerId from which on the request can continue a producer id (KIP-360, Kafka 2.5)
+RENEWS_FROM: Final = 3  # the first version of InitProducerId that can continue a producer id (KIP-360, Kafka 2.5)
 SOON_S: Final = 0.02  # seconds: about the time that the previous transaction takes to complete (as in Java)
 INIT_FIRST: Final = "call init_transactions first"
 
@@ -122,13 +122,14 @@ class TransactionRecords(Protocol):
         """The number of records that a policy has dropped so far, instead of queueing them."""
 
     def set_refusal(self, refusal: KafkaError | None) -> None:
-        """Make `send` raise `refusal` from now on; None: `send` accepts records."""
+        """Make `send` raise `refusal` from now on; if `refusal` is None, make `send` accept records."""
 
     def expedite(self) -> None:
         """Make all open batches due now."""
 
     def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int] | None:
-        """Fail the records that are not in flight; returns the number of failed records before and after. None: all are in flight."""
+        """Fail the records that are not in flight; returns the number of failed records before and after; None if all records
+        are in flight."""
 
     def place(self) -> None:
         """Place all queues: queues that were not allowed to send may send now."""
@@ -225,7 +226,7 @@ class Transactions:
         """Abort: fail the unsent records, wait for the requests in flight, then send EndTxn if the coordinator may know of the
         transaction.
 
-        `why` is the error of records that fail here.
+        `why` is the error of records that fail here, unless an error has made the abort necessary: then they fail with that error.
         """
         if self.state is not S.ABORTABLE_ERROR:
             self._check("abort_transaction", S.IN_TRANSACTION, "no transaction is open; call begin_transaction first")
@@ -258,7 +259,7 @@ class Transactions:
 
     @property
     def produce_version(self) -> int | None:
-        """The highest version of Produce; None: any. With a higher one brokers would add partitions themselves."""
+        """The highest version of Produce; None: any. With a higher version brokers would add partitions themselves."""
         return None if self.version_2 else BEFORE_VERSION_2["Produce"]
 
     def may_number(self, queue: PartitionQueue) -> bool:
@@ -563,7 +564,7 @@ class Transactions:
         return unknown and self.state is S.ABORTING and not self._certain and not self._commits_sent
 
     def note_started(self, certain: bool) -> None:
-        """Note a request that begins the transaction at the coordinator; `certain`: the request succeeded."""
+        """Record a request that begins the transaction at the coordinator; `certain`: whether the request has succeeded."""
         self._started, self._certain = True, self._certain or certain
 
     def note_unanswered(self) -> None:
@@ -580,7 +581,8 @@ class Transactions:
 
 
 class JoinBackoff(Backoff):
-    """The pauses of AddPartitionsToTxn. `soon`: the previous transaction is still being completed, and this one has no partition yet."""
+    """The pauses of AddPartitionsToTxn. `soon`: whether the previous transaction is still being completed, and this one has no
+    partition yet."""
 
     __slots__ = ("_soon", "soon")
 

@@ -46,7 +46,7 @@ class OpenTransaction(Protocol):
         """The verdict on an error code; None: success."""
 
     def note_started(self, certain: bool) -> None:
-        """Note a request that begins the transaction at the coordinator; `certain`: the request succeeded."""
+        """Record a request that begins the transaction at the coordinator; `certain`: whether the request has succeeded."""
 
     def note_unanswered(self) -> None:
         """Count a request that may still be executed."""

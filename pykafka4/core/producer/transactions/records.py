@@ -22,7 +22,7 @@ class SendSession(Protocol):
     """The session: the part that opens and closes `send`."""
 
     def set_refusal(self, refusal: KafkaError | None) -> None:
-        """Make `send` raise `refusal` from now on; None: `send` accepts records."""
+        """Make `send` raise `refusal` from now on; if `refusal` is None, make `send` accept records."""
 
 
 class TransactedSender(Protocol):
