@@ -53,7 +53,7 @@ OffsetAndEpoch: TypeAlias = tuple[int, int]  # offset of the next record, leader
 class Start(enum.Enum):
     """A start of reading that has to be looked up, in contrast to a given offset."""
 
-    COMMITTED = "committed"  # the group's committed offset; without one, auto_offset_reset
+    COMMITTED = "committed"  # the group's committed offset, or auto_offset_reset if the group has no committed offset
     EARLIEST = "earliest"
     LATEST = "latest"
     EARLIEST_LOCAL = "earliest local"  # the first offset on the leader's disks, not in tiered storage; never a start: it is only looked up

@@ -337,7 +337,7 @@ def _number(value: object) -> float | None:
 
 
 def _expiry_in(token: str) -> float | None:
-    """Return the `exp` claim of a JWT, unverified, as brokers verify it; None: unknown."""
+    """Return the `exp` claim of a JWT, unverified, as brokers verify it; None if `token` is not a JWT with a valid `exp`."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

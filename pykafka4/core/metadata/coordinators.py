@@ -132,7 +132,7 @@ class Coordinator:
             self.troubles.note(now, self, reason)
 
     def well(self) -> None:
-        """Note a response of the coordinator: the next loss begins with the first backoff."""
+        """Record a response of the coordinator: the next loss begins with the first backoff."""
         self.troubles.over(self)
         self._call.reset()
         self._reported_by = None
@@ -169,7 +169,7 @@ class Coordinator:
             self._cluster.refresh(now)
             return Next.RETRY, KafkaError(f"the coordinator of {self.subject} is broker {node}, which is not in the metadata yet")
         log.info("%s: the coordinator is broker %d", self.log_name, node, broker=node)
-        # If the coordinator has moved, the new one may refuse requests while it loads its state, which does not take long. If the lost
+        # If the coordinator has moved, the new coordinator may refuse requests for a short time, while it loads its state. If the lost
         # broker is found again, the backoff keeps growing, because nothing has changed.
         if node != self._before:
             self._backoff.reset()

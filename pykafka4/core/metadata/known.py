@@ -62,7 +62,7 @@ class KnownMetadata:
         return self._names.get(topic_id)
 
     def topic_error(self, topic: str) -> ErrorCode | None:
-        """The error of `topic` in the last response; None without an error. For any thread."""
+        """The error of `topic` in the last response; None if the response had no error. For any thread."""
         known = self._topics.get(topic)
         return None if known is None else known.error
 

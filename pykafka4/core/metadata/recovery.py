@@ -118,7 +118,7 @@ class Recovery:
         self._begin(now, tp, Offline(now, reason, backoff.attempts + 1, failed, now + backoff.next()))
 
     def note_retry(self, now: float, tp: TopicPartition, reason: KafkaError) -> None:
-        """Note a failed request, which its sender repeats after a backoff of its own. `tp` stays online for other users of the client."""
+        """Record a failed request, which its sender repeats after a backoff of its own. `tp` stays online for other users of the client."""
         if self._cluster.wants(tp.topic):
             self._network.troubles.note(now, tp, reason)
             backoffs = self._backoffs.setdefault(tp.topic, {})

@@ -95,7 +95,7 @@ TABLE = Transitions[S](
 
 
 def usable(theirs: tuple[int, int], api_key: int) -> tuple[int, int] | None:
-    """Return the lowest and highest version of `api_key` that both sides support; None if there is none.
+    """Return the lowest and highest version of `api_key` that both sides support; None if there is no such version.
 
     The client's minimum counts, too: brokers list Produce versions 0 to 2, but reject them.
     """
@@ -230,7 +230,7 @@ class Connection:
         self.wake_at = min(self.wake_at, request.deadline)
 
     def version(self, api_key: int, highest: int | None = None) -> int | None:
-        """Return the highest version of `api_key` to use on this connection, at most `highest`; None if there is none."""
+        """Return the highest version of `api_key` to use on this connection, at most `highest`; None if there is no such version."""
         theirs = self.offered.get(api_key)
         both = None if theirs is None else usable(theirs, api_key)
         if both is None:
@@ -397,7 +397,7 @@ class Connection:
 
     @property
     def exchange(self) -> object:
-        """The SASL exchange under way, as an identity for its jobs; None if there is none."""
+        """The SASL exchange under way, as an identity for its jobs; None if no exchange is under way."""
         return self._authentication
 
     @property

@@ -134,7 +134,7 @@ class Network:
         return 0 if endpoint is None else endpoint.in_flight
 
     def version(self, node: int, api_key: int) -> int | None:
-        """Return the highest version of `api_key` that both sides support; None if there is none, or `node` is not READY."""
+        """Return the highest version of `api_key` that both sides support; None if there is no such version, or `node` is not READY."""
         connection = self._ready.get(node)
         return None if connection is None else connection.version(api_key)
 

@@ -328,7 +328,7 @@ class Sender:
         return take_at
 
     def listen(self, events: BatchEvents | None) -> None:
-        """Report the sealing, sending and outcome of batches to `events` from now on; None: stop reporting."""
+        """Report the sealing, sending and outcome of batches to `events` from now on; if `events` is None, stop reporting."""
         self._outcomes.events = self._requests.events = events
         self.acc.watch = None if events is None else events.watch  # for parked records that fail
 

@@ -171,7 +171,7 @@ class ProduceRequests:
         return flight
 
     def _limit(self, message: ProduceRequest) -> int | None:
-        """The highest version that may be used for `message`; None: any."""
+        """The highest version that may be used for `message`; None if there is no limit."""
         if any(topic.topic_id is NO_ID for topic in message.topic_data):
             return BY_NAME_ONLY if self.highest is None else min(BY_NAME_ONLY, self.highest)
         return self.highest

@@ -1,6 +1,6 @@
 """Keeps the batches that wait to be sent: one queue per partition, in order.
 
-late             the choice of a partition for batches without one, at the time of sending
+late             the choice of a partition, at the time of sending, for batches without a partition
 ready            the queues with a batch to send, by leader
 partition_queue  the batches of one partition, the number in flight, epoch and sequence numbers
 """

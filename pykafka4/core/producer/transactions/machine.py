@@ -259,7 +259,7 @@ class Transactions:
 
     @property
     def produce_version(self) -> int | None:
-        """The highest version of Produce; None: any. With a higher version brokers would add partitions themselves."""
+        """The highest version of Produce; None if there is no limit. With a higher version brokers would add partitions themselves."""
         return None if self.version_2 else BEFORE_VERSION_2["Produce"]
 
     def may_number(self, queue: PartitionQueue) -> bool:
@@ -469,13 +469,13 @@ class Transactions:
         return None
 
     def _verdict(self, outcome: Outcome, request: str) -> Verdict:
-        """The verdict on an outcome with a single error code; None: success."""
+        """The verdict on an outcome with a single error code; None after a success."""
         if isinstance(outcome, Failed):
             return unanswered(outcome)
         return self.judge(outcome.message.error_code, request)
 
     def judge(self, code: int, request: str, *, topic: str = "", group: str = "") -> Verdict:
-        """The verdict on an error code of a coordinator; None: success."""
+        """The verdict on an error code of a coordinator; None if `code` is 0."""
         if not code:
             return None
         error = broker_error(code, f"{request} of {self.id}", None, request, topic=topic, group=group, transactional_id=self.id)

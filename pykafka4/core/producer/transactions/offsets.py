@@ -43,7 +43,7 @@ class OpenTransaction(Protocol):
         """A call to the coordinator of the transactional id."""
 
     def judge(self, code: int, request: str, *, topic: str = "", group: str = "") -> Verdict:
-        """The verdict on an error code; None: success."""
+        """The verdict on an error code; None if `code` is 0."""
 
     def note_started(self, certain: bool) -> None:
         """Record a request that begins the transaction at the coordinator; `certain`: whether the request has succeeded."""
