@@ -1,6 +1,6 @@
 """Runs a Kafka cluster in memory, for tests without a broker. Invariant: the cluster behaves like Kafka, except for ordered faults.
 
-docs/guide/testing.md shows how to use it.
+docs/guide/testing.md shows how to use the cluster.
 
 `ModelServer` listens on 127.0.0.1 for any Kafka client; the pytest fixture `kafka_server` is a `ModelServer`. `ModelCluster` is the cluster
 without sockets.

@@ -45,7 +45,8 @@ class Check:
 
 @attrs.define(eq=False)
 class Demo:
-    """One run. The threads of producer and consumers write `sent`, `read` and `owned`; the thread of `run` draws, kills and checks."""
+    """One run. The threads of producer and consumers write `sent`, `read` and `owned`; the thread of `run` draws, stops the broker and
+    checks."""
 
     server: ModelServer
     producer: Producer
@@ -60,7 +61,10 @@ class Demo:
     started: float = attrs.field(factory=time.monotonic)
 
     def run(self) -> list[Check]:
-        """Play the story from the first record to the checks; return the checks. Raises TimeoutError if a step takes more than a minute."""
+        """Play the story from the first record to the checks; return the checks.
+
+        Raises TimeoutError if a step takes more than a minute, or the error of a thread that has failed.
+        """
         with ThreadPoolExecutor(MEMBERS + 1, thread_name_prefix="demo") as threads:
             members = [threads.submit(self._consume, number) for number in range(MEMBERS)]
             try:

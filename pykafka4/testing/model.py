@@ -5,7 +5,8 @@
     cluster.push_error(ProduceRequest, "NOT_LEADER_OR_FOLLOWER", topic="orders", partition=3)
     cluster.stop_broker(2, failover=1.5)
 
-Time is the timeline's: the simulation jumps ahead, `ModelServer` follows the real clock. Only the thread that owns the cluster may call it.
+Time is the timeline's: the simulation jumps ahead, `ModelServer` follows the real clock. Only the thread that owns the cluster may call its
+methods.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class ModelCluster(Cluster):
     def append(self, topic: str, partition: int, records: Iterable[WireRecord], *, codec: int = 0, gap: int = 0) -> int:
         """Append records, as another producer would, after a gap of `gap` offsets; return their base offset.
 
-        While the leader is down, all in-sync replicas get the records at once, as if they had been written before.
+        If no leader runs, all in-sync replicas get the records at once, as if these had been written before the leader stopped.
         """
         target = self.topics[topic].partitions[partition]
         base = target.log.end_offset + gap
@@ -291,7 +292,7 @@ class ModelCluster(Cluster):
 
         Resources are `topic`, `group`, `transactional_id` and `cluster`, whose name is `kafka-cluster`. Each operation is checked
         separately: unlike in Kafka's ACLs, READ and WRITE do not include DESCRIBE. The denial applies to all clients. Raises ValueError for
-        an operation that brokers never check on such a resource.
+        an unknown resource, or an operation that brokers never check on it.
         """
         self.controls.deny(resource, name, operations)
 

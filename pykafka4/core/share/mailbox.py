@@ -35,9 +35,9 @@ class Mailbox:
         self.idle_since: float = INFINITY  # when the last poll returned; INFINITY during a poll, and before the first
 
     def wants(self, taken: int) -> bool:
-        """Whether a broker may acquire records: `arrivals` is empty; besides, a poll waits, or no poll has taken records since one found none.
+        """Whether a broker may acquire records: `arrivals` is empty, and either a poll waits, or `taken` equals `Mailbox.taken`.
 
-        `taken` is the value of `Mailbox.taken` during the poll that found none; an equal value now proves that no poll has taken any since.
+        `taken` is the earlier value, during a poll that found no records: if it is unchanged, no poll has taken records since.
         """
         # The thread that polls changes `waiting` and `taken` before it empties `arrivals`. With the other order, this could happen: that
         # thread empties `arrivals`; the loop sees an empty deque and an old `waiting`, and acquires records again; the poll returns with

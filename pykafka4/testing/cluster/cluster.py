@@ -94,7 +94,7 @@ class Cluster:
     # ---- requests
 
     def seen(self, call: Request, fault: Injected | None) -> None:
-        """Count a request that is about to be executed."""
+        """Count a request that is about to be executed, and report it to `on_request`."""
         self.requests[call.name] += 1
         if self.on_request is not None:
             self.on_request(f"broker {call.broker.node}: {call.name} v{call.version} {fault.fault.name if fault else ''}")
@@ -122,6 +122,7 @@ class Cluster:
 
         `settings`: replicas (their number, by default all brokers), min_in_sync, unclean, and the settings of `PartitionLog`:
         max_message_bytes, append_time, compacted, before_max_ms, after_max_ms, refuse, unknown_producer, duplicate_answer, remembered.
+        Raises ValueError for an existing topic, TypeError or ValueError for an invalid argument.
         """
         if name in self.topics:
             raise ValueError(f"topic {name!r} already exists")

@@ -37,7 +37,7 @@ class Metadata:
         self._deaf: dict[int, tuple[Snapshot, float]] = {}  # broker: the state that it returns, and until when
 
     def snapshot(self, node: int | None = None) -> Snapshot:
-        """The state that `node` returns now."""
+        """The state that `node` returns now; None: a broker that has learned of all changes."""
         now = self._timeline.now
         outdated, until = self._deaf.get(node or 0, (None, 0.0))
         if outdated is not None and now < until:
@@ -72,7 +72,7 @@ class Metadata:
         return any(leader == node for leader, *_ in partitions[partition.tp.partition :][:1])
 
     def hide(self, topic: str, seconds: float) -> None:
-        """For `seconds` leave the topic out."""
+        """For `seconds` leave the topic out of new snapshots."""
         self._hidden[topic] = self._timeline.now + seconds
 
     def heal(self) -> None:

@@ -78,7 +78,7 @@ class Behaviour:
         self.unknown_producer = (
             UnknownProducer.ACCEPT if number >= (2, 5) else UnknownProducer.REFUSE if number >= (1, 0) else UnknownProducer.OUT_OF_ORDER
         )
-        self.remembered = REMEMBERED if number >= (1, 0) else 1  # batches of each producer and partition
+        self.remembered = REMEMBERED if number >= (1, 0) else 1  # number of batches remembered for each producer and partition
         self.after_max_ms = 3_600_000 if number >= (4, 0) else None  # the default of message.timestamp.after.max.ms
         self.invalid_record = "INVALID_RECORD" if number >= (2, 4) else "CORRUPT_MESSAGE"
         # errors of Produce whose responses do not contain the log's start offset

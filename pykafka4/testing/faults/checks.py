@@ -126,7 +126,7 @@ def checked(method: Callable[P, T]) -> Callable[P, T]:
 
 
 def _check_place(method: str, given: Mapping[str, Any], cluster: Named) -> None:
-    """Check that the topic has the partition, and that `to` is one of the partition's replicas."""
+    """Check that the topic has the partition, and that `to`, if it names a broker, is one of the partition's replicas."""
     topic = cluster.topics[given["topic"]]
     replicas = topic.partitions[partition(given["partition"], topic)].replicas
     if f"{method}.to" not in ARGUMENTS and given.get("to") is not None and given["to"] not in replicas:

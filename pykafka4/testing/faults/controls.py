@@ -81,7 +81,7 @@ ERRORS: Final = {resource: f"{resource.upper()}_AUTHORIZATION_FAILED" for resour
 
 
 def _checked(resource: str, operations: Iterable[str]) -> frozenset[str]:
-    """`operations`, by default all that the model checks on such a resource. Raises ValueError for an operation that it never checks."""
+    """`operations`, by default all that the model checks on such a resource. Raises ValueError for an unknown resource or operation."""
     if resource not in OPERATIONS:
         raise ValueError(f"{resource!r} is not one of {', '.join(OPERATIONS)}")
     named = frozenset(operations)
@@ -135,7 +135,10 @@ class Controls:
     def push_error(
         self, api: Api, error: str, *, topic: str | None = None, partition: int | None = None, times: int = 1, when: When = When.BEFORE
     ) -> None:
-        """Order `error` (Kafka's name) for the next `times` responses of this API, or for `times` partitions if each has its own error."""
+        """Order `error` (Kafka's name) for the next `times` responses of this API, or for `times` partitions if each has its own error.
+
+        The error matches only responses about `topic` and `partition`, if given. `when`: whether the request is executed.
+        """
         self.pushed.append(PushedError(api_key(api), error_name(error), topic, partition, checks.whole("times", times, 1), when))
 
     def throttle(self, api: Api, seconds: float, times: int) -> None:
@@ -147,7 +150,7 @@ class Controls:
         self.functions.setdefault(api_key(api), []).append((function, keep))
 
     def after_append(self, tp: TopicPartition, act: AfterAppend) -> None:
-        """Call `act(partition)` once, after the next append to `tp` and before its followers copy it."""
+        """Call `act(partition)` once, after the next append to `tp` and before the followers copy the new records."""
         self.orders.append((tp, act))
 
     def heal(self) -> None:
@@ -162,11 +165,11 @@ class Controls:
     # ---- called by brokers
 
     def use_fault(self, key: int, node: int) -> Injected | None:
-        """Count down the fault that matches this request, and return it; None if there is none."""
+        """Count down the fault that matches this request, and return it; None if no fault matches."""
         return _taken(self.injected, next((f for f in self.injected if f.fits(key, node)), None))
 
     def use_error(self, key: int, topic: str | None = None, partition: int | None = None, when: When = When.BEFORE) -> str | None:
-        """Count down the error that matches this part of a response, and return its name; None if there is none."""
+        """Count down the error that matches this part of a response, and return its name; None if no error matches."""
         found = self.use_pushed(key, topic, partition, when)
         return found.error if found else None
 
@@ -197,7 +200,7 @@ class Controls:
         return None
 
     def use_after_append(self, tp: TopicPartition) -> AfterAppend | None:
-        """Remove the function to call after this append, and return it; None if there is none."""
+        """Remove the function to call after this append, and return it; None if no function was ordered."""
         found = next((entry for entry in self.orders if entry[0] == tp), None)
         if found is not None:
             self.orders.remove(found)

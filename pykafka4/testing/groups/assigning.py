@@ -9,7 +9,7 @@ from uuid import UUID
 __all__ = ["DEFAULT", "REMOTE_ASSIGNORS", "Part", "Shares", "by_topic"]
 
 Part: TypeAlias = tuple[UUID, int]  # topic id, partition
-Shares: TypeAlias = dict[str, set[Part]]  # by member id
+Shares: TypeAlias = dict[str, set[Part]]  # member id: its partitions
 Subscribers: TypeAlias = Mapping[UUID, Sequence[str]]  # topic id: ids of the members that are subscribed to it
 
 DEFAULT: Final = "uniform"
@@ -45,7 +45,7 @@ def uniform(subscribers: Subscribers, sizes: Mapping[UUID, int], before: Shares)
 
 
 def _level(shares: Shares, subscribers: Subscribers) -> None:
-    """Move single partitions until no member has two more than another member that could take one of them."""
+    """Move single partitions until no member has at least two more than another member that could get one of them."""
     while True:
         for member in sorted(shares, key=lambda member: (-len(shares[member]), member)):
             moves = (

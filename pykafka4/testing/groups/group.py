@@ -63,7 +63,7 @@ class Member:
 
 @attrs.define(eq=False)
 class Group:
-    """A consumer group and its committed offsets. Members use the classic protocol, or the consumer protocol, and are then in `modern`."""
+    """A consumer group and its committed offsets. While any member uses the consumer protocol, all members are in `modern`."""
 
     id: str
     timeline: Timeline
@@ -80,7 +80,7 @@ class Group:
     members: dict[str, Member] = attrs.Factory(dict)
     expected: set[str] = attrs.Factory(set)  # ids that new members have received (MEMBER_ID_REQUIRED) but have not joined with yet
     offsets: dict[TopicPartition, OffsetAndMetadata] = attrs.Factory(dict)
-    pending: dict[int, dict[TopicPartition, tuple[int, OffsetAndMetadata]]] = attrs.Factory(dict)  # by producer id; (commit number, offset)
+    pending: dict[int, dict[TopicPartition, tuple[int, OffsetAndMetadata]]] = attrs.Factory(dict)  # by producer id: (commit number, offset)
     producer_epochs: dict[int, int] = attrs.Factory(dict)  # producer id: the highest epoch that committed offsets here
     _commits: int = 0  # number of commits so far, with and without transactions
     _last_commit: dict[TopicPartition, int] = attrs.Factory(dict)  # the number of the last commit without a transaction
@@ -187,7 +187,7 @@ class Group:
     def _complete(self) -> None:
         """Begin the next generation, because all members have joined, or the rebalance timeout has passed.
 
-        Members that have not joined are dropped; static members stay until their session ends.
+        Members that have not joined are dropped; static members stay until their session ends. If only such members are left, wait again.
         """
         self._rebalance.cancel()
         for member in [m for m in self.members.values() if m.joining is None and m.request.instance_id is None]:
@@ -282,7 +282,7 @@ class Group:
         return "REBALANCE_IN_PROGRESS" if rebalancing else "NONE"
 
     def leave(self, member_id: str, instance_id: str | None) -> str:
-        """Remove the member; the others rejoin."""
+        """Remove the member, so that the others rejoin; returns NONE or the error."""
         if self.modern.members:
             return self.mixed.leave(member_id, instance_id)
         static = self._static(instance_id)

@@ -2,7 +2,7 @@
 
 * The first member of the consumer protocol converts a classic group: the classic members stay, with their partitions and their generation
   as the epoch, and the coordinator assigns partitions to all members. Joins and syncs that wait get REBALANCE_IN_PROGRESS.
-* A classic member has the partitions of its last JoinGroup, in the epoch of that time. Heartbeats tell the member to join again when there
+* A classic member has the partitions and the epoch that it got in its last join. Heartbeats tell the member to join again when there
   is a newer epoch, when it has to give back partitions, or when partitions for which it waits have become free. It never leads.
 * When the last member of the consumer protocol is gone, the group becomes a classic group again, and rebalances.
 """
@@ -70,7 +70,7 @@ class Mixed:
     # ---- conversions
 
     def upgrade(self) -> bool:
-        """Convert the classic group; False if its members are not consumers."""
+        """Convert the classic group; False if its members are not consumers, or have sent data that cannot be decoded."""
         group, modern = self.group, self._modern
         if group.protocol_type != CONSUMER:
             return False
@@ -153,7 +153,7 @@ class Mixed:
     # ---- SyncGroup, Heartbeat, LeaveGroup
 
     def refusal(self, generation: int, member_id: str, instance_id: str | None) -> str | None:
-        """The error for a request of a classic member."""
+        """The error for a request of a classic member, or None."""
         if error := self._modern.refusal(member_id, instance_id):
             return error
         member = self._modern.members[member_id]
@@ -177,7 +177,7 @@ class Mixed:
         return answer(Synced("NONE", self._assignment(member), member.classic.protocols[0][0]))
 
     def heartbeat(self, generation: int, member_id: str, instance_id: str | None) -> str:
-        """NONE, or REBALANCE_IN_PROGRESS if the member has to join again."""
+        """NONE, REBALANCE_IN_PROGRESS if the member has to join again, or the error of `refusal`."""
         error = self.refusal(generation, member_id, instance_id)
         if error:
             return error
@@ -190,7 +190,7 @@ class Mixed:
         return "NONE"
 
     def leave(self, member_id: str, instance_id: str | None) -> str:
-        """Remove a member of either protocol; a static member also by its instance id alone."""
+        """Remove a member of either protocol, a static member also by its instance id alone; returns NONE or the error."""
         static = self._modern.static(instance_id)
         if static is not None and not member_id:
             member_id = static.id

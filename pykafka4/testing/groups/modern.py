@@ -76,17 +76,17 @@ class ModernMember:
     regex: str = ""
     assignor: str | None = None
     assigned: set[Part] = attrs.Factory(set)
-    pending: set[Part] = attrs.Factory(set)  # partitions that it has to give back
+    pending: set[Part] = attrs.Factory(set)  # partitions that the member has to give back
     waits: bool = False  # whether other members still have partitions of its target
     session: Moment = NEVER
     revocation: Moment = NEVER
     classic: JoinRequest | None = None  # the last JoinGroup of a member with the classic protocol
     adopted: bool = False  # came with a classic group and has not joined since, so the member may hold partitions of the last generation
-    awaited: Moment = NEVER  # the end of the time in which it has to join again, or to sync
+    awaited: Moment = NEVER  # the end of the time in which the member has to join again, or to sync
 
     @property
     def settled(self) -> bool:
-        """Whether it has its complete target, and has given back all other partitions."""
+        """Whether the member has its complete target, and has given back all other partitions."""
         return not self.pending and not self.waits
 
 
@@ -182,7 +182,7 @@ class ConsumerProtocolGroup:
         return next((m for m in self.members.values() if m.instance_id == instance_id), None)
 
     def refusal(self, member_id: str, instance_id: str | None = None) -> str | None:
-        """The error for a request of a member that is not in the group, or None."""
+        """The error if the member is not in the group, or another member has its instance id; otherwise None."""
         static = self.static(instance_id)
         if static is not None and static.id != member_id:
             return "FENCED_INSTANCE_ID"

@@ -16,7 +16,7 @@ Modules; each line imports only from lines below it:
     transactions  InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit
     commits       OffsetCommit, OffsetFetch, OffsetDelete
     shares        ShareGroupHeartbeat, ShareFetch, ShareAcknowledge
-    groups        membership, descriptions and lists of groups, FindCoordinator
+    groups        membership of groups; descriptions, lists and deletion of groups; FindCoordinator
     partitions    the partitions of a request, with errors for partitions that another broker leads
     session       one connection: decodes and executes requests
 """

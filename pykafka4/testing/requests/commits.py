@@ -59,9 +59,10 @@ def keep(
     topic: Any,
     part: Any,
 ) -> T:
-    """Store one offset; return its row in the response, of class `kind`.
+    """Store one offset, unless an error prevents that; return its row in the response, of class `kind`.
 
-    `refused`: the error of the whole request; `after`: the error in the response although the offset is stored.
+    `by_id`: the request has topic ids; `refused`: the error of the whole request; `after`: the error in the response although the offset is
+    stored.
     """
     row = partial(kind, partition_index=part.partition_index)
     found = call.cluster.topics.by_id(topic.topic_id) if by_id else call.cluster.topics.get(topic.name)

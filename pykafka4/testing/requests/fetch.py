@@ -1,4 +1,4 @@
-"""Serves Fetch requests. The response is sent when there are `min_bytes`, on an error, or when `max_wait_ms` has passed.
+"""Serves Fetch requests. The response is sent as soon as there is enough to send (`enough`), or when `max_wait_ms` has passed.
 
 Invariant: a Fetch requests the partitions that it names, and the partitions of its session (`storage.fetch_sessions`).
 """
@@ -131,7 +131,7 @@ def _diverging(log: PartitionLog, part: FetchRequest.Topic.Partition) -> tuple[i
 
 
 def fetched(call: Call, wanted: Wanted, epoch: int | None = None) -> FetchResponse:
-    """The response with the records of this moment. `epoch`: the session's epoch when the Fetch began to wait; None if it did not."""
+    """The response with the records of this moment. `epoch`: the session's epoch when the wait began; None without either."""
     session = wanted.session
     if session is not None and epoch not in (None, session.epoch):
         return FetchResponse(error_code=code("INVALID_FETCH_SESSION_EPOCH"), session_id=session.id, responses=[])

@@ -1,4 +1,4 @@
-"""Serves requests about groups, except offsets. Invariant: only a loaded coordinator serves a group; any broker names it."""
+"""Serves requests about groups, except offsets. Invariant: only a loaded coordinator serves a group; any broker names the coordinator."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ KINDS = GROUP_KEY, TRANSACTION_KEY = 0, 1
 
 
 def refusal(call: Call, group_id: str, operation: str = "READ", *, nameless: bool = False) -> str | None:
-    """The error if this broker does not serve the group, or denies the operation; otherwise None. `nameless`: the id may be empty."""
+    """The ordered error, or the error if this broker does not serve the group or denies the operation; otherwise None.
+
+    `nameless`: the id may be empty.
+    """
     refused = call.ordered_error() or call.denied("group", group_id, operation)
     if refused:
         return refused
@@ -61,7 +64,7 @@ def refusal(call: Call, group_id: str, operation: str = "READ", *, nameless: boo
 
 
 def error_after(call: Call, error: str) -> str:
-    """`error`; if it is NONE, the error that a test has ordered for after the execution, if any."""
+    """`error`; if it is NONE, the error that a test has ordered with `When.AFTER`, if any."""
     return (call.ordered_error(when=When.AFTER) if error == "NONE" else None) or error
 
 
@@ -131,7 +134,7 @@ def _synced(synced: Synced) -> SyncGroupResponse:
 
 
 def heartbeat(call: Call) -> HeartbeatResponse:
-    """Note that the member is alive."""
+    """Restart the session of a member, unless the request gets an error; the response may tell the member to rejoin."""
     message: HeartbeatRequest = call.message
     error = refusal(call, message.group_id) or call.cluster.group(message.group_id).heartbeat(
         message.generation_id, message.member_id, message.group_instance_id
@@ -185,7 +188,7 @@ def _beaten(call: Call, beat: GroupHeartbeatResponse) -> ConsumerGroupHeartbeatR
 
 
 def member_refusal(call: Call, topics: list[str] | None) -> str | None:
-    """The error of a heartbeat if this broker does not serve the group, or denies the group or one of `topics`; otherwise None."""
+    """The error of `refusal` for a heartbeat, or the error if one of `topics` is denied; otherwise None."""
     refused = refusal(call, call.message.group_id)
     for topic in topics or ():
         refused = refused or call.denied("topic", topic, "DESCRIBE")
@@ -277,7 +280,7 @@ def _described(member: Member, protocol: str | None) -> DescribeGroupsResponse.G
 
 
 def list_groups(call: Call) -> ListGroupsResponse:
-    """The groups that this broker coordinates."""
+    """The groups that this broker coordinates, except those whose description is denied."""
     refused = call.ordered_error()
     if refused:
         return ListGroupsResponse(error_code=code(refused))

@@ -24,7 +24,7 @@ def bad_name(name: str) -> bool:
 
 
 def api_versions(call: Call) -> ApiVersionsResponse:
-    """The version ranges of the release."""
+    """The version ranges of the release, and the level of its feature transaction.version."""
     ranges = call.cluster.versions.items()
     keys = [ApiVersionsResponse.Api(api_key=key, min_version=low, max_version=high) for key, (low, high) in ranges]
     level = call.cluster.transaction_version

@@ -15,7 +15,7 @@ LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 
 
 def list_offsets(call: Call) -> ListOffsetsResponse:
-    """The earliest, latest or newest offset, or the first offset with a timestamp."""
+    """The earliest or latest offset, the offset of the newest record, or the first offset from a timestamp on."""
     message: ListOffsetsRequest = call.message
     kind = ListOffsetsResponse.Topic
     topics = [kind(name=t.name, partitions=[_listed(call, t.name, p) for p in t.partitions]) for t in message.topics]
@@ -45,7 +45,7 @@ def _not_yet(call: Call, log: PartitionLog) -> str | None:
 
 
 def _lookup(log: PartitionLog, timestamp: int, end: int) -> tuple[int, int]:
-    """(offset, timestamp) below `end`; (-1, -1) if there is none, or the end is not known yet. The model has no remote storage."""
+    """(offset, timestamp), searched below `end`; (-1, -1) if no record fits, or the end is unknown. The model has no remote storage."""
     if timestamp == LATEST_TIERED:
         return -1, -1
     if timestamp == NEWEST:

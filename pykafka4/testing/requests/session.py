@@ -120,7 +120,7 @@ class Session:
         return self.proceed()
 
     def lost(self) -> None:
-        """Note that the client has disconnected; requests that have arrived may still be executed (`zombies`)."""
+        """React to a disconnect by the client; requests that have arrived may still be executed (`zombies`)."""
         self.abandoned = True
         if self.open:
             self.open = False
@@ -130,7 +130,7 @@ class Session:
             self._retire()
 
     def close(self) -> None:
-        """Close the connection, as its broker; requests that have not been executed never will be."""
+        """Close the connection on the broker's side; requests that have not been executed never will be."""
         self.dead = True
         self._arrived.clear()
         self.broker.sessions.pop(self, None)
@@ -173,7 +173,7 @@ class Session:
             self._run(call)
 
     def _decode(self, frame: bytes) -> Call | None:
-        """The request in `frame`. As in brokers, extra bytes after it are ignored: librdkafka sends some."""
+        """The request in `frame`; None if the broker refuses it. As in brokers, extra bytes are ignored: librdkafka sends some."""
         if len(frame) < 8:
             self._refuse(frame, f"{len(frame)} bytes are too few for a request header")
             return None

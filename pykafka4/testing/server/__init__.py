@@ -3,7 +3,8 @@
 Invariants:
 * One thread runs the timeline's events and reads the sockets; other code uses the cluster through `ModelServer.do` or `wait_for`, which
   keep that thread out.
-* An exception in that thread closes every connection, and later calls, up to `close`, raise RuntimeError with that exception as the cause.
+* An exception in that thread closes every connection, and later calls, up to and including `close`, raise RuntimeError with
+  that exception as the cause.
 
 Modules; each line imports only from lines below it:
     model_server  `ModelServer`: its thread, and its methods for tests

@@ -81,7 +81,7 @@ class SocketFront:
 
 
 def bound(port: int) -> socket.socket:
-    """A socket that is bound to `port`, or with 0 to any free port."""
+    """A socket that is bound to `port`, or to any free port if `port` is 0."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind((HOST, port))
@@ -89,7 +89,7 @@ def bound(port: int) -> socket.socket:
 
 
 class Sockets:
-    """All sockets of a cluster. The methods of this class, except `wake` and `select`, run while no other code uses the cluster."""
+    """All sockets of a cluster. Call `wake` and `select` at any time, the other methods only while no other code uses the cluster."""
 
     def __init__(self, cluster: ModelCluster) -> None:
         self._cluster = cluster
@@ -114,7 +114,7 @@ class Sockets:
         self._wake_out.recv(4096)
 
     def select(self, timeout: float) -> list[tuple[Any, int]]:
-        """Wait for events; may be called while other code uses the cluster."""
+        """Wait for events. Other code may use the cluster meanwhile."""
         ready: list[tuple[Any, int]] = self._selector.select(timeout)
         return ready
 

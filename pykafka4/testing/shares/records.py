@@ -93,7 +93,10 @@ class SharePartition:
         self._release(slot for slot in acquired if slot.holder is not None and slot.holder.releases(self.key))
 
     def hand_over(self, before: Holder, after: Holder) -> None:
-        """Pass the locks of `before`, a session that has not ended, to `after`, which replaces it for the same member."""
+        """Pass the locks of session `before` to `after`, which replaces it for the same member.
+
+        If `before` has ended, it passes only the locks that its end has not released.
+        """
         self.drop_ended()
         for slot in self.slots.values():
             if slot.holder is before:

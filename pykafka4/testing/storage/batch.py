@@ -159,7 +159,7 @@ class StoredBatch:
 
     @property
     def next_offset(self) -> int:
-        """The offset after its last record."""
+        """The offset after the last record of the batch."""
         return self.base_offset + self.header.last_offset_delta + 1
 
     def records(self) -> tuple[WireRecord, ...]:

@@ -1,4 +1,5 @@
-"""Keeps the fetch sessions (KIP-227) of one broker. Invariant: a response leaves out only partitions without a change since the last one.
+"""Keeps the fetch sessions (KIP-227) of one broker. Invariant: a response leaves out only partitions without a change since the last
+response.
 
 A session keeps the partitions that its client requests, in the order in which a response is filled. A partition that had records moves
 to the end. A partition that is requested again after it was forgotten comes last. The order has no other changes. The broker keeps a
@@ -118,7 +119,9 @@ class FetchSessions:
         self._sessions.clear()
 
     def _evict(self, size: int) -> bool:
-        """Make room for a session with `size` partitions: evict an unused session, or an old one that is not larger."""
+        """Make room for a session with `size` partitions: evict an unused session, or an old one that is not larger. Returns whether
+        one was evicted.
+        """
         latest = self._timeline.now - EVICTED_AFTER_S
         unused = min(self._sessions.values(), key=lambda session: session.used_at, default=None)
         if unused is not None and unused.used_at >= latest:

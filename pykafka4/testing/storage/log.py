@@ -152,7 +152,7 @@ class PartitionLog:
         return opened and known is not None and known[-1].header.producer_epoch == producer_epoch
 
     def mark(self, marker: Marker, leader_epoch: int) -> StoredBatch | None:
-        """Append a marker, which ends a producer's transaction; None if the producer has written in a later epoch already."""
+        """Append a marker, which ends a producer's transaction, and return its batch; None if the producer has written in a later epoch."""
         known = self.producers.get(marker.producer_id)
         if known and known[-1].header.producer_epoch > marker.producer_epoch:
             return None
@@ -294,7 +294,7 @@ class PartitionLog:
         return -1, -1
 
     def newest(self, limit: int | None = None) -> tuple[int, int]:
-        """(offset, timestamp) of the record below `limit` with the highest timestamp."""
+        """(offset, timestamp) of the record below `limit` with the highest timestamp; (-1, -1) if there is no record."""
         limit = self.high_watermark if limit is None else limit
         return max((entry for entry in self._stamps() if entry[0] < limit), key=lambda entry: entry[1], default=(-1, -1))
 

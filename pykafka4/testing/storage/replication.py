@@ -34,8 +34,8 @@ class Replication:
         self.produces: Purgatory[Partition] = Purgatory(timeline)  # Produce requests that wait for the high watermark
         self.delay = 0.0  # seconds that a follower takes to copy
         self.lag_max = LAG_MAX_S  # seconds that a follower may be behind and stay in sync
-        self.waits_below_min = True  # the high watermark does not move with fewer than min.insync.replicas (from 3.7 on)
-        self._delays: dict[int, float] = {}  # by broker, in place of `delay`
+        self.waits_below_min = True  # the high watermark stays while fewer than min.insync.replicas are in sync (from 3.7 on)
+        self._delays: dict[int, float] = {}  # broker: its own delay, instead of `delay`
         self._paused: dict[int, float] = {}  # broker: the time until which it copies nothing
         self.on_truncate: list[Callable[[TopicPartition, int], None]] = []  # called with (partition, first lost offset)
 
@@ -174,7 +174,7 @@ class Replication:
                 self._advance(partition)
 
     def stopped(self, node: int) -> None:
-        """Note that a broker has stopped. Without a delay it leaves the in-sync replicas at once, except for partitions that it leads."""
+        """React to the stop of a broker: without a delay, it leaves the in-sync replicas at once, except for partitions that it leads."""
         if self._delay(node) <= 0:
             self.gone(node)
 

@@ -69,7 +69,7 @@ class LogTransactions:
     epochs: dict[int, int] = attrs.Factory(dict)  # producer id: the producer epoch of its last marker
 
     def note(self, batch: StoredBatch) -> None:
-        """Note a batch that was added to the end of the log."""
+        """Update the transactions for a batch that was added to the end of the log."""
         header = batch.header
         if header.producer_id < 0 or not header.transactional:
             return

@@ -1,7 +1,7 @@
 """Gives out producer ids and epochs, and begins and ends transactions, as transaction coordinators do.
 
-Invariant: a transactional id has at most one coordinator, and its state moves with the coordinator. Methods return the name of an error, or
-None. `requests` checks that a request has come to the coordinator.
+Invariant: a transactional id has at most one coordinator, and its state moves with the coordinator. Methods that serve requests return the
+name of an error, or None. `requests` checks that a request has come to the coordinator.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class TransactionCoordinators:
     def _decide(self, known: Transaction, committed: bool, marker_epoch: int, writer: int | None = None, epoch: int | None = None) -> None:
         """Decide the outcome, which never changes from here on, and write the markers.
 
-        `writer` and `epoch` are the producer id and epoch of its records, if these are no longer current.
+        `writer` and `epoch` are the producer id and epoch of the transaction's records, if these are no longer current.
         """
         known.deadline.cancel()
         known.deadline = NEVER
