@@ -50,7 +50,7 @@ class Racks:
         return sorted(tps, key=lambda tp: takers[tp]) if takers else tps
 
     def next_member(self, tp: TopicPartition, members: Sequence[str], start: int) -> int:
-        """The index of the first member in a rack of `tp`, from `start` on and then from the beginning; -1 if no member is."""
+        """The index of the first member in a rack of `tp`, from `start` on and then from the beginning; -1 if there is no such member."""
         racks = self.partitions[tp]
         if racks:
             for place in chain(range(start, len(members)), range(min(start, len(members)))):

@@ -132,8 +132,8 @@ def _assign_by_racks(states: Sequence[TopicState]) -> None:
 def _assign_alike(states: Sequence[TopicState]) -> None:
     """Assign each partition number, in all topics, to the first member with room and replicas of all these partitions in its rack.
 
-    A member without a rack fits every partition. A number for which there is no such member stays unassigned; without
-    any member with a rack, all numbers do.
+    A member without a rack fits every partition. A number for which there is no such member stays unassigned; if no
+    member has a rack, all numbers stay unassigned.
     """
     if not any(member.rack for member in states[0].members):
         return

@@ -104,7 +104,10 @@ class Leadership:
         self._changes: TopicChanges | None = None  # None while another member leads
 
     def decide(self, response: JoinGroupResponse, due: float, assign_by: float) -> str | None:
-        """Read the role and the members in the response to JoinGroup. Returns the group's assignor if this leader lacks it, else None."""
+        """Read the role and the members in the response to JoinGroup.
+
+        Returns the name of the group's assignor if this leader lacks that assignor, otherwise None.
+        """
         self.abandon()
         self.holds = response.leader == response.member_id
         if not self.holds:

@@ -214,7 +214,7 @@ class Membership:
     # ---------------------------------------------------------------- calls of the protocol
 
     def assigned(self, partitions: Collection[TopicPartition], starts: Mapping[TopicPartition, int] = NOWHERE) -> None:
-        """Begin to hold `partitions`, but not those of topics that are not subscribed to.
+        """Begin to hold `partitions`, except partitions of topics outside the subscription.
 
         An assignment may have such topics if the subscription has changed meanwhile, or if the leader is wrong.
         """

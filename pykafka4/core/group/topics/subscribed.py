@@ -237,7 +237,7 @@ class SubscribedTopics:
     def fallback(self, tp: TopicPartition) -> Policy:
         """The policy for `tp` if it has no committed offset: the reset policy, except that new partitions are read from their beginning.
 
-        With auto_offset_reset=none, no partition has a start without a committed offset.
+        With auto_offset_reset=none, the reset policy counts for new partitions, too.
         """
         is_new = tp.partition >= self._sizes.get(tp.topic, INFINITY)
         return of_new_partition(self._policy) if is_new else self._policy
