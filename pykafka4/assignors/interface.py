@@ -91,6 +91,8 @@ class SendsUserData(Protocol):
         """The bytes that this member sends each time it joins; None for no data.
 
         `previous` has the partitions of the member's last assignment, made in `generation`; the member may have lost them since. If another
-        assignor made that assignment, or there is none, `previous` is empty and `generation` is -1. If the call raises an error, or does not
-        return within half of `session_timeout_ms`, the member leaves the group, and `poll` raises an error.
+        assignor made that assignment, or there is none, `previous` is empty and `generation` is -1.
+
+        If the call raises an error, or has not returned within half of `session_timeout_ms`, the member leaves the group, and `poll` raises
+        an error.
         """
