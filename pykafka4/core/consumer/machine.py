@@ -113,9 +113,11 @@ class ConsumerMachine:
         return self._outbox.effects(wake_at)
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """Fail all commits and OffsetFetch lookups, and every poll, with `reason`, because the machine has crashed."""
+        """Fail all commits and OffsetFetch lookups, a rewind, and every poll, with `reason`, because the machine has crashed."""
         try:
             self.offsets.fail(reason)
+            if self._rewinds is not None:
+                self._rewinds.end(reason)
         finally:
             self._reader.put(PollError(None, reason))
             self._reader.news()

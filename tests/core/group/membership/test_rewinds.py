@@ -331,6 +331,13 @@ def test_a_member_that_leaves_ends_its_wish_and_one_wish_at_a_time(eager: Member
     assert "left group g" in str(eager.outcomes[1])
 
 
+def test_a_crash_of_the_machine_ends_the_wish(eager: Member) -> None:
+    eager.ask()
+    reason = KafkaError("the loop crashed")
+    eager.machine.crash(reason)
+    assert eager.outcomes == [reason]
+
+
 def test_a_withdrawn_wish_is_not_sent(eager: Member) -> None:
     withdraw = eager.machine.rewind(WANTED, eager.now + 60, eager.outcomes.append)
     eager.run()
