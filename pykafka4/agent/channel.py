@@ -27,7 +27,7 @@ _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)  # an application may have resto
 _BUSY = {errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS, errno.ENOMEM}
 _HINTS = {
     errno.EACCES: "the agent's settings say who may write to the socket: mode, owner, group",
-    errno.EPROTOTYPE: "that socket is of the other kind: a datagram socket is not a stream",
+    errno.EPROTOTYPE: "the path is a stream socket and the client sends datagrams, or the reverse; use the path of the same kind of socket",
     errno.ENOTSOCK: "the file there is not a socket",
 }
 _USUAL_SEND_BUFFER = 200_000  # bytes; a little less than the default of Linux, net.core.wmem_default
@@ -51,7 +51,7 @@ class Loss(StrEnum):
     """The connection ended after a stream had taken only a part of the message, for which `send` had returned True."""
 
     NESTED = "nested"
-    """A signal handler sent the message while its own thread was inside `send`, for which the handler cannot wait."""
+    """A signal handler sent the message while its own thread was inside `send`; the handler cannot wait for that call."""
 
     CLOSED = "closed"
     """The client was closed."""
@@ -65,7 +65,7 @@ class Failure(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Where the agent listens."""
+    """The address of one of the agent's sockets. `place` is the argument of `connect`, `text` is for people."""
 
     family: int
     kind: int
@@ -91,7 +91,7 @@ def _unix(path: str | os.PathLike[str], kind: int, name: str) -> Address:
 
 
 def tcp(port: int, host: str = "127.0.0.1") -> Address:
-    """The address of a TCP socket; `host` is an IP address, because a lookup would wait. Raises ValueError for any other host or port."""
+    """The address of a TCP socket; `host` is an IP address, because a DNS lookup blocks. Raises ValueError for another host or port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.inet_pton(family, host)
@@ -103,7 +103,7 @@ def tcp(port: int, host: str = "127.0.0.1") -> Address:
 
 
 class Channel:
-    """One non-blocking socket, connected when a message needs it. Its methods may be called on any thread, and in signal handlers."""
+    """One non-blocking socket, which a message connects if it is not connected. Any thread and any signal handler may call the methods."""
 
     __slots__ = ("__weakref__", "_closed", "_largest", "_lock", "_rest", "_socket", "_waits", "address", "lost")
 
@@ -122,11 +122,12 @@ class Channel:
         self.lost = dict.fromkeys(Loss, 0)
 
     def offer(self, data: bytes, wait_s: float = 0.0) -> Failure | None:
-        """Hand a message to the agent. Returns None if the agent's socket took it, otherwise the failure, which is counted in `lost`.
+        """Hand a message to the agent. Returns None if the agent's socket took the message (a stream: at least its beginning),
+        otherwise the failure, which is counted in `lost`.
 
         Waits up to `wait_s` while the agent is behind or away, but only once: until a message is taken again, later messages fail at once.
         So an agent that is stuck costs an application one wait, not one for each message. If a stream has taken a part of the message, the
-        call waits for the rest for up to `wait_s` again, or for a tenth of a second if that is longer.
+        call waits for the rest, up to `wait_s` again, or a tenth of a second if that is longer.
         """
         failure = self._offer_once(data)
         if failure is not None and wait_s > 0 and self._waits and failure.loss in (Loss.FULL, Loss.ABSENT):
@@ -169,7 +170,7 @@ class Channel:
         return failure
 
     def _wait(self, left: float) -> None:
-        """Wait until the socket may have room. The lock is free meanwhile, so that other threads do not wait for this one."""
+        """Wait until the socket may have room, or it is time to connect again. The lock is free, so that other threads need not wait."""
         sock = self._socket
         if sock is None or not hasattr(select, "poll"):  # eventlet removes `poll`
             time.sleep(min(left, _RETRY_S))
@@ -249,7 +250,7 @@ class Channel:
         return sock
 
     def _drop(self) -> None:
-        """End the connection. A message that it has taken in part is counted in `lost`; the agent counts the bytes of this part."""
+        """End the connection. A message that went out in part is counted in `lost`; the agent counts the bytes of this part."""
         sock, self._socket = self._socket, None
         if self._rest:
             self._rest = memoryview(b"")
@@ -258,7 +259,7 @@ class Channel:
             sock.close()
 
     def start_in_child(self) -> None:
-        """Forget the parent's connection, which stays open in the parent, and the lock, which another of its threads may have held."""
+        """Forget the parent's connection, which stays open there, and the lock, which another thread of the parent may have held."""
         sock = self._socket
         self._begin()
         if sock is not None:
@@ -266,7 +267,7 @@ class Channel:
 
 
 def _ended(sock: socket.socket) -> bool:
-    """Whether the agent has ended a TCP connection, on which the kernel would still take the next message, and lose it."""
+    """Whether the agent has ended a TCP connection: the kernel would still take the next message, and lose it."""
     try:
         return sock.recv(1, socket.MSG_PEEK) == b""
     except BlockingIOError:

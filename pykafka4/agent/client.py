@@ -28,8 +28,8 @@ class Client:
     """Sends messages to the agent through its UNIX datagram socket; `Client.stream` and `Client.tcp` use the other sockets.
 
     `send` hands a message to the agent's socket. It waits only while the agent is behind or away, by default at most 0.1 s for room, and
-    0.1 s for the rest of a message on a stream. It may be called on any thread, in asyncio code and in signal handlers; a forked child uses
-    a socket of its own. The first message opens the connection; after a restart of the agent, the next message opens a new one.
+    0.1 s for the rest of a message on a stream. Any thread, asyncio code and signal handlers may call `send`; a forked child uses a socket
+    of its own. The first message opens the connection; after a restart of the agent, the next message opens a new one.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, max_block_ms: float = PATIENCE_MS, max_message_bytes: int = DATAGRAM_BYTES) -> None:
@@ -38,7 +38,8 @@ class Client:
         Args:
             path: The path of `unix_datagram` in the agent's settings.
             max_block_ms: How long `send` may wait while the agent is behind or away. After one wait in vain, later messages fail at once,
-                until the agent takes one again. 0: `send` never waits for room, so a burst may lose messages although the agent is well.
+                until the agent takes a message again. 0: `send` never waits for room, so a burst may lose messages although the agent is
+                well.
             max_message_bytes: The agent's `max_datagram_size`. Larger messages are not sent, because the agent would discard them.
 
         Raises:
@@ -51,8 +52,8 @@ class Client:
         """Use the UNIX stream socket at `path`, for messages of more than 64 KiB.
 
         Arguments as for `Client`, but the agent's limit is `max_stream_message_size`. A message that is larger than the socket's buffer
-        (200 KB) is written in parts while the agent reads; `send` waits for the agent for up to `max_block_ms`, or for a tenth of a second
-        if that is longer. The rest of a message that takes longer goes out before the next message.
+        (200 KB) is written in parts while the agent reads; `send` waits up to `max_block_ms` for the agent, or a tenth of a second if that
+        is longer. The rest of a message that takes longer goes out before the next message.
         """
         client = cls.__new__(cls)
         client._begin(unix_stream(path), max_block_ms, max_message_bytes)
@@ -87,8 +88,8 @@ class Client:
     def send(
         self, topic: str | bytes, value: Text, *, key: Text = b"", partition_key: int | None = None, timestamp_ms: int | None = None
     ) -> bool:
-        """Hand a message over. Returns True if the agent's socket took the message (a stream: at least its beginning), False if the message
-        is lost, and counted in `lost`.
+        """Hand a message to the agent. Returns True if the agent's socket took the message (a stream: at least its beginning), False if the
+        message is lost, and counted in `lost`.
 
         The agent's reports count messages that the agent took but could not deliver. Messages that are in the agent's socket or memory
         when the agent is killed are in no report.
@@ -113,7 +114,7 @@ class Client:
         return False
 
     def _report(self, failure: Failure) -> None:
-        """Log the first failure for each reason, then at most one a minute."""
+        """For each reason, log the first failure, then at most one a minute."""
         self._last_error = failure.text
         now, before = time.monotonic(), self._logged.get(failure.loss)
         if before is None or now - before >= _LOG_EVERY_S:
@@ -140,5 +141,5 @@ def _as_bytes(name: str, given: object) -> bytes:
     if isinstance(given, bytes | bytearray | memoryview):
         return bytes(given)
     if given is None and name != "topic":
-        raise TypeError(f"{name} must be bytes or str, not None; an empty one is written to Kafka as null")
+        raise TypeError(f"{name} must be bytes or str, not None; an empty text is written to Kafka as null")
     raise TypeError(f"{name} must be bytes or str, not {type(given).__name__}")

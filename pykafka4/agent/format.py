@@ -31,7 +31,7 @@ _TIMES = range(-(2**63), 2**63)
 
 
 def pack(topic: bytes, value: bytes, key: bytes = b"", partition_key: int | None = None, timestamp_ms: int = 0) -> bytes:
-    """The bytes of a message: PartitionKey if there is a partition key, otherwise AnyPartition.
+    """The bytes of a message, of the kind PartitionKey if it has a partition key, otherwise AnyPartition.
 
     The partition key is from 0 to 4,294,967,295; a negative number of 32 bits means the unsigned number with the same bits.
     Raises TypeError or ValueError, which names the argument and its limit.
@@ -74,7 +74,7 @@ def _check_number(name: str, given: int, limits: range) -> None:
 
 
 def parse(data: bytes, empty: bytes | None = None) -> Message:
-    """The message in `data`; its empty key or value becomes `empty`. Raises Refused."""
+    """The message in `data`, with `empty` in place of an empty key or value. Raises Refused if `data` is not a message."""
     try:
         at = _topic_at(data)
         partition_key = None if at == _HEAD.size else _KEY.unpack_from(data, _HEAD.size)[0]
@@ -97,7 +97,10 @@ def parse(data: bytes, empty: bytes | None = None) -> Message:
 
 
 def _topic_at(data: bytes) -> int:
-    """The offset of the topic's size. Checks size, API key, version and flags in this order. Raises Refused; struct.error without flags."""
+    """The offset of the topic's size. Checks size, API key, version and flags in this order.
+
+    Raises Refused, or struct.error if the message ends before its flags.
+    """
     size = len(data)
     if size <= _VERSION.size or _SIZE.unpack_from(data)[0] != size:
         raise Refused(Reason.MALFORMED)

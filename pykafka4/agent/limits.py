@@ -16,7 +16,7 @@ from pykafka4.producer.rates import RateLimits, TopicRateLimit
 
 __all__ = ["ArrivalLimits", "rate_limits"]
 
-MOST_TOPICS: Final = 10_000  # the most recently used topics, whose intervals are kept; a forgotten topic begins a new interval
+MOST_TOPICS: Final = 10_000  # topics whose intervals are kept, the most recently used ones; a forgotten topic begins a new interval
 
 
 class ArrivalLimits:
@@ -60,7 +60,7 @@ class ArrivalLimits:
 
 
 def rate_limits(topics: TopicsSettings) -> dict[str, tuple[int, float] | None]:
-    """The limits in the form of the producer's option: by name, in the order of the file, because the first pattern that matches counts."""
+    """The limits as in the producer's option; {} without limits. The order is the file's, because the first pattern that matches counts."""
     limits: dict[str, Any] = {name: each.rate_limit or topics.default.rate_limit for name, each in topics.named.items()}
     limits.setdefault("*", topics.default.rate_limit)
     if not any(limits.values()):

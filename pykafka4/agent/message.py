@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 __all__ = ["Intake", "Message", "Reason", "Refused", "Source"]
 
 # (topic, value, key, partition key, timestamp). A plain tuple, because one is made for each message. A topic that is not UTF-8 has escapes,
-# with which it is no legal name in Kafka. An empty value or key is b"", or None with `empty = "null"`. The partition key is from 0 to
+# which make it an illegal name in Kafka. An empty value or key is b"", or None with `empty = "null"`. The partition key is from 0 to
 # 4,294,967,295, or None for AnyPartition. The timestamp is in milliseconds since the epoch, as the client wrote it, unless the router has
 # replaced it.
 Message: TypeAlias = tuple[str, bytes | None, bytes | None, int | None, int]
@@ -33,7 +33,7 @@ class Reason(StrEnum):
     UNCLEAN_TCP = "UNCLEAN_T"  # a TCP connection ended inside a message
     # Accepted by an input, then discarded:
     BAD_TOPIC = "BAD_TOPIC"  # the name is illegal, or the brokers do not know the topic
-    LONG_MSG = "LONG_MSG"  # larger than the topic's limit
+    LONG_MSG = "LONG_MSG"  # larger than a limit of the agent or of the topic
     NO_MEM = "NO_MEM"  # the pool (`max_buffer`), or a partition's share of it, is full, and there is no spool
     RATE_LIMIT = "RATE_LIMIT"
     NO_AVAILABLE_PARTITIONS = "NO_AVAILABLE_PARTITIONS"
@@ -50,7 +50,7 @@ class Reason(StrEnum):
 
 
 class Refused(Exception):
-    """Raised for bytes that are not a message. `detail` is the unsupported API key or version."""
+    """Raised for bytes that are not a message. `detail` is the unsupported API key or version, None for other reasons."""
 
     def __init__(self, reason: Reason, detail: int | None = None) -> None:
         super().__init__(reason, detail)
@@ -58,7 +58,7 @@ class Refused(Exception):
 
 
 class Intake(Protocol):
-    """Takes the messages of the inputs: the router. Neither method waits or raises."""
+    """Takes the messages of the inputs. The router implements this protocol. Neither method waits or raises."""
 
     def accept(self, messages: list[Message], source: Source) -> None:
         """Take messages in the order in which they were read."""

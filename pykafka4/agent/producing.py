@@ -17,12 +17,12 @@ from pykafka4.options.policies import SETTINGS
 
 __all__ = ["NEVER_MS", "PARTITIONERS", "UNKNOWN_TOPIC_MS", "producer_options"]
 
-NEVER_MS: Final = 2**31 - 1  # the option's maximum, 24 days: a message waits for its cluster while there is memory for it
+NEVER_MS: Final = 2**31 - 1  # the maximum of delivery_timeout_ms, 24 days: a message waits for its cluster while there is memory for it
 # A broker that responds knows an existing topic within seconds. Messages for a misspelt topic use the pool for this time.
 UNKNOWN_TOPIC_MS: Final = 10_000
-# One stuck partition, or one topic with AnyPartition, may use half of the pool. The other half keeps the other topics going.
+# One stuck partition, or one topic with AnyPartition, may use half of the pool. The other half is left for the other topics.
 SHARES: Final = 2
-LEAST_SHARE: Final = 4096  # bytes, the option's minimum
+LEAST_SHARE: Final = 4096  # bytes, the minimum of max_partition_bytes
 PARTITIONERS: Final = {Offline.WAIT: "late_partition_key_wait", Offline.NEXT: "late_partition_key"}
 SCOPES: Final = {Batching.COMBINED: "combined", Batching.PER_TOPIC: "partition", Batching.OFF: "partition"}
 NO_BATCHES: Final = {"linger_ms": 0, "batch_bytes": None, "batch_records": None}
@@ -53,7 +53,7 @@ def producer_options(settings: AgentSettings) -> dict[str, Any]:
 
 
 def _policy(own: TopicSettings, default: TopicSettings) -> dict[str, Any]:
-    """A topic's settings as the producer names them. A level belongs to its codec, so a topic with another codec does not inherit it."""
+    """A topic's settings as the producer names them. A level belongs to a codec, so a topic with another codec does not inherit it."""
     batching = own.batching or default.batching or Batching.COMBINED
     policy: dict[str, Any] = {"batching": SCOPES[batching]}
     inherits_level = own.compression_type in (None, default.compression_type)

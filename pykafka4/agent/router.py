@@ -1,4 +1,4 @@
-"""Passes each message to the producer or to the spool, or discards it. Invariant: the calls of inputs do not wait, and do not raise.
+"""Passes each message to the producer or to the spool, or discards it. Invariant: calls by the inputs do not wait, and do not raise.
 
 The order of the checks of a message: whether its topic is unknown to brokers; the topic's rate limit; older messages of the topic on disk;
 the topic's name; the message's size; room in the pool. The limit comes before the disk, so a message counts in the interval in which it
@@ -52,7 +52,7 @@ class SpoolSeam(Protocol):
 
 
 class Router:
-    """The way of messages to the producer: the Intake of the inputs, and the Sender of the spool. The agent's loop calls all methods."""
+    """The Intake of the inputs and the Sender of the spool, which passes messages to the producer. The agent's loop calls all methods."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Router:
     # -- Sender
 
     def send_spooled(self, message: Message) -> Delivery | None:
-        """See Sender. The list of unknown topics does not apply here: a message that was kept through an outage asks the brokers again."""
+        """See Sender. The list of unknown topics does not apply here: for a message from the disk, the producer asks the brokers again."""
         try:
             return self._send_one(message, self._latest())
         except Exception as error:
@@ -164,7 +164,7 @@ class Router:
     def _latest(self) -> float:
         """The latest timestamp that is sent. The present time replaces later timestamps, and timestamps that are not positive.
 
-        Brokers may refuse later ones, and delete messages from 1970 at once, as older than the topic's retention.
+        Brokers may refuse later timestamps, and delete messages from 1970 at once, because these are older than the topic's retention.
         """
         return self._clock() * 1000 + AHEAD_MS
 

@@ -99,7 +99,7 @@ def _complain(text: str, code: int) -> int:
 
 
 def _send_all(given: argparse.Namespace, values: Iterator[bytes], channel: Channel, progress: Progress) -> str | None:
-    """Hand the values over at the wanted pace, until the agent does not take a message. Returns the reason; None if the agent took all."""
+    """Hand the values over at the wanted pace, until the agent does not take a message. Returns the reason, or None."""
     topic, key = os.fsencode(given.topic), os.fsencode(given.key)
     due = time.monotonic()
     for number, value in enumerate(values, 1):
@@ -173,18 +173,20 @@ def _parser() -> argparse.ArgumentParser:
 def _add_sockets(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the agent's socket")
     sockets = group.add_mutually_exclusive_group()
-    sockets.add_argument("--socket-path", metavar="PATH", help=f"its UNIX datagram socket (default {PATH})")
-    sockets.add_argument("--stream-socket-path", metavar="PATH", help="its UNIX stream socket")
-    sockets.add_argument("--port", type=int, help="its TCP port")
+    sockets.add_argument("--socket-path", metavar="PATH", help=f"the agent's UNIX datagram socket (default {PATH})")
+    sockets.add_argument("--stream-socket-path", metavar="PATH", help="the agent's UNIX stream socket")
+    sockets.add_argument("--port", type=int, help="the agent's TCP port")
 
 
 def _add_message(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the message")
     group.add_argument("--topic", required=True, help="Kafka's topic")
-    group.add_argument("--key", default="", help="Kafka's key (default: empty, written as null)")
-    group.add_argument("--partition-key", type=_partition_key, metavar="N", help="0 to 4294967295: partition = N modulo partitions")
+    group.add_argument("--key", default="", help="Kafka's key (default: empty, which the agent usually writes as null)")
+    group.add_argument(
+        "--partition-key", type=_partition_key, metavar="N", help="0 to 4294967295: the partition is N modulo the number of partitions"
+    )
     values = group.add_mutually_exclusive_group()
-    values.add_argument("--value", default="", help="Kafka's value (default: empty, which the agent writes as null, a tombstone)")
+    values.add_argument("--value", default="", help="Kafka's value (default: empty, which the agent usually writes as null, a tombstone)")
     values.add_argument("--stdin", action="store_true", help="all of standard input is the value")
     values.add_argument("--lines", action="store_true", help="each line of standard input is the value of a message")
     group.add_argument("--seq", action="store_true", help="begin each value with the number of its message and a space")

@@ -1,8 +1,8 @@
-"""Remembers topics that brokers report as unknown: their messages are discarded at once, except for one message in `PAUSE_S`
-seconds, with which the producer requests the topic's metadata again.
+"""Remembers topics that brokers report as unknown or invalid: their messages are discarded at once, except for one message every
+`PAUSE_S` seconds, with which the producer requests the topic's metadata again.
 
-Otherwise a program with a misspelt topic would fill the pool and the disk with messages that all wait for the same answer.
-Invariant: after a topic has been created, the first message after `PAUSE_S` finds it at the latest.
+Without this rule, a program with a misspelt topic would fill the pool and the disk with messages that all wait for the same answer.
+Invariant: once a topic has existed for `PAUSE_S` seconds, its next message is passed to the producer, which finds the topic.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class UnknownTopics(ProducerHooks):
     def __init__(self, reason: Reason = Reason.BAD_TOPIC, clock: Callable[[], float] = time.monotonic) -> None:
         """`reason` is the reason for the discards; `clock` is monotonic, in seconds."""
         self.reason, self._clock = reason, clock
-        self._until: dict[str, float] = {}  # topic -> the time from which a message may ask again
+        self._until: dict[str, float] = {}  # topic -> the time from which a message is passed to the producer again
 
     def __len__(self) -> int:
         return len(self._until)

@@ -208,7 +208,7 @@ def test_a_socket_of_the_other_kind_is_named(streams: Place) -> None:
     with Client(streams.path) as client:
         assert not client.send("t", "v")
         assert client.last_error is not None
-        assert "a datagram socket is not a stream" in client.last_error
+        assert "the path is a stream socket and the client sends datagrams" in client.last_error
 
 
 def test_a_message_above_the_limit_is_not_sent(place: Place) -> None:
@@ -466,7 +466,7 @@ def test_a_wrong_argument_is_named(datagrams: Place, call: Callable[[Client], ob
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        (lambda client: client.send("t", None), "value must be bytes or str, not None; an empty one is written to Kafka as null"),
+        (lambda client: client.send("t", None), "value must be bytes or str, not None; an empty text is written to Kafka as null"),
         (lambda client: client.send("t", {"a": 1}), "value must be bytes or str, not dict"),
         (lambda client: client.send("t", "v", key=7), "key must be bytes or str, not int"),
         (lambda client: client.send(None, "v"), "topic must be bytes or str, not NoneType"),

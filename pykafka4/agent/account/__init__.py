@@ -1,7 +1,7 @@
 """Counts the agent's messages. Invariant, in total and for each topic: accepted = acknowledged + queued + spooled + discarded.
 
 Modules; each line imports only from lines below it:
-    books        Books: all figures of a running agent, for the pages and for its end
+    books        Books: all figures of a running agent, for the pages and for the last log lines
     hooks        the producer's hook, which counts failed batches and batches that may be in Kafka twice
     balance      the account at one moment, from the counts of the producer, the ledger and the spool
     ledger       running counts of refused bytes and discarded messages

@@ -86,7 +86,7 @@ class _Parts:
         )
 
     def value(self, times: Iterable[Discards]) -> TopicAccount:
-        """The counts as a row of the account, with the earliest and the latest timestamp of `times`."""
+        """The counts as a row of the account, with the earliest and the latest timestamp of `times` if messages were discarded."""
         discarded = self.reasons.total()
         span = merged(times) if discarded else Discards()  # without discards, the times can only be of messages that are on disk after all
         discards = Discards({reason: count for reason, count in self.reasons.items() if count}, span.first_ms, span.last_ms)
@@ -97,8 +97,8 @@ class _Parts:
 def balance(stats: Stats, before: BeforeProducer, spooled: Mapping[str, SpooledCounts], reasons: Reasons) -> Account:
     """Return the account.
 
-    `before` and `spooled` must be of one moment. Between this moment and `stats`, no message may pass from the spool to the producer: it
-    would be in both counts.
+    `before` and `spooled` must be of one moment. Between this moment and the moment of `stats`, no message may pass from the
+    spool to the producer: the message would be in both counts.
     """
     rows: dict[str, _Parts] = {}
     times: dict[str, list[Discards]] = {}
@@ -116,7 +116,7 @@ def balance(stats: Stats, before: BeforeProducer, spooled: Mapping[str, SpooledC
         add(topic, _Parts(spooled=on_disk.messages), Discards())
     # At the end of the agent, the producer reports messages as failed that the spool then keeps. These messages are on disk, not
     # discarded, so they are subtracted from the failures. The producer may have forgotten a topic's row: the topic's failures are then in
-    # `others`, and the row here must not fall below 0.
+    # `others`, and no count of the row may fall below 0.
     for (topic, reason), count in before.kept.items():
         row = rows.get(row_name(topic), _Parts())
         add(topic, _Parts(reasons=Counter({reason: -min(count, row.reasons[reason])})), Discards())

@@ -1,6 +1,6 @@
 """Collects all figures of a running agent, for the pages and for the last log lines.
 
-Invariant: an account has each message in one place.
+Invariant: an account counts each message in one place.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class SpoolCounts(Protocol):
 
 
 class OnLoop(Protocol):
-    """Calls a function on the agent's loop, even after the loop has ended, and returns the function's result."""
+    """Calls a function on the agent's loop, or on the caller's thread after the loop has ended, and returns the function's result."""
 
     def __call__(self, look: Callable[[], T], /) -> T: ...
 
@@ -80,7 +80,7 @@ class Books:
         spool: SpoolCounts | None = None,
         on_loop: OnLoop | None = None,
     ) -> None:
-        """`parts` have counters of their own. `on_loop` runs the spool's calls on the agent's loop; by default the caller's thread does."""
+        """`parts` have counters of their own. `on_loop` calls the spool's methods on the agent's loop; None: the caller's thread does."""
         self._producer, self._ledger, self._reasons = producer, ledger, reasons
         self._parts, self._spool, self._on_loop = parts, spool, on_loop
 
@@ -119,15 +119,15 @@ class Books:
         return self._ledger.unfinished_report()
 
     def finished_report(self) -> Report | None:
-        """Return the report of the last finished interval, None during the first interval. The report counts as read (NoDiscardQuery)."""
+        """Return the report of the last finished interval, None during the first interval. The report counts as read."""
         return self._ledger.finished_report()
 
     def total_report(self) -> Report:
-        """Return one report of all intervals. Does not wait for the producer's thread."""
+        """Return one report of all intervals."""
         return self._ledger.total_report()
 
     def counters(self, account: Account) -> Mapping[str, int]:
-        """Return counters since the start: Dory's counters under Dory's names, and counters of the agent's own.
+        """Return counters since the start: Dory's counters under Dory's names, and the agent's own.
 
         The counters of messages come from `account`, so that the account and the counters agree.
         """

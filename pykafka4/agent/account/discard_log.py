@@ -1,4 +1,4 @@
-"""Writes a line for each discarded message to a file, the discard log.
+"""Writes a line for each discarded message, and for bytes that are not a message, to a file, the discard log.
 
 Invariant: a full or broken disk delays only the end of the agent; entries are left out instead, and counted.
 
@@ -25,7 +25,7 @@ log = get_log("pykafka4.agent")
 
 # Bytes of entries that wait for the thread. A burst of discards comes when memory is short, so the queue must not grow with the burst.
 MOST_WAITING: Final = 4 * 1024 * 1024
-# Entries that are formatted and written together: after each portion, other threads can use the room that it has freed in the queue.
+# Entries that are formatted and written together: after each portion, its room in the queue is free for new entries.
 PORTION: Final = 1_000
 CLOSE_S: Final = 5.0  # seconds for the last entries at the end: a disk that hangs must not keep the agent from ending
 INFOS_WITH_DETAIL: Final = (Reason.API_KEY, Reason.VERSION)
@@ -47,7 +47,7 @@ class DiscardLog:
         self._thread = Thread(target=self._run, name="pykafka4-discard-log", daemon=True)
 
     def start(self) -> None:
-        """Start the thread, which opens the file and logs a failure."""
+        """Start the thread, which opens the file. If this fails, the thread logs the error, and tries again with the next entries."""
         self._thread.start()
 
     # ---- entries
@@ -128,7 +128,10 @@ class DiscardLog:
             log.warning("agent: discard log %s: %s; entries are left out until it can be written; the agent continues", self._path, error)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Write the queued entries, for at most `timeout_s` seconds. Later entries are left out."""
+        """Wait up to `timeout_s` seconds until the queued entries are written, then log the number of left-out entries.
+
+        Later entries are left out, too.
+        """
         with self._changed:
             self._closing = True
             self._changed.notify()

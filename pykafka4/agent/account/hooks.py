@@ -1,4 +1,4 @@
-"""Counts batches that the producer could not deliver, and batches that may be in Kafka twice. Invariant: each failed batch is counted once.
+"""Counts batches that the producer could not deliver, and batches that may be in Kafka twice. Invariant: each lost message is counted once.
 
 The producer calls the hook on its callback executor, so reading the records of a failed batch does not hold up the agent's loop.
 """
@@ -43,11 +43,11 @@ class BatchOutcomes(ProducerHooks):
             self._ledger.failed([message_of(record) for record in outcome.lost()], self._reasons.of(code), str(error))
 
     def on_close(self) -> None:
-        """Note that all outcomes have been reported. See ProducerHooks."""
+        """Let `wait` return: all outcomes have been reported. See ProducerHooks."""
         self._closed.set()  # this call comes after the last `on_ack`
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until all failed batches are counted, after `Producer.close`. Returns False if `timeout_s` seconds passed first.
+        """After `Producer.close`, wait until all failed batches have been counted. Returns False if `timeout_s` seconds pass first.
 
         Without the wait, the last report and the last log lines would miss the batches whose callbacks are still queued.
         """

@@ -99,16 +99,16 @@ class Ledger:
         self._notices.write(line)
 
     def kept(self, topic: str, reason: Reason, count: int) -> None:
-        """Note messages that failed in the producer for this reason, but are on disk. They are not discarded: `failed` is not called."""
+        """Count messages that failed in the producer for this reason, but are on disk. `failed` must not be called for these messages."""
         with self._lock:
             self._kept[topic, reason] += count
 
     # ---- on the callback executor, or at the end
 
     def failed(self, messages: Iterable[Message], reason: Reason, error: str = "") -> None:
-        """Count lost messages that the producer had accepted, for the reports. The account takes these messages from the producer's counts.
+        """For the reports, count lost messages that the producer had accepted. The account takes their number from the producer's counts.
 
-        `error` is the brokers' error, for the log line.
+        `error` is the producer's error as text, for the log line.
         """
         for message in messages:
             with self._lock:  # acquired for each message, not once for all, because the loop waits for this lock
@@ -131,7 +131,7 @@ class Ledger:
     def tick(self) -> None:
         """Begin a new interval if it is time, and write the log lines that are due. The agent calls this about once a second.
 
-        Otherwise the end of a burst would be in no log line before the next discard for the same reason.
+        Without these calls, the end of a burst would be in no log line before the next discard for the same reason.
         """
         with self._lock:
             self._reports.current()
@@ -140,7 +140,7 @@ class Ledger:
             self._notices.write(line)
 
     def close(self) -> None:
-        """Write log lines for the discards that are in no line yet, at the end of the agent."""
+        """At the end of the agent, write log lines for the discards that are in no line yet."""
         with self._lock:
             lines = self._notices.rest()
         for line in lines:
@@ -174,7 +174,10 @@ class Ledger:
             return self._reports.total()
 
     def counters(self) -> dict[str, int]:
-        """Return counters of inputs and refusals by Dory's names: https://github.com/dspeterson/dory/blob/master/doc/status_monitoring.md."""
+        """Return counters of inputs, refusals and unread reports, by Dory's names.
+
+        Source: https://github.com/dspeterson/dory/blob/master/doc/status_monitoring.md.
+        """
         received = self._received
         with self._lock:
             before, current = self._reports.totals()

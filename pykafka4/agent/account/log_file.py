@@ -17,7 +17,7 @@ MODE = 0o600  # the file holds messages of applications: nobody but the agent's 
 
 
 class LogFile:
-    """The open file. If another program (logrotate) has renamed or removed the file, the next line opens a new one."""
+    """The open file. If another program (logrotate) has renamed or removed the file, the next `append` opens a new file."""
 
     def __init__(self, path: Path, max_size: int, max_archive_size: int, wall_clock: Callable[[], float]) -> None:
         """Sizes are in bytes; the clock is in seconds since the epoch. The constructor opens no file."""
@@ -27,7 +27,7 @@ class LogFile:
         self._newest = 0  # the number of the newest archive
 
     def open(self) -> None:
-        """Open the file, unless the file at the path is already open. Raises OSError."""
+        """Open the file and remove old archives, unless the file at the path is already open. Raises OSError."""
         if self._fd is not None and self._is_current(self._fd):
             return
         self.close()
@@ -43,7 +43,7 @@ class LogFile:
             return False
 
     def append(self, lines: list[bytes]) -> tuple[int, OSError | None]:
-        """Write lines. Returns the number of written lines, and the error that stopped the writing."""
+        """Write lines. Returns the number of written lines, and the error that stopped the writing, if any."""
         done = 0
         try:
             while done < len(lines):
@@ -90,13 +90,13 @@ class LogFile:
     def _remove_archives(self) -> None:
         """Remove the oldest archives until the remaining ones fit into `max_archive_size`.
 
-        Raises OSError; the next rotation tries to remove the remaining archives again.
+        Raises OSError; the next call tries again.
         """
         prefix = self._path.name + "."
         found = []
         for path in self._path.parent.iterdir():
             number = path.name.removeprefix(prefix)
-            # Only the names of this class: FILE.old or FILE.gz belongs to another program.
+            # Only names that this class gives: FILE.old or FILE.gz belongs to another program.
             if path.name.startswith(prefix) and number.isdecimal() and number.isascii() and path.is_file():
                 found.append((int(number), path))
         self._newest = max([self._newest, *(number for number, _ in found)])

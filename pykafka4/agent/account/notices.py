@@ -1,5 +1,5 @@
-"""Writes log lines about discards: for each reason at most one in 30 s, and one more at the end of the agent. Invariant: the numbers in the
-lines add up to all discards."""
+"""Writes log lines about discards: for each reason at most one line in 30 s, and one more at the end of the agent. Invariant: the numbers
+in the lines add up to all discards."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class Notices:
         self._clock = clock
         self._written: dict[Reason, float] = {}  # the time of each reason's last line
         self._counts: dict[Reason, int] = {}  # discards since the last line
-        self._last: dict[Reason, tuple[str, str]] = {}  # the last discard's topic or input, and the brokers' error
+        self._last: dict[Reason, tuple[str, str]] = {}  # the last discard's topic or input, and the producer's error
 
     def note(self, reason: Reason, count: int, last: str, error: str = "") -> Notice | None:
-        """Count discards. Returns a line, if one is due. `last` is the topic or the input, `error` the brokers' error."""
+        """Count discards. Returns a log line, if one is due. `last` is the topic or the input, `error` the producer's error."""
         counts = self._counts
         counts[reason] = counts.get(reason, 0) + count
         self._last[reason] = last, error
@@ -66,14 +66,14 @@ class Notices:
         return [notice for notice in found if notice is not None]
 
     def rest(self) -> list[Notice]:
-        """Return lines for all discards that are in no line yet, whether due or not, at the end of the agent."""
+        """At the end of the agent, return lines for all discards that are in no line yet, even if the lines are not due."""
         now = self._clock()
         found = [Notice(reason, count, *self._last[reason], now - self._written[reason]) for reason, count in self._counts.items()]
         self._counts.clear()
         return found
 
     def write(self, notice: Notice | None) -> None:
-        """Write a line to the log."""
+        """Write a line to the log; None writes nothing."""
         if notice is None:
             return
         reason, count, last, error, since_s = notice

@@ -1,4 +1,4 @@
-"""Counts discards, refused bytes and repeats of an interval. Invariant: for any input memory is bounded, and sums are exact."""
+"""Counts discards, refused bytes and repeats of an interval. Invariant: for any input, memory is bounded and sums are exact."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class TopicRow:
             self.add(reason, count, other.first_ms, other.last_ms)
 
     def value(self) -> Discards:
-        """Return a copy of the counts, which later changes of the row do not change."""
+        """Return a copy of the counts, which later changes of the row do not affect."""
         return Discards(self.reasons.copy(), self.first_ms, self.last_ms)
 
 
@@ -151,7 +151,7 @@ class Tallies:
             self.versions.popitem(last=False)
 
     def keep_example(self, topic: str, value: bytes | None, reason: Reason) -> None:
-        """Keep the beginning of a message that was discarded through its client's fault, so that people can recognize the client."""
+        """Keep the beginning of a bad topic, or of a message that is too long, so that people can recognize the client."""
         if reason is Reason.BAD_TOPIC:
             self._bad_topics.add(topic[: self._prefix_size])
         elif reason is Reason.LONG_MSG:
@@ -162,7 +162,7 @@ class Tallies:
         """Count a message that was discarded before the producer had it."""
         topic, value, _, _, timestamp_ms = message
         self.before_producer.add(topic, reason, 1, timestamp_ms, timestamp_ms)
-        if reason is Reason.BAD_TOPIC or reason is Reason.LONG_MSG:  # saves the call for all other reasons: bursts pass here
+        if reason is Reason.BAD_TOPIC or reason is Reason.LONG_MSG:  # in a burst for any other reason, the check saves the calls
             self.keep_example(topic, value, reason)
 
     def absorb(self, later: Tallies) -> None:

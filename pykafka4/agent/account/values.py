@@ -67,8 +67,8 @@ class Account:
     """The account since the agent's start. `others` sums the topics without a row in `topics`; `total` is the sum of both.
 
     `refused` counts datagrams, frames and ends of connections that were not messages; `accepted` does not include them. `restored` counts
-    the accepted messages that came through the spool from an earlier process; the inputs of this process have counted the other accepted
-    ones. `possible_duplicates` counts the acknowledged messages that may be in Kafka twice.
+    the accepted messages that came through the spool from an earlier process; the inputs of this process took all other accepted
+    messages. `possible_duplicates` counts the acknowledged messages that may be in Kafka twice.
     """
 
     total: TopicAccount

@@ -17,6 +17,6 @@ Modules; each line imports only from lines below it:
     troubles    the subjects that are out of order, for the timeline of outages
     look        the figures of the agent at a moment, as values
 
-The folder page has the web page itself, HTML and JavaScript, which are served as they are. `pykafka4.pages` has the parts that it shares
-with the status page of a client: rates, outages, checks of headers, CSS, and the JavaScript for words, rows and curves.
+The folder page has the web page itself, HTML and JavaScript, which are served as they are. `pykafka4.pages` has the parts that this
+page shares with the status page of a client: rates, outages, checks of headers, CSS, and the JavaScript for words, rows and curves.
 """

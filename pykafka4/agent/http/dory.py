@@ -33,7 +33,7 @@ __all__ = [
 
 Json = dict[str, Any]
 LOCATION: Final = "pykafka4.agent"  # Dory has the file and line of a counter here
-UNKNOWN: Final = 0  # an unknown time: Dory's fields are numbers, so null would break its readers
+UNKNOWN: Final = 0  # an unknown time: Dory's fields are numbers, so null would break programs that read the pages
 
 
 def dump(value: object) -> str:
@@ -84,7 +84,10 @@ def queue_counts(process: PageHead, queues: Mapping[str, TopicQueue]) -> Json:
 
 
 def metadata_fetch_time(process: PageHead, metadata: Mapping[str, float | None]) -> Json:
-    """Return /metadata_fetch_time/json. All times but `since` are in milliseconds since the epoch, 0 before the first metadata."""
+    """Return /metadata_fetch_time/json. All times but `since` are in milliseconds since the epoch.
+
+    `last_updated` and `last_modified` are 0 before the first metadata.
+    """
     now = process.now
 
     def moment(age: float | None) -> int:
@@ -149,7 +152,7 @@ def _base64(parts: Iterable[bytes]) -> list[str]:
 
 
 def in_plain_text(page: str, process: PageHead, value: Json) -> str:
-    """Return the page with Dory's words for these values."""
+    """Return a page in plain text, in Dory's words."""
     return "\n".join(PLAIN[page](process, value)) + "\n"
 
 
@@ -210,7 +213,7 @@ def _plain_report(report: Json) -> list[str]:
 
 
 def _bracketed(text: str) -> str:
-    """Return a text in brackets after the length of the escaped text. An escaped line break of a client cannot begin a line."""
+    """Return the escaped text in brackets, after its length. Line breaks are escaped, so that a client's text cannot begin a line."""
     shown = json.dumps(text)[1:-1].replace('\\"', '"')
     return f"{len(shown)}[{shown}]"
 

@@ -89,7 +89,7 @@ class Connections:
             self._sweeper.cancel()
 
     def __call__(self) -> asyncio.Protocol:
-        """Return the protocol of a new connection."""
+        """Return the protocol of a new connection, or above the limit a protocol that only responds FULL."""
         if len(self._open) >= MOST_CONNECTIONS:
             return _Full()
         handler = self._server()
@@ -97,7 +97,7 @@ class Connections:
         return connection
 
     def active(self, request: web.BaseRequest) -> None:
-        """Note that a request has arrived on its connection."""
+        """Restart the time limit of the connection on which a request has arrived."""
         connection = self._open.get(request.protocol)
         if connection is not None:
             connection.active_at = self._monotonic()
@@ -108,7 +108,7 @@ class Connections:
             self.sweep()
 
     def sweep(self) -> None:
-        """Close the connections whose last request came IDLE_S ago or earlier."""
+        """Close the connections that have had no new request for IDLE_S."""
         now = self._monotonic()
         for connection in list(self._open.values()):
             if connection.active_at + IDLE_S <= now:

@@ -16,7 +16,7 @@ __all__ = ["headline"]
 
 
 REPEATED: Final = "no broker reachable: "  # cut from the reason, because the headline has the same words
-NEARLY_FULL: Final = 0.9  # of max_buffer: a warning while there is still room, before messages are discarded
+NEARLY_FULL: Final = 0.9  # the used part of max_buffer from which the headline warns, while there is still room
 STATES: Final[Mapping[str, str]] = {
     "unreachable": "No broker can be reached",
     "connecting": "Connecting to the brokers",
@@ -30,7 +30,7 @@ STATES: Final[Mapping[str, str]] = {
 def headline(look: AgentLook, outages: Outages, discards_per_s: float) -> Headline:
     """Return the headline for the worst trouble that the look shows, or for an agent without troubles.
 
-    `discards_per_s` is the rate of the last seconds.
+    `discards_per_s` is the mean rate over the last few seconds.
     """
     losses = _discards(look, discards_per_s)
     for judge in JUDGES:
@@ -76,7 +76,7 @@ def _topics(look: AgentLook, outages: Outages) -> Headline | None:
 
 
 def _some(look: AgentLook, rows: Mapping[str, Mapping[str, Any]], one: str, several: str, since: float | None) -> Headline | None:
-    """Return a warning with the first row's reason, None without rows. `one` takes the row's name, `several` the number of rows."""
+    """Return a warning with the first row's reason; None if there are no rows. `one` has a place for the name, `several` for the number."""
     if not rows:
         return None
     name, row = next(iter(rows.items()))

@@ -32,7 +32,7 @@ class InputState:
 
 @attrs.frozen
 class AgentLook:
-    """The figures at a moment. `at` is in seconds since the epoch, `status` is `Producer.status()`, `max_buffer` the size of the pool."""
+    """The figures at a moment. `at` is in seconds since the epoch, `status` is `Producer.status()`, `max_buffer` limits `buffered`."""
 
     at: float
     account: Account
@@ -43,7 +43,7 @@ class AgentLook:
 
     @property
     def buffered(self) -> int:
-        """The bytes of the pool in use."""
+        """The bytes of messages in memory, of at most `max_buffer`."""
         return int(self.status.get("producer", {}).get("buffered_bytes", 0))
 
 

@@ -1,5 +1,5 @@
-"""Writes the agent's figures in Prometheus' text format. Invariant: labels are bounded: at most MOST_TOPICS topics have a label of their
-own.
+"""Writes the agent's figures in Prometheus' text format. Invariant: the number of time series is bounded, because at most
+MOST_TOPICS topics have a label of their own.
 
 Names of metrics begin with pykafka4_agent.
 """
@@ -53,7 +53,7 @@ class _Figures(Collector):
         yield from _inputs(look)
         yield from _brokers(look)
         yield from _spool(look)
-        counter = CounterMetricFamily(f"{PREFIX}_dory", "Dory's counters, under its names.", labels=["name"])
+        counter = CounterMetricFamily(f"{PREFIX}_dory", "Dory's counters, under Dory's names.", labels=["name"])
         for name, value in self._counters.items():
             counter.add_metric([name], value)
         yield counter
@@ -64,7 +64,7 @@ def _process(look: AgentLook) -> Iterator[Metric]:
     yield GaugeMetricFamily(f"{PREFIX}_connected", "1: a broker can be reached; otherwise 0.", float(status["state"] == "connected"))
     yield GaugeMetricFamily(f"{PREFIX}_offline_partitions", "Partitions that nothing can be sent to.", len(offline(status)))
     yield GaugeMetricFamily(f"{PREFIX}_memory_bytes", "Bytes of messages in memory.", look.buffered)
-    yield GaugeMetricFamily(f"{PREFIX}_memory_max_bytes", "The bound of these bytes: max_buffer.", look.max_buffer or 0)
+    yield GaugeMetricFamily(f"{PREFIX}_memory_max_bytes", "The limit of the memory for messages: max_buffer.", look.max_buffer or 0)
     yield CounterMetricFamily(
         f"{PREFIX}_possible_duplicates", "Acknowledged messages that may be in Kafka twice.", account.possible_duplicates
     )
@@ -108,7 +108,7 @@ def _counts(row: TopicAccount) -> tuple[int, int, int, int]:
 
 
 def _messages(rows: Mapping[str, TopicAccount]) -> Iterator[Metric]:
-    accepted = CounterMetricFamily(f"{PREFIX}_accepted", "Messages that inputs took.", labels=["topic"])
+    accepted = CounterMetricFamily(f"{PREFIX}_accepted", "Messages that inputs took, or that were on disk at the start.", labels=["topic"])
     acknowledged = CounterMetricFamily(f"{PREFIX}_acknowledged", "Messages that Kafka has acknowledged.", labels=["topic"])
     queued = GaugeMetricFamily(f"{PREFIX}_queued", "Messages in memory.", labels=["topic"])
     spooled = GaugeMetricFamily(f"{PREFIX}_spooled", "Messages that are only on disk.", labels=["topic"])
@@ -167,7 +167,7 @@ def _spool(look: AgentLook) -> Iterator[Metric]:
     if look.spool is None:
         return
     yield GaugeMetricFamily(f"{PREFIX}_spool_bytes", "Bytes of messages on disk.", look.spool.bytes)
-    yield GaugeMetricFamily(f"{PREFIX}_spool_max_bytes", "The bound of these bytes.", look.spool.max_size)
+    yield GaugeMetricFamily(f"{PREFIX}_spool_max_bytes", "The limit of the bytes of messages on disk.", look.spool.max_size)
     yield GaugeMetricFamily(
         f"{PREFIX}_spool_failing",
         "1: the disk refuses writes, or files cannot be synced; otherwise 0.",

@@ -1,5 +1,5 @@
 """Makes the JSON of the web page. Invariant: the JSON's size is bounded for any number of topics, and a table that is cut
-off has the number of all rows."""
+off comes with the number of all its rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pykafka4.pages.rates import STEP_S, Rates
 
 __all__ = ["TOPIC_COLUMNS", "page_data"]
 
-# Rows of the tables. The browser asks for the JSON each second, and clients may name any number of topics.
+# The largest numbers of rows in the tables. The browser requests the JSON every second, and clients may name any number of topics.
 MOST_TOPICS: Final = 1_000
 MOST_DISCARDS: Final = 200
 MOST_OFFLINE: Final = 100

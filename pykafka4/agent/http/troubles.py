@@ -1,4 +1,4 @@
-"""Lists the subjects of an agent that are out of order, with the reasons: the cluster, a broker, partitions, topics, the disk."""
+"""Lists the subjects of an agent that are out of order, with the reasons: the cluster, a broker, partitions, topics, the spool."""
 
 from __future__ import annotations
 

@@ -104,7 +104,10 @@ class Connection:
         return size
 
     def _take(self, size: int) -> int:
-        """Pass on the complete frames in the kept bytes and the `size` new bytes after them; keep the remaining bytes."""
+        """Pass on the complete frames in the kept bytes and the `size` new bytes after them; keep the remaining bytes.
+
+        Ends the connection if the size of a frame is invalid.
+        """
         sharing = self._sharing
         end = len(self._kept) + size
         used, wrong, messages, refused = cut_frames(sharing.scratch, end, sharing.max_size, sharing.empty)
@@ -131,7 +134,7 @@ class Connection:
         return 1
 
     def _reserve(self) -> None:
-        """Reserve room for the complete message that begins in `_kept`, or wait for the room.
+        """Reserve room for the complete message that begins in `_kept`, once its size is known, or wait for the room.
 
         The complete size is reserved in one step: otherwise many connections could each hold a part of the room, and none could finish.
         """

@@ -22,10 +22,10 @@ class SourceCounters:
     open: int = 0  # connections that are open now
     clean_ends: int = 0
     unclean_ends: int = 0  # ends inside a message, and resets
-    closed_for_size: int = 0  # connections that ended for an invalid or too large size field
+    closed_for_size: int = 0  # connections that ended because a size was invalid or too large
     closed_for_room: int = 0  # connections that lost the room for an unfinished message to connections that waited for it
     accept_pauses: int = 0  # pauses because no file descriptor was left, or the largest number of connections was open
-    errors: int = 0  # of sockets
+    errors: int = 0  # failed system calls on sockets
 
 
 @attrs.define

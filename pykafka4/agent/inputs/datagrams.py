@@ -1,5 +1,5 @@
-"""Reads the UNIX datagram socket, with one message in each datagram. Invariant: `close` reads each datagram that a client could send,
-unless a read fails."""
+"""Reads the UNIX datagram socket, with one message in each datagram. Invariant: after `start`, `close` reads all datagrams that
+clients have sent, unless a read fails."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class DatagramInput:
         return True
 
     def close(self) -> None:
-        """Refuse further datagrams, read the queue to its end, and close the socket."""
+        """Refuse further datagrams, read the queue to its end, and close the socket. Without a `start`, only close the socket."""
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.remove_reader(self._socket.fileno())

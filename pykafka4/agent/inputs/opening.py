@@ -28,7 +28,7 @@ from pykafka4.agent.settings.values import Empty, InputSettings
 __all__ = ["InputError", "Inputs"]
 
 log = logging.getLogger(__name__)
-MAX_CONNECTIONS = 4096  # of each stream input
+MAX_CONNECTIONS = 4096  # open connections of each stream input
 QUEUE_LENGTH = Path("/proc/sys/net/unix/max_dgram_qlen")
 SHORT_QUEUE = 100  # datagrams; a shorter queue is worth a warning, because a burst fills it
 SHARE_OF_FILES = 3 / 8  # each stream input's share of the process's descriptors; the remaining quarter is for brokers, pages and files
@@ -119,7 +119,7 @@ def _named(setting: str) -> Iterator[None]:
 def _unlink(unix: UnixSocket) -> None:
     try:
         unix.unlink()
-    except OSError as error:  # if the process has dropped its privileges; the next start replaces the file
+    except OSError as error:  # the process may have dropped its privileges; the next start replaces the file
         log.warning("agent: cannot remove the socket %s: %s", unix.path, error.strerror)
 
 
@@ -130,7 +130,7 @@ def _warn_of_short_queue() -> None:
         return
     if length < SHORT_QUEUE:
         log.warning(
-            "agent: the datagram socket holds %d unread messages, so clients wait in bursts, or lose messages if they do not wait; "
+            "agent: the datagram socket holds at most %d unread messages, so in bursts clients wait, or lose messages if they do not wait; "
             "`sysctl -w net.unix.max_dgram_qlen=512` raises the limit for sockets that are bound afterwards",
             length,
         )

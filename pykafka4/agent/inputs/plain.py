@@ -27,7 +27,8 @@ class DatagramReader:
     def read(self, sock: socket.socket) -> tuple[int, int, list[Message], list[RefusedBytes]]:
         """Return (number of datagrams, number of their bytes, messages, refused datagrams). Raises OSError.
 
-        Fewer than `most` datagrams mean an empty queue. From a datagram larger than `max_size`, `max_size` + 1 bytes are read.
+        Fewer than `most` datagrams mean that the queue was empty, or that the next read failed. From a datagram larger than `max_size`,
+        `max_size` + 1 bytes are read.
         """
         messages: list[Message] = []
         refused: list[RefusedBytes] = []
@@ -40,7 +41,7 @@ class DatagramReader:
             except OSError:
                 if not count:
                     raise
-                break  # as recvmmsg: the datagrams before the error count; a lasting error comes again
+                break  # as recvmmsg does: the datagrams before the error count; a lasting error comes again
             count += 1
             size += len(data)
             try:
@@ -53,10 +54,10 @@ class DatagramReader:
 
 
 def cut_frames(data: bytearray, end: int, max_size: int, empty: bytes | None) -> tuple[int, bool, list[Message], list[RefusedBytes]]:
-    """Cut the complete frames from the first `end` bytes: (end of the last one, whether the next size is invalid, messages, refused
-    frames).
+    """Cut the complete frames from the first `end` bytes.
 
-    A size is invalid if it is smaller than its own field, or the rest of the frame is larger than `max_size`.
+    Returns (end of the last frame, whether the next size is invalid, messages, refused frames). A size is invalid if it is smaller than the
+    size field itself, or if the frame without its size field would be larger than `max_size`.
     """
     messages: list[Message] = []
     refused: list[RefusedBytes] = []

@@ -24,7 +24,8 @@ from pykafka4.errors import ConfigError
 __all__ = ["InputError", "UnixSocket", "bind_tcp", "bind_unix", "check_datagram_size", "owner_and_group"]
 
 BACKLOG = 1024  # the kernel caps it at net.core.somaxconn
-FOLDER_LOCK_S = 2.0  # another agent holds the lock only for a bind: after a longer wait, the start fails, because another program holds it
+# Seconds to wait for the lock of the folder. Another agent holds the lock only for a bind, so after this time another program must hold it.
+FOLDER_LOCK_S = 2.0
 UMASKED = 0o777
 
 
@@ -51,7 +52,7 @@ class UnixSocket:
 
 
 def bind_unix(settings: UnixSettings, kind: socket.SocketKind) -> UnixSocket:
-    """Bind a socket with mode and owner, which replaces a stale one at its path. A stream socket then listens. Raises InputError."""
+    """Bind a socket with mode and owner, in place of a stale socket at its path. A stream socket then listens. Raises InputError."""
     path = Path(settings.path)
     if not path.parent.is_dir():
         raise InputError(f"the folder {path.parent} does not exist; create it (systemd: RuntimeDirectory=), or choose another path")
@@ -83,7 +84,7 @@ def _bind_closed(sock: socket.socket, path: Path) -> None:
         os.fchmod(sock.fileno(), 0)  # Linux creates the file with the mode of the socket itself, less the umask
         sock.bind(str(path))
     else:
-        mask = os.umask(UMASKED)  # of the whole process: a file that another thread creates now has no rights either
+        mask = os.umask(UMASKED)  # the umask of the whole process: a file that another thread creates now has no rights either
         try:
             sock.bind(str(path))
         finally:
@@ -130,7 +131,7 @@ def _set_rights(path: Path, mode: int | None, owner: int, group: int) -> None:
 
 @contextlib.contextmanager
 def _pinned(path: Path) -> Iterator[str]:
-    """Yield a path that stays the path of the socket's file.
+    """Yield a path that stays the path of the socket's file. Raises InputError if another process has replaced the file.
 
     A user who may write to the folder can put a link there after `bind`; a root process would then change the rights of another file.
     """

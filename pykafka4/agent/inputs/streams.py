@@ -47,7 +47,7 @@ class StreamInput:
         self._listener, self._entrance, self._unfinished = listener, entrance, unfinished
         self._sharing = Sharing(entrance, unfinished, max_size, empty)
         self._max_connections = max_connections
-        self._selector = selectors.DefaultSelector()  # epoll or kqueue: it must have a file descriptor
+        self._selector = selectors.DefaultSelector()  # epoll or kqueue: the selector must have a file descriptor
         self._connections: set[Connection] = set()
         self._ready: deque[Connection | None] = deque()  # None: the listener
         self._accepting = self._warned = self._looking = self._closed = False
@@ -149,7 +149,7 @@ class StreamInput:
     # ------------------------------------------------------------ accepting
 
     def _accept(self) -> int:
-        """Accept a connection. Returns the cost in messages, 0 if there is no connection to accept now."""
+        """Accept a connection. Returns the cost in messages, 0 if no connection can be accepted now."""
         if not self._accepting:
             return 0
         if len(self._connections) >= self._max_connections:
@@ -174,7 +174,10 @@ class StreamInput:
         return ACCEPT_COST
 
     def _pause_accepting(self, why: str) -> None:
-        """Stop accepting for RETRY_S, or until a connection ends. Otherwise the loop would never sleep: the listener stays ready."""
+        """Stop accepting for RETRY_S, or until a connection ends.
+
+        The listener stays ready, so without a pause the loop would never sleep.
+        """
         self._accepting = False
         self._selector.unregister(self._listener)
         self._entrance.counts.accept_pauses += 1

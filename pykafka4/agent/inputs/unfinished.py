@@ -2,7 +2,7 @@
 
 A connection that has read its message's size reserves room for the complete message; without room, the connection waits, and is not read.
 While connections wait, a connection that has held room for `HOLD_S` loses the room and ends: otherwise a few clients that never finish
-their messages would stop all others. Large messages have a separate room, so that they do not stop small ones.
+their messages would stop all other connections. Large messages have a separate room, so that they do not stop small ones.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Unfinished:
         return self.small.crowded or self.large.crowded
 
     def release(self, holder: RoomHolder) -> None:
-        """Free the room of a holder that has no unfinished message."""
+        """Free all room of the holder, and forget its wait for room."""
         self.small.release(holder)
         self.large.release(holder)
 

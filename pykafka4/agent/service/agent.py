@@ -47,7 +47,10 @@ class Agent:
         self._parts: Parts | None = None
 
     async def run(self) -> Exit:
-        """Take messages until `end` is called or a part fails, then deliver the waiting messages. Returns the exit code."""
+        """Take messages until `end` is called or a part fails, then deliver the waiting messages. Returns the exit code.
+
+        If a part cannot be opened, returns `Exit.CANNOT_START` at once.
+        """
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._handle_exception)
         self._watch_signals(loop)
@@ -112,7 +115,7 @@ class Agent:
     # -- parts that fail
 
     async def _beat(self, parts: Parts) -> None:
-        """Check the producer again and again, and report to systemd that the loop runs and the producer's thread responds."""
+        """Check the producer until it has crashed, and report to systemd that the loop runs and the producer's thread responds."""
         watchdog_s = self._notifier.watchdog_s
         pause = BEAT_S if watchdog_s is None else min(BEAT_S, watchdog_s / 3)  # two beats may be late before systemd ends the process
         while True:
@@ -140,7 +143,7 @@ class Agent:
         """End the agent after an unhandled exception; only log an exception of a connection of the pages.
 
         If no file descriptor is left for a new connection of the pages, asyncio passes the pages' socket in the context, and tries again
-        each second, up to 64 times in a row: one log line in QUIET_S is enough.
+        every second, up to 64 times in a row: one log line in QUIET_S is enough.
         """
         error = context.get("exception")
         if "socket" in context:
@@ -164,5 +167,5 @@ class Agent:
 
 
 def _say_that_logs_follow() -> None:
-    """Log that SIGUSR1 does nothing. SIGUSR1 makes other daemons open their logs again; without a handler, it would end this one."""
+    """Log that SIGUSR1 does nothing. SIGUSR1 makes other daemons open their logs again; without a handler it would end the agent."""
     log.info("agent: the discard log follows a rotation of its file by itself; SIGUSR1 does nothing")

@@ -85,7 +85,7 @@ def _folder_problems(settings: AgentSettings) -> Iterator[str]:
         if not path.parent.is_dir():
             yield f"{key}={str(path)!r}: the folder {path.parent} does not exist; create it, or let systemd do it (RuntimeDirectory=)"
         elif key != "spool.path" and path.is_dir():
-            yield f"{key}={str(path)!r}: is a folder"
+            yield f"{key}={str(path)!r}: this path is a folder; choose the path of a file"
 
 
 def _paths(settings: AgentSettings) -> list[tuple[str, Path]]:
@@ -120,7 +120,7 @@ def _package_problems(settings: AgentSettings) -> Iterator[str]:
 
 
 def summary(settings: AgentSettings, file: Path) -> str:
-    """Return a table of the sockets, files and servers in the settings."""
+    """Return a table of the settings that concern this machine and the cluster: sockets, memory, servers, topics, folders, the user."""
     rows = [("settings", f"{file}: no errors"), *_inputs(settings), *_others(settings)]
     width = max(len(name) for name, _ in rows)
     return "".join(f"{name:<{width}}  {text}\n" for name, text in rows)

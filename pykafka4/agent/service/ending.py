@@ -20,7 +20,7 @@ MOST_ROWS = 100  # lines of the final report
 
 
 async def deliver(producer: Producer, shutdown_s: float, hurried: asyncio.Event) -> list[ProducerRecord]:
-    """Wait for deliveries, up to `shutdown_s` s or until `hurried` is set; then close the producer. Returns the undelivered records."""
+    """Wait for deliveries, up to `shutdown_s` seconds or until `hurried` is set; then close the producer. Returns undelivered records."""
     deadline, told = time.monotonic() + shutdown_s, time.monotonic()
     while not hurried.is_set() and (left := deadline - time.monotonic()) > 0:
         try:
@@ -58,5 +58,5 @@ def report(account: Account) -> None:
 
 
 def _shown(topic: str) -> str:
-    """Return a topic for a log line, quoted if a client has put line breaks or the like into the name."""
+    """Return a topic for a log line, quoted unless it is printable ASCII: a client may have put a line break into the name."""
     return topic if topic.isprintable() and topic.isascii() else ascii(topic)

@@ -70,7 +70,7 @@ class Logs:
         logging.getLogger("pykafka4").setLevel(level)
 
     def close(self) -> None:
-        """Restore the loggers, and write the waiting lines, for at most twice CLOSE_S."""
+        """Log the number of dropped lines, restore the loggers, and write the waiting lines, for at most twice CLOSE_S."""
         if self._handler.dropped:
             logging.getLogger("pykafka4.agent").warning(
                 "%d lines of the log were dropped: standard error was too slow", self._handler.dropped

@@ -46,7 +46,7 @@ exit codes:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the agent, or only check its settings. Returns the exit code."""
+    """Run the agent, only check its settings, or print the unit file. Returns the exit code."""
     given = _parser().parse_args(arguments)
     if given.systemd_unit:
         sys.stdout.write(systemd_unit(given.config))
@@ -76,7 +76,7 @@ def _run(settings: AgentSettings, config: Path) -> int:
         log.critical("agent: a bug", exc_info=True)
         return Exit.CRASHED
     finally:
-        # The loop has ended and handles no signals: a signal would kill the process before the last log lines, with another exit code.
+        # The loop has ended and handles no signals now: a signal would kill the process before the last log lines, with another exit code.
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         logs.close()
@@ -94,6 +94,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--check", action="store_true", help="only check the settings, and name the sockets and files that the agent would open"
     )
-    parser.add_argument("--systemd-unit", action="store_true", help="print a unit file for systemd, with this FILE")
+    parser.add_argument("--systemd-unit", action="store_true", help="print a unit file for systemd, with the FILE of --config")
     parser.add_argument("--version", action="version", version=f"pykafka4 {__version__}")
     return parser

@@ -38,7 +38,7 @@ class Notifier:
         self._send(f"STATUS={text}")
 
     def alive(self) -> None:
-        """Report that the process is alive. Must be called at least every `watchdog_s` seconds, unless `watchdog_s` is None."""
+        """Report that the process is alive. Call this at least every `watchdog_s` seconds, unless `watchdog_s` is None."""
         self._send("WATCHDOG=1")
 
     def _send(self, *lines: str) -> None:

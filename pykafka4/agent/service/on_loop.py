@@ -21,7 +21,7 @@ class LoopCalls:
         self._loop, self._thread = loop, get_ident()
 
     def __call__(self, look: Callable[[], T], /) -> T:
-        """Run `look` on the loop, or on the caller's thread if that is the loop's or the loop has ended. Returns the result of `look`.
+        """Run `look` on the loop, or on the caller's thread if that is the loop's thread or the loop has ended. Returns the result.
 
         Raises TimeoutError after ANSWER_S, or the exception of `look`.
         """

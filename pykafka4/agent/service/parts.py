@@ -125,11 +125,11 @@ class Parts:
         return self._calls(self._spool.state)
 
     def tick(self) -> None:
-        """Let the ledger write due log lines. The agent calls this once a second."""
+        """Let the ledger begin intervals and write log lines that are due. The agent calls this about once a second."""
         self.ledger.tick()
 
     def cluster_is(self, state: str) -> None:
-        """Note the producer's `state`, from `look`: while the cluster is unreachable, a spool writes new messages to disk at once."""
+        """Tell the spool the producer's `state`, from `look`: while the cluster is unreachable, new messages go to disk at once."""
         if self._spool is not None:
             self._spool.cluster_away = state == "unreachable"
 

@@ -16,7 +16,7 @@ __all__ = ["Identity", "become", "identity_of", "may"]
 
 @attrs.frozen
 class Identity:
-    """A user with its groups, the first of which is the primary one."""
+    """A user with its groups, the first of which is the primary group."""
 
     name: str
     uid: int
@@ -24,7 +24,7 @@ class Identity:
 
 
 def identity_of(user: str, group: str | None) -> Identity:
-    """Return a user by name or number, with all its groups; `group`, if given, is the primary one.
+    """Return a user by name or number, with all its groups; `group`, if given, is the primary group.
 
     Raises ConfigError for an unknown name, or for a group other than the present one if the process runs as `user` already.
     """
@@ -48,7 +48,7 @@ def identity_of(user: str, group: str | None) -> Identity:
 
 
 def may(identity: Identity | None, path: Path, right: int) -> bool:
-    """Whether the user may read (`os.R_OK`) or write (`os.W_OK`) a file or folder. No identity: the user of this process.
+    """Whether the user may read (`os.R_OK`) or write (`os.W_OK`) a file or folder. `identity` None is the user of this process.
 
     A root process checks the file's mode for the user; another process cannot change its user, so it checks its own rights.
     """

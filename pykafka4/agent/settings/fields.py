@@ -69,7 +69,7 @@ def to_bytes(value: Any) -> Any:
 
 def _size(default: int | None, convert: Callable[[Any], Any], doc: str, low: int, high: int, live: bool, more: str = "") -> Any:
     span = f"{low:,} to {high:,}{more}"
-    allowed = f'bytes, {span}; as a number, or as text such as "64k" or "128MiB"'
+    allowed = f'a number of bytes, {span}: an integer, or text such as "64k" or "128MiB"'
     return _field(default, convert, lambda v: type(v) is int and low <= v <= high, allowed, "bytes", span, doc, live)
 
 
@@ -87,7 +87,7 @@ def size_or_all(default: int | None, doc: str, *, low: int = 0, high: int = LARG
 
 
 def number(default: Any, unit: str, doc: str, *, low: float = 0, high: float = MAX_INT, whole: bool = True, live: bool = False) -> Any:
-    """A number with a unit, from `low` to `high`; with `whole` an integer. `default`: a number, None or NOTHING."""
+    """A number with a unit, from `low` to `high`; with `whole` an integer. `default` is a number, None or NOTHING."""
     kinds = (int,) if whole else (int, float)
     span = f"{low:,} to {high:,}"
     allowed = f"{'an integer' if whole else 'a number'}{f' of {unit}' if unit else ''}, {span}"
@@ -112,7 +112,16 @@ def word(default: StrEnum | None, kind: type[StrEnum], doc: str, *, live: bool =
 
 def name(doc: str, default: str | None = None, *, live: bool = False) -> Any:
     """A non-empty text, such as the name of a user or host."""
-    return _field(default, as_str, lambda v: isinstance(v, str) and 0 < len(v) <= LONGEST_NAME, "a non-empty text", "", "text", doc, live)
+    return _field(
+        default,
+        as_str,
+        lambda v: isinstance(v, str) and 0 < len(v) <= LONGEST_NAME,
+        "a non-empty text of at most 255 characters",
+        "",
+        "text",
+        doc,
+        live,
+    )
 
 
 def names(doc: str, *, live: bool = False) -> Any:
@@ -124,7 +133,7 @@ def names(doc: str, *, live: bool = False) -> Any:
     def convert(value: Any) -> Any:
         return tuple(value) if isinstance(value, list) else value
 
-    return _field((), convert, fits, "a list of texts", "", "list of texts", doc, live)
+    return _field((), convert, fits, "a list of non-empty texts", "", "list of texts", doc, live)
 
 
 def _to_path(value: Any) -> Any:
@@ -163,7 +172,7 @@ def mode(doc: str) -> Any:
 
 
 def of_producer(option: str, *, live: bool = False) -> Any:
-    """The producer's option with this name and its checks; None: not set. Sizes may be text."""
+    """The producer's option with this name and its checks; None if it is not set. A size may be text."""
     field = attrs.fields_dict(ProducerConfig)[option]
     inner: Any = field.converter or (lambda value: value)
     sized = field.metadata["unit"] == "bytes"
@@ -190,5 +199,5 @@ def section(kind: type, doc: str, *, default: Any = None, live: bool = False) ->
 
 
 def short(kind: type, value: object) -> object:
-    """The table for a `value` that may be the path alone: `spool = "/var/spool/pykafka4"` is short for a table with `path`."""
+    """The table that `value` stands for: `spool = "/var/spool/pykafka4"` is short for a table with `path`. Any other value is unchanged."""
     return {"path": value} if isinstance(value, str) and "path" in attrs.fields_dict(kind) else value

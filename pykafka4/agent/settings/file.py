@@ -1,5 +1,5 @@
 """Reads the agent's TOML file. Invariant: the errors of all keys are reported together, each with the file and the key, and with
-the line if the file has the key."""
+the line if the file has the key or one of its tables."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class _Reader:
         return options
 
     def _add(self, kind: type[Any], where: Where, error: ConfigError) -> None:
-        """Note an error of the table `where`. The text begins with the name of a key, unless the error concerns the table itself."""
+        """Add an error of the table `where`. Its text begins with the name of a key, unless the error concerns the table itself."""
         text = str(error)
         found = KEY.match(text)
         name = found[0] if found and found[0] in attrs.fields_dict(kind) else None
@@ -162,7 +162,7 @@ def dotted(where: Where) -> str:
 
 
 def hint(key: str, kind: type[Any], where: Where) -> str:
-    """A hint for an unknown key: the nearest key of the table; without one, the tables with this key, or all keys of the table."""
+    """A hint for an unknown key: a similar key of the table, a table with this name, tables with this key, or all keys of the table."""
     known = [name for name in attrs.fields_dict(kind) if name != "named"]
     plain = key.replace("-", "_").replace(".", "_").lower()
     near = [plain] if plain in known else difflib.get_close_matches(plain, known, n=1, cutoff=0.6)
@@ -177,7 +177,7 @@ def hint(key: str, kind: type[Any], where: Where) -> str:
 
 
 def _quoted_topic(where: Where, value: object) -> str | None:
-    """The way out for `[topics.page.views]`, which TOML reads as a table `views` in a topic `page`; None for another key."""
+    """The way out for `[topics.page.views]`, which TOML reads as a table `views` in a topic `page`; None for any other key."""
     if len(where) < 3 or where[0] != "topics" or not isinstance(value, Mapping):
         return None
     return f'a topic with dots is quoted: [topics."{".".join(where[1:])}"]'

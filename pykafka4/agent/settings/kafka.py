@@ -37,7 +37,8 @@ ELSEWHERE: Final = {
     "key_serializer": "keys of messages are bytes",
     "value_serializer": "values of messages are bytes",
 }
-OF_THE_FILE: Final = ("spool", "discard_log")  # tables that may be keys; below [kafka], TOML reads such a key as an option of [kafka]
+# Tables that can also be written as keys. Below [kafka], TOML reads such a key as an option of [kafka].
+OF_THE_FILE: Final = ("spool", "discard_log")
 MAPPING: Final = "the mapping: "
 
 Problem = tuple[tuple[str, ...], str]

@@ -20,7 +20,7 @@ class Lines:
         self._lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # not `splitlines`, which also ends lines at other characters, as in a comment
 
     def find(self, keys: Sequence[str]) -> int | None:
-        """The line (from 1) of the statement or table header that defines `keys`; for a missing key, of its nearest table.
+        """The line (from 1) of the statement or table header that defines `keys`; for a missing key, the line of its nearest table.
 
         Returns None if the text has no such table either.
         """

@@ -93,7 +93,7 @@ class LogLevel(StrEnum):
 def _check_loopback(host: str) -> None:
     """Raise ConfigError for an address that other machines can reach: the agent has no authentication."""
     if not is_loopback(host):
-        raise ConfigError(f"host={host!r}: must be a loopback address, 127.0.0.0/8 or ::1: the agent has no authentication")
+        raise ConfigError(f"host={host!r}: must be a loopback address, 127.0.0.0/8 or ::1, because the agent has no authentication")
 
 
 @attrs.frozen
@@ -110,7 +110,7 @@ class UnixSettings:
 class TcpSettings:
     """A TCP socket."""
 
-    port: int = number(attrs.NOTHING, "", "Port. 0: any free one, which the log names.", high=65_535)
+    port: int = number(attrs.NOTHING, "", "Port. 0: any free port, which the log names.", high=65_535)
     host: str = name("Loopback address. Another address is refused: the agent has no authentication.", "127.0.0.1")
 
     def __attrs_post_init__(self) -> None:
@@ -156,7 +156,7 @@ class HttpSettings:
     """Pages, JSON and metrics on a loopback address."""
 
     enabled: bool = switch(True, "Whether the agent serves the pages.")
-    port: int = number(9090, "", "Port. 0: any free one, which the log names.", high=65_535)
+    port: int = number(9090, "", "Port. 0: any free port, which the log names.", high=65_535)
     host: str = name("Loopback address.", "127.0.0.1")
     allowed_hosts: tuple[str, ...] = names("Further names that the Host header of a request may have, such as the name of a proxy.")
 
@@ -169,7 +169,7 @@ class ReportSettings:
     """Reports of discarded messages."""
 
     interval_s: float = number(600.0, "s", "Interval of reports.", low=1, high=86_400, whole=False)
-    prefix_size: int = size(256, "Size of the beginning of a refused message that a report keeps.", low=0, high=64 * KIB)
+    prefix_size: int = size(256, "Size of the beginning of a refused or discarded message that a report keeps.", low=0, high=64 * KIB)
 
 
 @attrs.frozen
@@ -197,8 +197,8 @@ class TopicSettings:
     batching: Batching | None = word(
         None,
         Batching,
-        "`combined`: the limits of a batch count the messages of all such topics together; `per_topic`: of each topic, and each of its "
-        "partitions, by itself; `off`: each message is sent at once.",
+        "`combined`: the limits of a batch count the messages of all such topics together; `per_topic`: the messages of each topic, or "
+        "of each partition for messages with a partition key; `off`: each message is sent at once.",
     )
     linger_ms: float | None = of_producer("linger_ms")
     batch_bytes: int | None = of_producer("batch_bytes")
@@ -216,10 +216,12 @@ class TopicsSettings:
     """The treatment of messages by topic. Names may be patterns with *, ? and [ab], as in the producer's topic_policies."""
 
     default: TopicSettings = section(
-        TopicSettings, "Settings of topics without their own.", default=TopicSettings(batching=Batching.COMBINED, linger_ms=10_000)
+        TopicSettings,
+        "Settings of all topics, unless a table of the topic replaces them.",
+        default=TopicSettings(batching=Batching.COMBINED, linger_ms=10_000),
     )
     named: Mapping[str, TopicSettings] = attrs.field(factory=dict, metadata={"doc": "Settings of topics with this name or pattern."})
-    autocreate: bool = switch(False, "Whether brokers create a topic that does not exist; needs their `auto.create.topics.enable`.")
+    autocreate: bool = switch(False, "Whether brokers create a topic that does not exist; they need `auto.create.topics.enable=true`.")
     offline: Offline = word(
         Offline.WAIT,
         Offline,
@@ -246,7 +248,7 @@ class ServiceSettings:
         30_000, "ms", "Time for the delivery of waiting messages at the end. Undelivered messages are spooled or discarded.", live=True
     )
     user: str | None = name("User that the process becomes after it has opened its sockets; the process must be started as root.")
-    group: str | None = name("Group that the process becomes. Not set: the group of `user`.")
+    group: str | None = name("Primary group of the process after it has become `user`. Not set: the group of `user`.")
     log_level: LogLevel = word(LogLevel.INFO, LogLevel, "Severity of the least severe lines that are logged, to standard error.", live=True)
 
     def __attrs_post_init__(self) -> None:

@@ -60,7 +60,7 @@ class Disk:
         return self.failure is not None and self._clock() < self._retry_at
 
     def trouble(self) -> tuple[str | None, float | None]:
-        """Return the present failure and its age in seconds; (None, None) without one."""
+        """Return the present failure and its age in seconds; (None, None) without a failure."""
         if self.failure is not None:
             return f"cannot {self.failure}", self._clock() - self.failing_since
         if self.syncing.failure is not None:
@@ -68,7 +68,7 @@ class Disk:
         return None, None
 
     def fail(self, what: str, refused: OSError) -> None:
-        """Note a refusal, and begin the pause. Until a write succeeds, a series of refusals has one log line."""
+        """Record a refusal, and begin the pause. Until a write succeeds, a series of refusals has one log line."""
         reason = f"{what}: {refused.strerror or refused}"
         now = self._clock()
         if self.failure is None:
@@ -82,9 +82,11 @@ class Disk:
         self.failure, self._retry_at = reason, now + self._retry_s
 
     def succeed(self) -> None:
-        """Note that a write has succeeded, which ends a series of refusals."""
+        """End a series of refusals, because a write has succeeded."""
         if self.failure is not None:
-            log.warning("spool: the disk works again after %.0f s (it could not %s)", self._clock() - self.failing_since, self.failure)
+            log.warning(
+                "spool: the disk works again after %.0f s (the spool could not %s)", self._clock() - self.failing_since, self.failure
+            )
             self.failure = None
 
     def probe(self) -> None:
@@ -113,7 +115,10 @@ class Disk:
         segment.used = used
 
     def remove(self, segment: Segment) -> None:
-        """Delete a file whose messages are done, or move a file with unreadable bytes to the folder of damaged files."""
+        """Delete a file whose messages are done, or move a file with unreadable bytes to the folder of damaged files.
+
+        If the disk refuses, `remove_left` tries again.
+        """
         try:
             if segment.damaged:
                 self._set_aside(segment)

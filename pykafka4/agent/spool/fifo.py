@@ -18,13 +18,13 @@ __all__ = ["Fifo"]
 
 log = get_log("pykafka4.agent.spool")
 
-TIMESTAMP_READ: Final = 64 * 1024  # bytes that are read for the oldest timestamp; for a longer message, the page shows none
+TIMESTAMP_READ: Final = 64 * 1024  # bytes that are read for the oldest timestamp; for a longer message, the page shows no timestamp
 # The number of a topic's first segment. Each agent may, at its end, put a segment with a lower number in front; numbers are never below 0.
 MIDDLE: Final = 10**12
 
 
 class Fifo:
-    """Segments, of which the last grows. `unread` counts messages that are only on disk, `sent` messages that the producer has, too."""
+    """The messages of a topic, in segments, of which the last grows. `unread` counts messages only on disk, `sent` also in the producer."""
 
     def __init__(self, topic: str, folder: Path, disk: Disk) -> None:
         self.topic, self.folder, self._disk = topic, folder, disk
@@ -68,7 +68,7 @@ class Fifo:
             self._seal(self.segments[-1])
 
     def save_progress(self) -> None:
-        """Write the progress of the segments up to the one that is read now: later segments have none."""
+        """Write the progress of the segments up to the segment that is read now: later segments have no progress."""
         for segment in self.segments:
             try:
                 segment.save_progress()
@@ -105,7 +105,7 @@ class Fifo:
     def next_read(self) -> tuple[Segment, int] | None:
         """Return the segment and the offset of the next unread message.
 
-        None if there is no unread message, or old segments are not counted yet: new messages must not be sent before the old ones.
+        Returns None if there is no unread message, or old segments are not counted yet: new messages must not be sent before the old ones.
         """
         if self.old or not self.unread:
             return None
@@ -118,13 +118,13 @@ class Fifo:
         return (self._reading, self._read_to) if self._read_to < self._reading.size else None
 
     def sent_to(self, end: int, count: int) -> None:
-        """Note that `count` messages, up to the offset `end` in the segment of `next_read`, have been sent."""
+        """Mark `count` messages, up to the offset `end` in the segment of `next_read`, as sent."""
         self._read_to = end
         self.unread -= count
         self.sent += count
 
     def skipped_to(self, end: int, size: int) -> None:
-        """Note `size` unreadable bytes up to `end` in the segment of `next_read`. Its file is set aside when its messages are done."""
+        """Mark `size` bytes before `end` in the segment of `next_read` as unreadable. The file is set aside when its messages are done."""
         assert self._reading is not None
         self._read_to = end
         self._reading.damaged = self._reading.sealed = True
@@ -136,7 +136,7 @@ class Fifo:
         self.unread += count
 
     def done_to(self, segment: Segment, end: int, count: int) -> int:
-        """Note that `count` sent messages, up to `end` in `segment`, are done, and remove segments without other messages.
+        """Mark `count` sent messages, up to `end` in `segment`, as done, and remove segments without other messages.
 
         Returns the number of unreadable messages in the removed segments; if a length is damaged, the least possible number.
         """
@@ -184,7 +184,7 @@ class Fifo:
             self._disk.account(segment)
 
     def inspect(self) -> bool:
-        """Read the progress of the old segments and count their messages. Any thread may call this.
+        """Read the progress of the old segments, count their messages, and mark unreadable segments. Any thread may call this.
 
         Returns False if the system lacks file descriptors or memory now; the next call continues with the same segment.
         """

@@ -66,8 +66,8 @@ class Folder:
         written = re.match(rf"{FORMAT} (\d+)", self._text())
         if written and int(written[1]) != VERSION:
             raise SpoolUnusable(
-                f"[spool] path = {str(self.path)!r} has the format {written[1]}; this agent reads {VERSION}: start the version that wrote "
-                "it until the spool is empty, or name another folder"
+                f"[spool] path = {str(self.path)!r} has the format {written[1]}; this agent reads {VERSION}: run the version that wrote "
+                "it until the spool is empty, or choose another folder"
             )
         try:
             os.ftruncate(self._lock, 0)

@@ -1,7 +1,7 @@
 """Writes and reads the bytes of a segment: a header with the progress, then frames, and a seal after the last frame.
 
 A frame is the CRC-32C of a message's bytes, then these bytes, which begin with their size (`pykafka4.agent.format`). All numbers are big
-endian. Version 1:
+endian; sizes in parentheses are in bytes. Version 1:
 
     header    magic (8), version (2), zero (6), progress (16)
     progress  offset of the first frame that is not done (8), number of done frames (4), CRC-32C of both (4)
@@ -111,7 +111,7 @@ def seal(frames: int) -> bytes:
 
 
 def read_seal(data: bytes) -> int | None:
-    """Return the number of frames of a segment that ends with `data`, None without a seal."""
+    """Return the number of frames of a segment that ends with `data`; None if `data` is not a seal."""
     if len(data) != SEAL_SIZE:
         return None
     size, kind, _, _, frames = _SEAL.unpack_from(data, _CRC.size)
@@ -153,7 +153,7 @@ def salvage(data: bytes) -> Salvage:
 
 
 def _find(data: bytes, at: int) -> int | None:
-    """Return the offset of the next complete frame, None without one."""
+    """Return the offset of the next complete frame; None if no frame follows."""
     candidates: Iterable[re.Match[bytes]] = _KINDS.finditer(data, at + _KINDS_AT)
     return next((found.start() - _KINDS_AT for found in candidates if _is_frame(data, found.start() - _KINDS_AT)), None)
 

@@ -35,7 +35,7 @@ FIRST_READ: Final = 4 * 1024  # bytes; doubles after each read whose messages we
 LARGEST_READ: Final = 32 * 1024  # the loop sends the messages of a read in one turn, and inputs wait meanwhile
 RECORD_COST: Final = 220  # bytes of memory for a message, besides its own bytes and the producer's
 MOST_AT_ONCE: Final = 5_000  # messages that leave the disk in one turn of the loop
-LEAVING_COST: Final = 500  # the cost of removing an empty topic, in messages: the file system may take a millisecond to remove its folder
+LEAVING_COST: Final = 500  # the cost of removing an empty topic, in messages: the file system may take a millisecond to remove the folder
 PAUSE_S: Final = 0.1  # seconds of pause for a topic without room in the producer; doubles
 LONGEST_PAUSE_S: Final = 1.0
 PAUSE_OF_EACH_S: Final = 0.002  # with many topics, the pause is this time for each topic: together they make at most 500 attempts a second
@@ -55,7 +55,7 @@ class ByteRange:
 
 @attrs.define(eq=False)
 class SentPart:
-    """A part of a segment, up to `end`: a sent message; without `delivery`, a discarded message; with `count` 0, damaged bytes."""
+    """A part of a segment, up to `end`: a sent message, or a discarded message if `delivery` is None, or damaged bytes if `count` is 0."""
 
     segment: Segment
     end: int
@@ -66,7 +66,7 @@ class SentPart:
 
 
 class Unsettled(NamedTuple):
-    """A sent message without a definite outcome. Partition and timestamp are those of its record. `crashed`: the producer has crashed."""
+    """A sent message without a definite outcome, and values of its record. `crashed` says whether the producer crashed."""
 
     message: bytes
     partition: int | None
@@ -84,7 +84,7 @@ class TopicReplay:
         self.sent: deque[SentPart] = deque()
         self.in_flight = 0  # unacknowledged bytes, with RECORD_COST for each message
         self.length = FIRST_READ
-        self.least = 0  # bytes of the next read, even beyond the share: a frame is longer than the last read
+        self.least = 0  # the least number of bytes of the next read, even beyond the share, after a frame was longer than the last read
         self.pause_s, self.paused_until = PAUSE_S, 0.0
         self.reading = False
         self.watched: Delivery | None = None  # the oldest unacknowledged delivery, which calls `wake` when it is done
@@ -146,7 +146,7 @@ class Replay:
         """Whether the producer should send its messages without linger, because a topic has used its share and has more messages.
 
         Such a topic can send no more before the linger has ended, so linger_ms would set the pace of the replay. True once, and once
-        after each acknowledgement, so that the producer is not flushed repeatedly while the cluster is away.
+        more after messages have left the disk, so that the producer is not flushed repeatedly while the cluster is away.
         """
         if not self._hurry:
             return False
@@ -159,7 +159,7 @@ class Replay:
     # ---- sending
 
     def send(self, reading: ByteRange, data: bytes) -> None:
-        """Send the messages in the bytes that were read."""
+        """Send the messages in the bytes that were read, unless the replay is stopped or held."""
         replay, segment = reading.replay, reading.segment
         replay.reading = False
         # The read began before `hold`: a message sent now would be in both counts of the account. The same bytes are read again later.
@@ -206,7 +206,7 @@ class Replay:
         replay.pause_s = PAUSE_S
 
     def _send(self, replay: TopicReplay, segment: Segment, end: int, message: bytes) -> bool:
-        """Send a message. Returns False if the message must wait, True if it was sent or discarded."""
+        """Send a message. Returns False if the message must wait, True if it was sent, discarded or skipped."""
         try:
             delivery = self.sender.send_spooled(parse(message, self._empty))
         except (KafkaError, MemoryError):  # no room, or the producer has ended or failed

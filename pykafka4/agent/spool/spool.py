@@ -3,12 +3,12 @@
 The router's calls, for each list of messages from an input:
 
     for message in messages:
-        if spool.takes(topic):         # older ones are on disk, the cluster is away, or `always` is set
+        if spool.takes(topic):         # older messages are on disk, the cluster is away, or `always` is set
             spool.add(message)         # never raises; may discard the message
             continue
         try:
             producer.send(...)
-        except BufferFull:             # no room; or the producer has ended or crashed
+        except (KafkaError, MemoryError):  # no room, or the producer has ended or crashed
             spool.add(message)
     spool.write()                      # one write per topic
 
@@ -44,10 +44,10 @@ __all__ = ["Spool"]
 
 log = get_log("pykafka4.agent.spool")
 
-CHECK_S: Final = 0.5  # the longest time in seconds between two checks for acknowledgements, without a callback
+CHECK_S: Final = 0.5  # the longest time in seconds between two checks for acknowledgements, if no callback comes earlier
 READINGS: Final = 50  # reads between two checks: a check goes through all topics
 LEAST_PAUSE_S: Final = 0.1  # seconds; topics that pause are tried again together, because an attempt goes through all topics
-PROGRESS_S: Final = 1.0  # seconds between two writes of the progress: after a crash, messages acknowledged since the last are sent again
+PROGRESS_S: Final = 1.0  # seconds between two writes of the progress: a crash repeats the messages acknowledged since the last write
 MOST_TOPICS: Final = 10_000  # each has a folder, a file and a turn: a program that invents names would use up inodes and the loop's time
 MOST_LEAVING: Final = 50  # empty topics that are removed in one turn of the loop: see LEAVING_COST
 NEW_FILE: Final = 2 * BLOCK  # the bytes on the disk besides the message's own: the rest of a block, and a folder
@@ -93,7 +93,10 @@ class Spool:
     # ---- writing
 
     def takes(self, topic: str) -> bool:
-        """Whether the topic's next message must be added here, because older ones are on disk, the cluster is away, or `always` is set."""
+        """Whether the topic's next message must be added here, because older messages are on disk, the cluster is away, or `always` is set.
+
+        While the disk refuses writes, only older messages count.
+        """
         if topic in self._fifos or topic in self._added:
             return True
         return (self._always or self.cluster_away) and not self._disk.refuses()
@@ -151,7 +154,7 @@ class Spool:
                 self.replay.add(fifo)
 
     def _leave(self, fifo: Fifo) -> None:
-        """Forget a topic without messages on disk: its next message may go to the producer directly."""
+        """Remove the files of a topic without messages on disk, and forget the topic: its next message may go to the producer directly."""
         fifo.leave()
         if fifo.restored:
             self._restored[fifo.topic] += fifo.restored
@@ -227,7 +230,7 @@ class Spool:
             await _either(self._work, CHECK_S if pause is None else min(max(pause, LEAST_PAUSE_S), CHECK_S))
 
     async def _send_some(self, replay: Replay) -> bool:
-        """Read and send up to READINGS times, or until the event is set. Returns whether a read took place."""
+        """Read and send up to READINGS times, until no message can be sent or the event is set. Returns whether a read took place."""
         loop, readings = asyncio.get_running_loop(), 0
         while readings < READINGS and not self._work.is_set() and (reading := replay.next_reading()) is not None:
             readings += 1
@@ -261,7 +264,7 @@ class Spool:
                 self.save()
 
     def save(self) -> None:
-        """Write the progress of all topics; remove the files of empty topics, at most MOST_LEAVING each time."""
+        """Write the progress of all topics, and remove the files of empty topics, at most MOST_LEAVING. Without topics, probe the disk."""
         leaving = MOST_LEAVING
         for fifo in list(self._fifos.values()):
             if fifo.empty and leaving:

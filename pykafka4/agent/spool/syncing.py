@@ -37,7 +37,10 @@ class Syncing:
         self._thread = ThreadPoolExecutor(1, "pykafka4-spool-sync")
 
     def written(self, path: Path) -> None:
-        """Note that a file or folder has new bytes. The sync of a folder saves the names of new files."""
+        """Add a file or folder with new bytes to the next sync, and begin the sync with `always`. With `never`, do nothing.
+
+        The sync of a folder saves the names of new files.
+        """
         if self._policy is Sync.NEVER:
             return
         with self._lock:
@@ -47,7 +50,7 @@ class Syncing:
             self.begin()
 
     def begin(self) -> None:
-        """Begin to sync the noted files, unless a sync runs. Returns at once."""
+        """Begin to sync the added files, unless a sync runs. Returns at once."""
         with self._lock:
             if self._running or not self._waiting:
                 return
@@ -55,7 +58,7 @@ class Syncing:
         self._thread.submit(self._run)
 
     def close(self) -> None:
-        """Sync the noted files, and end the thread. Blocks."""
+        """Sync the added files, and end the thread. Blocks."""
         self.begin()
         self._thread.shutdown()
 
@@ -70,7 +73,7 @@ class Syncing:
                 paths, self._waiting = self._waiting, set()
             failures = {path: failure for path in paths if (failure := _sync(path)) is not None}
             with self._lock:
-                self._waiting |= failures.keys()  # for the next sync, which would otherwise report success without these files
+                self._waiting |= failures.keys()  # the next sync includes these files; without them it would report success
             self._note(next(iter(failures.values()), None))
 
     def _note(self, failure: str | None) -> None:

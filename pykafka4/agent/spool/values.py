@@ -19,7 +19,7 @@ class SpooledTopic:
     well.
 
     `restored` messages were on disk when the agent started, whether or not they are still there. `oldest_ms` is the timestamp of the
-    oldest segment's first message, as its client wrote it; None without messages.
+    oldest segment's first message, as its client wrote it; None without messages, or if the timestamp is unknown.
     """
 
     messages: int
@@ -48,7 +48,7 @@ class SpoolState:
 
 
 class Discards(Protocol):
-    """Counts messages that the spool could not keep: the ledger."""
+    """Counts messages that the spool has lost, and failed messages that are on disk. The ledger implements this protocol."""
 
     def discarded(self, message: Message, reason: Reason) -> None:
         """Count a lost message."""
@@ -57,11 +57,11 @@ class Discards(Protocol):
         """Count messages that cannot be read from the disk any more. If a length is damaged, `count` is the least possible number."""
 
     def kept(self, topic: str, reason: Reason, count: int) -> None:
-        """Note messages that failed in the producer for this reason, but are on disk."""
+        """Count messages that failed in the producer for this reason, but are on disk."""
 
 
 class Sender(Protocol):
-    """Sends messages from the disk: the router."""
+    """Sends messages from the disk. The router implements this protocol."""
 
     def send_spooled(self, message: Message) -> Delivery | None:
         """Send a message from the disk. Returns None if the message was discarded and counted.

@@ -53,7 +53,7 @@ def test_check_sums_up_what_would_be_opened_and_opens_nothing(tmp_path: Path, ca
             '[discard_log]\npath = "/no/such/folder/log"\n',
             ["discard_log.path='/no/such/folder/log': the folder /no/such/folder does not exist"],
         ),
-        ('[discard_log]\npath = "/tmp"\n', ["discard_log.path='/tmp': is a folder"]),
+        ('[discard_log]\npath = "/tmp"\n', ["discard_log.path='/tmp': this path is a folder"]),
     ],
 )
 def test_check_names_all_errors(more: str, expected: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

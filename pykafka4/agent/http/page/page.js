@@ -1,9 +1,9 @@
-// The page of the agent: asks for /page/json each second and shows it. Invariant: names and errors become text, never markup.
+// The page of the agent: requests /page/json every second and shows the figures. Invariant: names and errors become text, never markup.
 
 import { byId, bytes, count, duration, figures, moment, pollForever, prepareHead, put, rate, rows, shape } from "./base.js";
 import { showBrokers, showCurves, showHeadline, showOutages, text } from "./base.js";
 
-const MOST_ROWS = 50; // of topics; the others come with the filter, or with "show all"
+const MOST_ROWS = 50; // topics in the table at first; the filter or "Show all" shows the others
 const COLUMNS = [
   ["topic", "Topic", topicName, "Topics"],
   ["new", "New", count, "Wait until the partitions of their topic are known"],
@@ -18,7 +18,7 @@ const COLUMNS = [
 ];
 const REASONS = {
   BAD_TOPIC: "the topic is unknown, or its name is illegal",
-  LONG_MSG: "larger than the topic allows",
+  LONG_MSG: "larger than the agent or the topic allows",
   NO_MEM: "the memory of the agent was full",
   RATE_LIMIT: "more than the topic's rate limit",
   NO_AVAILABLE_PARTITIONS: "no partition was available",
@@ -40,7 +40,7 @@ const REASONS = {
 };
 const KINDS = { unix_datagram: "UNIX datagram", unix_stream: "UNIX stream", tcp: "TCP" };
 
-const sorting = { column: "", down: true }; // "": by all messages that wait, wherever they are
+const sorting = { column: "", down: true }; // "": by the number of messages that wait, in memory or on disk
 let everyTopic = false;
 let data = null; // the last answer
 
@@ -158,7 +158,7 @@ function showPartitions({ partitions, at }) {
   })));
   const { offline, offline_count: down, online_count: up } = partitions;
   put("partitions-count", `${count(up)} online${down ? `, ${count(down)} offline` : ""}`);
-  put("partitions-note", down ? (down > offline.length ? `${count(down - offline.length)} more are offline.` : "") : "None is offline.");
+  put("partitions-note", down ? (down > offline.length ? `${count(down - offline.length)} more are offline.` : "") : "No partition is offline.");
 }
 
 function showSpool({ spool, at }) {

@@ -47,7 +47,7 @@ cdef extern from *:
     uint64_t big64(const unsigned char*) nogil
 
 cdef enum:
-    BUFFER_BYTES = 4194304         # for a reader's datagrams
+    BUFFER_BYTES = 4194304         # room for a reader's datagrams
     MOST = 64                      # datagrams of one call
     ANY_PARTITION = 256
     PARTITION_KEY = 257
@@ -55,7 +55,7 @@ cdef enum:
     SMALLEST = 8                   # size, API key, version: every message is longer
     SIZE = 4
     NAMES = 1024                   # topics whose names are kept; a power of two
-    LONGEST_NAME = 249             # of a topic in Kafka; longer names are not kept
+    LONGEST_NAME = 249             # the most bytes of a topic's name in Kafka; longer names are not kept
 
 cdef enum Verdict:
     GOOD, MALFORMED, API_KEY, VERSION
@@ -64,12 +64,12 @@ cdef object REASONS = (None, Reason.MALFORMED, Reason.API_KEY, Reason.VERSION)
 
 # ---------------------------------------------------------------- names of topics
 
-cdef list name_bytes = [None] * NAMES   # as clients wrote them; the index is a hash of the bytes, and a new name replaces the old one
+cdef list name_bytes = [None] * NAMES   # as clients wrote them; the index is a hash of the bytes, and a new name replaces the name there
 cdef list name_texts = [None] * NAMES
 
 
 cdef object name_of(const unsigned char* p, Py_ssize_t size):
-    """The topic's name: the same object for the same bytes, until another topic takes its place."""
+    """The topic's name: for the same bytes the same object, unless the name is long or a name with the same hash has replaced it."""
     cdef uint32_t number = 2166136261u
     cdef Py_ssize_t i
     if size > LONGEST_NAME:
