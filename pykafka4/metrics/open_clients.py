@@ -64,7 +64,7 @@ class OpenClients:
         """The figures of each open client at this moment."""
         with self._lock:
             self._clients = [client for client in self._clients if client.open_sources()]
-            clients = list(self._clients)  # to be read outside the lock, because a client may take PATIENCE_S
+            clients = list(self._clients)  # read outside the lock, because a client may take PATIENCE_S
         seen = set[object]()
         for client in clients:
             for source in client.open_sources():

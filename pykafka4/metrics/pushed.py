@@ -1,9 +1,9 @@
 """Makes the figures that a client pushes to brokers (KIP-714). Invariant: only measures that Java has are pushed, under Java's names and
 units.
 
-A name is `org.apache.kafka.`, then Java's group and name with dots. Averages are since the last push, those of durations in milliseconds;
-ages are in seconds. Java also pushes maxima and rates of a time window. Of these, this module pushes two: `connection.creation.rate`, since
-the last push, and `records.lag.max`, at the moment of the push.
+A name is `org.apache.kafka.`, then Java's group and name with dots. Averages are over the time since the last push; averages of durations
+are in milliseconds, ages in seconds. Java also pushes maxima and rates of a time window. Of these, this module pushes two:
+`connection.creation.rate`, since the last push, and `records.lag.max`, at the moment of the push.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class PushedFigures:
         resource: Callable[[], Mapping[str, str]],
         clock: Callable[[], int] = time_ns,
     ) -> None:
-        """`resource` returns the labels of all metrics but the client id, which the broker has; `clock` returns nanoseconds since 1970."""
+        """`resource` returns the labels of all metrics, without the client id, which brokers know; `clock` is in nanoseconds since 1970."""
         self._sources, self._rows, self._resource, self._clock = sources, rows, resource, clock
         self._start = self._last = clock()
         self._before: dict[tuple[str, str], tuple[float, float]] = {}  # by name and broker: (count, sum) at the last push

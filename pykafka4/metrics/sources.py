@@ -239,7 +239,7 @@ class ProducerSource(_Source):
 def _responds(runtime: Any) -> bool:
     """Whether figures can be read: the client's thread responds, or has ended, after which nothing changes the figures any more.
 
-    A wait for a stuck thread would hold up a scrape. In a forked child the result is False: it has only a copy of its parent's figures.
+    A wait for a stuck thread would hold up a scrape. In a forked child the result is False: the child has only a copy of the figures.
     """
     try:
         runtime.loop.ask(lambda now: None, PATIENCE_S, "the client's figures")

@@ -16,7 +16,7 @@ from pykafka4.other_clients.translation import Kinds, Translation
 
 __all__ = ["translate"]
 
-BOOLEANS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}  # Java has true and false only
+BOOLEANS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}  # Java has only true and false
 NUMBER: Final = re.compile(r"([+-]?[0-9]{1,20})(\.[0-9]{0,20})?")
 RESETS: Final = {"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest", "error": "none"}
 
@@ -88,7 +88,7 @@ def _unknown(found: Translation, item: Property) -> ConfigError:
 
 
 def _typed(found: Translation, item: Property, option: str) -> Any:
-    """Convert a text to the type in the option's metadata; other values stay as they are, for the option's check to refuse."""
+    """Convert a text to the type in the option's metadata, and a number to the option's unit. The option's check judges other values."""
     value, data = item.value, found.fields()[option].metadata
     if data["range"] == "True, False":
         if (text := str(value).strip().lower()) not in BOOLEANS:
@@ -105,7 +105,7 @@ def _typed(found: Translation, item: Property, option: str) -> Any:
 
 
 def _level(found: Translation, item: Property, option: str) -> Any:
-    """The level of one codec (Java) or of the codec in use (librdkafka). In both, -1 is the default of gzip."""
+    """The level of one codec (Java) or of the codec in use (librdkafka). None for an unused codec, and for -1, gzip's default in both."""
     codec, used = item.option_name.split("_")[1], found.said("compression_type") or "none"
     if str(item.value).strip() == "-1" and codec in ("level", "gzip"):
         return None
@@ -143,12 +143,12 @@ def _partitioner(found: Translation, item: Property, option: str) -> Any:
 
 
 def _serializer(found: Translation, item: Property, option: str) -> Any:
-    """This client's name of a Java class. Other classes are ignored; without a serializer, `send` accepts bytes and str."""
+    """This client's name for a Java class; other classes are ignored. Without a serializer, `send` accepts bytes and str."""
     return _named_class(found, item, option, "pass a callable as key_serializer or value_serializer, or pass bytes to `send`")
 
 
 def _deserializer(found: Translation, item: Property, option: str) -> Any:
-    """This client's name of a Java class. Other classes are ignored; without a deserializer, records have bytes."""
+    """This client's name for a Java class; other classes are ignored. Without a deserializer, records have bytes."""
     if not item.text():
         return None
     return _named_class(found, item, option, "pass a callable as key_deserializer or value_deserializer; without one, records have bytes")
@@ -163,7 +163,7 @@ def _named_class(found: Translation, item: Property, option: str, instead: str) 
 
 
 def _of_class(name: str) -> str:
-    """This client's name of a Java class, or the last part of the name."""
+    """This client's name for a Java class, or the last part of the class's name."""
     last = name.strip().rpartition(".")[2]
     return JAVA_CLASSES.get(last, last)
 
@@ -172,7 +172,7 @@ def _choices(found: Translation, option: str) -> list[str]:
     return str(found.fields()[option].metadata["range"]).split(", ")
 
 
-RULES: Final[dict[str, security.Rule]] = {  # keys are names of properties, which come first, or of options
+RULES: Final[dict[str, security.Rule]] = {  # keys are names of properties, which are looked up first, or of options
     **security.RULES,
     "auto_offset_reset": _reset,
     "compression_level": _level,

@@ -35,7 +35,7 @@ def _store(name: str, others: tuple[str, ...], found: Translation, item: Propert
     """Translate the location of a store that is a PEM file, and refuse any other store with the commands that convert it."""
     location = item.text().strip()
     if "-----BEGIN" in location:
-        raise item.error(f"is the content of a file: must be its path; {CONTENTS[name]} take contents")
+        raise item.error(f"is the content of a file: must be its path; for contents set {CONTENTS[name]}")
     given = found.items.get(f"ssl.{name}.type")
     form = "" if given is None or given.empty else given.text().strip().upper()
     if form != "PEM":
@@ -117,7 +117,10 @@ def _kerberos(found: Translation, item: Property, option: str) -> str | None:
 
 
 def _jaas(found: Translation, item: Property, option: str) -> None:
-    """Set the options of SASL from a JAAS configuration. Raises ConfigError for a login module without a counterpart."""
+    """Set the options of SASL from a JAAS configuration, unless the application replaces the login module.
+
+    Raises ConfigError for a login module without a counterpart.
+    """
     if found.given.keys() & {"sasl_oauth_token", "sasl_kerberos_keytab"}:  # the application replaces the login module
         return
     try:
@@ -184,7 +187,7 @@ def _unescaped(match: re.Match[str]) -> str:
     return chr(int(text, 8)) if text[0] in "01234567" else ESCAPES.get(text, text)
 
 
-# Keys are names of properties, which come first, or of options.
+# Keys are names of properties, which are looked up first, or of options.
 RULES: Final[dict[str, Rule]] = {
     "sasl_jaas_config": _jaas,
     **dict.fromkeys(("sasl_kerberos_keytab", "sasl_kerberos_principal", "sasl_kerberos_service_name"), _kerberos),

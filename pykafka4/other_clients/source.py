@@ -49,7 +49,7 @@ class Property:
         return self.value is None or (isinstance(self.value, str) and not self.value.strip())
 
     def text(self) -> str:
-        """The value as text. Raises ConfigError if it is neither text nor a number."""
+        """The value as text. Raises ConfigError if the value is neither text nor a number."""
         if isinstance(self.value, bool) or not isinstance(self.value, (str, int, float)):
             raise self.error(f"must be text, not a {type(self.value).__name__}")
         return str.__str__(self.value) if isinstance(self.value, str) else str(self.value)
@@ -93,8 +93,9 @@ def _of_file(path: Path) -> Iterator[Property]:
 
 
 def _content(path: Path) -> str:
-    """The text of the file, as UTF-8 if it is valid UTF-8, otherwise as ISO-8859-1: Java reads ISO-8859-1, editors write UTF-8, and text in
-    ISO-8859-1 is hardly ever valid UTF-8.
+    """The text of the file, read as UTF-8 if that is possible, otherwise as ISO-8859-1.
+
+    Java reads ISO-8859-1, editors write UTF-8, and text in ISO-8859-1 is hardly ever valid UTF-8.
     """
     try:
         with path.open("rb") as file:

@@ -29,7 +29,7 @@ class Ignorable(NoCounterpart):
 
 
 def _each(table: Mapping[str, str], kind: type[str] | None = None) -> dict[str, str]:
-    """Expand `table`: a row, of type `kind`, for each name in a key."""
+    """Expand `table` to a row for each name in a key; `kind`, if given, is the type of the rows."""
     return {name: kind(instead) if kind else instead for names, instead in table.items() for name in names.split()}
 
 
@@ -142,7 +142,7 @@ OPTIONS: Final[dict[str, str]] = {
         "sasl_kerberos_name": "sasl_kerberos_principal is the client's principal",
         "sasl_oauth_token_provider sasl_oauthbearer_* sasl_login_* oauth_*": "pass a callable that returns a token as sasl_oauth_token",
         "selector": "the client runs its own thread",
-        "ssl_crl* ssl_engine_*": "make an ssl.SSLContext with it, and pass that as ssl_context",
+        "ssl_crl* ssl_engine_*": "make an ssl.SSLContext with this setting, and pass the context as ssl_context",
         "ssl_endpoint_identification_algorithm": "ssl_check_hostname says whether a certificate has to name the host",
         "ssl_keystore_* ssl_truststore_*":
             "convert the store to PEM (docs/guide/security.md), then set ssl_cafile, or ssl_certfile and ssl_keyfile",
@@ -150,7 +150,7 @@ OPTIONS: Final[dict[str, str]] = {
         "transaction_two_phase_commit_enable": "only its own coordinator ends a transaction (KIP-939 is not supported)",
     }, NoCounterpart),
 }
-# Rows that replace those of OPTIONS in `from_properties`; a key such as `client/client_rack` is for one kind of client.
+# Rows that replace rows of OPTIONS in `from_properties`; a key such as `client/client_rack` is for one kind of client.
 PROPERTIES: Final = _each({
     "client/client_rack producer/client_rack": Ignorable("producers choose partitions without regard to racks"),
     "compression_gzip_level compression_lz4_level compression_zstd_level": "compression_level",
@@ -178,7 +178,8 @@ PROPERTIES: Final = _each({
 })
 
 UNITS: Final = {"queue_buffering_max_kbytes": 1024, "queued_max_messages_kbytes": 1024}  # factors from the property's unit to the option's
-# Values with which a property without a counterpart has no effect, because this client does the same anyway: patterns that ignore case.
+# Values with which a property without a counterpart has no effect, because this client does the same anyway. The values are patterns,
+# which ignore case.
 AS_HERE: Final = _each({
     "enable_auto_offset_store enable_ssl_certificate_verification": "true|t|1",
     "enable_gapless_guarantee enable_partition_eof transaction_two_phase_commit_enable": "false|f|0",
@@ -314,7 +315,7 @@ def by_prefix(table: Mapping[str, str], name: str) -> str | None:
 
 
 def option_hint(name: str, known: Collection[str]) -> str | None:
-    """A hint for another client's option, or None. `known` are the options of the called class."""
+    """A hint for another client's option; None for a name that no client has. `known` are the options of the called class."""
     instead = OPTIONS.get(name) or by_prefix(OPTIONS, name)
     if instead is None or isinstance(instead, NoCounterpart):
         return instead
@@ -322,7 +323,7 @@ def option_hint(name: str, known: Collection[str]) -> str | None:
 
 
 def method_hint(owner: str, name: str, real_names: Iterable[str]) -> str:
-    """`Producer has no 'produce'; use 'send'`: for users of other clients, and for typing errors."""
+    """A message such as `Producer has no 'produce'; use 'send'`, for users of other clients and for typing errors."""
     real = [each for each in real_names if not each.startswith("_")]
     plain = re.sub("([A-Z])", r"_\1", name).lower()  # from Java's camelCase
     rows = METHODS[owner.removeprefix("aio.")]

@@ -25,7 +25,7 @@ class Translation:
     kinds: Kinds = attrs.field(repr=False)
     kind: str
     items: dict[str, Property] = attrs.field(repr=False)
-    given: Mapping[str, Any] = attrs.field(repr=False)  # options that the application passes itself: they replace properties
+    given: Mapping[str, Any] = attrs.field(repr=False)  # options that the application passes itself, which replace properties
     options: dict[str, Any] = attrs.field(factory=dict, repr=False)
     origins: dict[str, Property] = attrs.field(factory=dict)
     _converted: dict[str, Any] = attrs.field(factory=dict, repr=False)
@@ -36,7 +36,7 @@ class Translation:
         return attrs.fields_dict(self.kinds[kind or self.kind])
 
     def owner(self, option: str) -> str | None:
-        """The first kind of client that has that option; None if there is none."""
+        """The first kind of client that has the option; None if no kind has the option."""
         return next((kind for kind in self.kinds if option in self.fields(kind)), None)
 
     def target(self, item: Property) -> str | None:
@@ -46,12 +46,12 @@ class Translation:
         return row or (name if self.owner(name) else by_prefix(PROPERTIES, name) or OPTIONS.get(name))
 
     def said(self, option: str) -> str:
-        """The value of an option as text, from the application, otherwise from a property; empty if it has none."""
+        """The value of an option as text, from the application, otherwise from a property; empty if the option has no value."""
         values = (self.given.get(option), *(item.value for item in self.items.values() if self.target(item) == option))
         return next((str(value).strip() for value in values if value not in (None, "")), "")
 
     def set(self, option: str, item: Property, value: Any, converted: Any = None) -> None:
-        """Set an option, unless the application passes it itself. `converted`: the value to compare with another property's.
+        """Set an option, unless the application passes it itself. `converted` is the value to compare with another property's value.
 
         Raises ConfigError if another property has set the option to another value.
         """
@@ -65,7 +65,7 @@ class Translation:
             self.options[option], self.origins[option] = value, item
 
     def ignore(self, item: Property, why: str) -> None:
-        """Note that the property has no effect, for `log_ignored`."""
+        """Record a property without effect, and the reason, for `log_ignored`."""
         self._ignored.setdefault(why, []).append(item.name)
 
     def log_ignored(self) -> None:

@@ -7,7 +7,7 @@ a moment), the other looks at the client.
 Modules; each line imports only from lines below it:
     status_page       `StatusPage`: opens and closes the page; the paths
     processes         the file by which `pykafka4 watch` finds the pages of this user's processes
-    watcher           the looks at a client; its rates and outages; the page's JSON
+    watcher           looks at a client, rates, outages, the page's JSON
     server            HTTP on loopback: limits of connections and of time
     client_headline   the state of a client in plain words
     partition_rows    the rows of partitions, the worst first
@@ -15,7 +15,7 @@ Modules; each line imports only from lines below it:
 Shared with the agent:
     shared_look       one look for all readers, and its cost
     rates             rates of the last ten minutes
-    outages           a time line of outages
+    outages           a timeline of outages
     brokers           a row for each broker
     headline          a sentence and its details, as a value
     guarding          checks of requests: Host and Origin; headers of responses

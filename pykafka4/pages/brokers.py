@@ -11,7 +11,7 @@ MOST_BROKERS: Final = 200
 
 
 def brokers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """A row for each broker, joined from all connections to it. A row has an error only while no connection is ready and attempts fail.
+    """A row for each broker, joined from the broker's connections. A row has an error only while no connection is ready and attempts fail.
 
     A connection that has ended, as after a restart of the broker, keeps its error until a request needs the connection, perhaps for
     hours. Such an error would show a healthy broker as away.

@@ -32,7 +32,7 @@ MEMBERS: Final[Mapping[Kind, str]] = {Kind.CONSUMER: "consumer", Kind.SHARE_CONS
 
 @attrs.frozen
 class View:
-    """A look, with its partitions, rates and outages. `rates` are means of the last seconds; on a new page they are not `settled`."""
+    """A look, with its partitions, rates and outages. `rates` are means over the last few seconds as soon as `settled` is True."""
 
     kind: Kind
     look: Look
@@ -66,7 +66,7 @@ def client_headline(view: View) -> Headline:
 
 
 def client_troubles(kind: Kind, look: Look, rows: Partitions) -> dict[str, str]:
-    """The subjects that are out of order, each with the reason, for the time line of outages."""
+    """The subjects that are out of order, each with the reason, for the timeline of outages."""
     status, found = look.status, dict[str, str]()
     if status["state"] != "connected":
         found["cluster"] = str(status["reason"] or status["state"])
@@ -91,7 +91,7 @@ def _client(view: View) -> Headline | None:
 
 
 def _ended_member(view: View) -> Headline | None:
-    """A consumer that has crashed, or a member that its group rejects."""
+    """Judge whether a consumer has crashed, or the group rejects a member."""
     state, since = view.member.get("state"), view.outages.since("group")
     texts = {"crashed": f"The {view.kind} has crashed", "fatal": f"The group rejects this {view.kind}"}
     return Headline(Level.TROUBLE, texts[state], _details(str(view.member["reason"])), since) if state in texts else None
@@ -120,7 +120,7 @@ def _brokers(view: View) -> Headline | None:
 
 
 def _member(view: View) -> Headline | None:
-    """A member without its partitions: it joins, or the group rebalances."""
+    """Judge whether a member has no partitions, because the member joins or the group rebalances."""
     member = view.member
     if not member or member["state"] in ("stable", "unjoined") or member["reason"] is None:
         return None
@@ -132,7 +132,7 @@ def _topics(view: View) -> Headline | None:
     unknown = view.member.get("unknown_topics", ())
     if not troubles and not unknown:
         return None
-    name, why = next(iter(troubles.items())) if troubles else (unknown[0], "brokers report no partitions of it")
+    name, why = next(iter(troubles.items())) if troubles else (unknown[0], "brokers report no partitions of this topic")
     return Headline(Level.WARNING, f"Topic {name} cannot be used", _details(str(why)))
 
 
@@ -145,7 +145,7 @@ def _share_errors(view: View) -> Headline | None:
 
 
 def _unread(view: View) -> Headline | None:
-    """An application that takes no records, although fetched records wait for its next poll."""
+    """Judge whether the application takes no records, although fetched records wait for its next poll."""
     waiting = view.stats.get("buffered_bytes", 0) if view.kind is Kind.CONSUMER else 0
     # Not on a new page, where a rate of 0 may only mean that there is one sample.
     if not waiting or not view.settled or view.rates["read_bytes"] > 0 or all(row[1] == "paused" for row in view.partitions.rows if row[6]):
@@ -154,12 +154,12 @@ def _unread(view: View) -> Headline | None:
 
 
 def _reason(view: View) -> Headline | None:
-    """The reason in `status()`, if no other judge has words for it."""
+    """Show the reason in `status()`, for which no other judge has words."""
     return None if view.status["reason"] is None else Headline(Level.WARNING, "Something waits", _details(str(view.status["reason"])))
 
 
 def _losses(view: View) -> tuple[str, ...]:
-    """A sentence on the records that a producer has lost; empty without such records."""
+    """A sentence on the records that a producer has lost; no sentence without such records."""
     if view.kind is not Kind.PRODUCER or not view.stats:
         return ()
     lost = {**view.stats["failed"], **{f"{reason}, dropped": count for reason, count in view.stats["dropped"].items()}}

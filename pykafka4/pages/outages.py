@@ -1,7 +1,7 @@
-"""Keeps a time line of outages: of the cluster, a broker, partitions, a disk. Invariant: the time line is bounded, and a subject has at
+"""Keeps a timeline of outages: of the cluster, a broker, partitions, a disk. Invariant: the timeline is bounded, and a subject has at
 most one open outage.
 
-An outage begins when two looks in a row show it, so a connection that is lost and dialled again at once is not an outage.
+An outage counts as soon as two looks in a row have shown it, so a connection that is lost and dialled again at once is not an outage.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Outages:
         self._ended: deque[Outage] = deque(maxlen=MOST_ENDED)
 
     def note(self, at: float, found: Mapping[str, str]) -> None:
-        """Note the subjects that the look at time `at` has found out of order, with the reasons. Ends the outages of other subjects."""
+        """Record the subjects that the look at time `at` has found out of order, with the reasons. Ends the outages of other subjects."""
         for subject in [subject for subject in self._open if subject not in found]:
             outage = self._open.pop(subject)
             self._ended.append(attrs.evolve(outage, ended_at=max(at, outage.started_at)))
@@ -64,7 +64,7 @@ class Outages:
         return {"rows": rows, "count": len(found)}
 
     def since(self, subject: str) -> float | None:
-        """The time when the open outage of `subject` began; None if it has none."""
+        """The time when the open outage of `subject` began; None without an open outage."""
         outage = self._open.get(subject)
         return None if outage is None else outage.started_at
 

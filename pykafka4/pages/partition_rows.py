@@ -25,7 +25,7 @@ Row = list[Any]
 
 @attrs.frozen
 class Query:
-    """A reader's choice of rows: names that contain `text`, in the order of the column `sort` (empty: the worst first)."""
+    """A reader's choice of rows: names that contain `text`, in the order of the column `sort` (empty: the worst first), at most `most`."""
 
     text: str = ""
     sort: str = ""
@@ -43,7 +43,7 @@ class Partitions:
     badness: Callable[[Row], Any]
 
     def answer(self, query: Query) -> dict[str, Any]:
-        """The rows of a query, and the numbers of all and of matching rows."""
+        """The rows of a query, the numbers of all rows and of matching rows, and the number of partitions that cannot be used."""
         text = query.text.lower()
         found = [row for row in self.rows if text in row[0].lower()] if text else self.rows
         most = min(max(query.most, 0), MOST_ROWS)

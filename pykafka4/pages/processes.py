@@ -32,7 +32,7 @@ _MOST_BYTES: Final = 1 << 20
 
 @attrs.frozen
 class Process:
-    """A process that serves pages. Each page has a `url`, a `kind` and a `client_id`. `since`: the last change, in seconds since 1970."""
+    """A process that serves pages. Each page has a `url`, a `kind` and a `client_id`. `since` is the last change, in seconds since 1970."""
 
     pid: int
     program: str
@@ -96,7 +96,7 @@ def _write(client_id: str) -> None:
             path.unlink(missing_ok=True)
             return
         data = {"pid": os.getpid(), "program": program(), "since": time.time(), "pages": list(_pages.values())}
-        # A new file with its own permissions, put in place in one step: `serving` of another process never reads half of it.
+        # A new file with its own permissions, put in place in one step: `serving` of another process never reads half of the file.
         temporary = path.with_suffix(".new")
         temporary.unlink(missing_ok=True)
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:

@@ -49,7 +49,7 @@ class Rates:
         return len(self._samples) > 1 and self._samples[-1].at - self._samples[0].at >= RECENT_S
 
     def now(self) -> dict[str, float]:
-        """The present rates: means over the last few seconds."""
+        """The present rates: means over the last few seconds; 0 before the second sample."""
         if len(self._samples) < 2:
             return dict.fromkeys(self._names, 0.0)
         last = self._samples[-1]
@@ -74,7 +74,7 @@ def _slopes(times: Sequence[float], ats: Sequence[float], counts: Sequence[int])
 
 
 def _at(time: float, ats: Sequence[float], counts: Sequence[int]) -> float | None:
-    """The count at a time between two samples, on the line between them."""
+    """The count at a time between two samples, on the line between them; None before the first and after the last sample."""
     after = bisect_left(ats, time)
     if after == len(ats) or (after == 0 and ats[0] > time):
         return None

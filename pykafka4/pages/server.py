@@ -1,6 +1,6 @@
 """Responds to the requests of a status page, with the standard library. Invariant: a slow reader delays only itself.
 
-Each connection has a thread and serves one request. At most MOST_CONNECTIONS are open, and `sweep` closes each after DEADLINE_S.
+Each connection has a thread and serves one request. At most MOST_CONNECTIONS are open, and `sweep` closes each connection after DEADLINE_S.
 """
 
 from __future__ import annotations
@@ -157,4 +157,4 @@ class Handler(BaseHTTPRequestHandler):
         super().end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: a page that is read each second would fill the log."""
+        """Log nothing: a page that is read every second would fill the log."""

@@ -19,7 +19,7 @@ L = TypeVar("L")
 
 
 class SharedLook(Generic[L]):
-    """The last look, and the time of the next one. For one thread at a time."""
+    """The last look, and the time of the next one. Only one thread at a time may use this object."""
 
     def __init__(self, take: Callable[[float], L], monotonic: Callable[[], float]) -> None:
         """`take(now)` takes a look; `monotonic` is the clock, in seconds."""

@@ -26,8 +26,8 @@ __all__ = ["StatusPage"]
 log = get_log("pykafka4.pages")
 
 FILES: Final = {"/": "client.html", "/client.js": "client.js"}
-UNHEALTHY: Final = ENDED | {"crashed", "unresponsive"}  # /health responds 503; not for "unreachable", which a client leaves by itself
-MOST_DIGITS: Final = 9  # of `most` in a request; `int` refuses thousands of digits
+UNHEALTHY: Final = ENDED | {"crashed", "unresponsive"}  # /health responds 503; a client recovers from "unreachable" by itself
+MOST_DIGITS: Final = 9  # digits of `most` in a request; `int` refuses thousands of digits
 TURN_S: Final = 1.0  # seconds between two sweeps of connections that have been open for too long
 
 
@@ -60,7 +60,7 @@ class StatusPage:
         log.info("%s: status page of the %s: %s", watched.client_id, watched.kind.value, self.url)
 
     def close(self) -> None:
-        """Close the port and all connections. May be called twice."""
+        """Close the port and all connections. A second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -81,7 +81,10 @@ class StatusPage:
     # ---------------------------------------------------------------- threads of the page
 
     def _sample(self) -> None:
-        """Look at the client now and then, so that rates and outages exist before somebody opens the page."""
+        """Look at the client now and then, so that rates and outages exist before somebody opens the page.
+
+        Closes the page after the client has ended.
+        """
         next_look = 0.0
         while not self._stop.acquire(timeout=TURN_S):
             self._server.sweep()

@@ -55,7 +55,7 @@ class Look:
 
 
 class Watched(Protocol):
-    """A client, producer or consumer: the part that its page reads."""
+    """The part of a producer, consumer, share consumer or client that its page reads."""
 
     @property
     def kind(self) -> Kind:
@@ -66,7 +66,7 @@ class Watched(Protocol):
         """The id of the client."""
 
     def figures(self) -> Figures:
-        """The figures of this moment. Waits for the client's thread, for seconds if the thread is stuck."""
+        """The figures of this moment. Waits for the client's thread, for several seconds if the thread is stuck."""
 
 
 def counts_of(kind: Kind, stats: Mapping[str, Any]) -> dict[str, int] | None:

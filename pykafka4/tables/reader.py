@@ -2,6 +2,7 @@
 
 Only that thread changes the dict and `read_to`. Other threads read attributes, look keys up and copy the dict, each in one atomic
 step.
+
 The consumer session has no group, and `auto_offset_reset="none"`: a reset would leave out records of the log, so the reason for a reset is
 an error instead.
 """
@@ -46,8 +47,8 @@ class TableReader:
         self.size = 0  # bytes of keys and values
         self.read_to: Mapping[TopicPartition, int] = {}  # the rows have all records of the log before these offsets
         self.error: KafkaError | None = None
-        # The rows have all records up to `_ends`: from then on, `on_change` is called. Only the thread of the table sets it: a restart of
-        # the first read would otherwise empty rows that another thread has just found complete.
+        # The rows have all records up to `_ends`: from then on, `on_change` is called. Only the thread of the table sets `complete`: a
+        # restart of the first read would otherwise empty rows that another thread has just found complete.
         self.complete = False
         self.changed = Signal()  # notified after a change of `read_to` or `error`
         self._stopping = False
@@ -62,7 +63,7 @@ class TableReader:
     def start(self, timeout: float) -> None:
         """Start the thread, and wait until the rows have all records up to the present end of the log.
 
-        Raises the error that has ended the reading, errors of the lookups, or KafkaTimeoutError after `timeout` seconds.
+        Raises the error that has ended the reading, errors of Metadata and ListOffsets, or KafkaTimeoutError after `timeout` seconds.
         """
         until = system.monotonic() + timeout
         tps = self._partitions(_left(until))
@@ -83,7 +84,10 @@ class TableReader:
         self.wait(lambda: self._reached(ends), _left(until), f"table of {self.topic}: not up to date")
 
     def wait(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
-        """Wait until `condition()` is true. Raises KafkaTimeoutError after `timeout` seconds, and the error that has ended the reading."""
+        """Wait until `condition()` is true. Raises KafkaTimeoutError after `timeout` seconds, and the error that has ended the reading.
+
+        Raises KafkaError if `on_change` calls this, because the thread of the table cannot wait for itself.
+        """
         if self._thread is system.current_thread():
             raise KafkaError(f"{what}: on_change must not wait for its own table")
         self._session.wakeup()  # ends a poll of CHECK_S; the next polls of the thread are shorter while a thread waits
@@ -194,7 +198,7 @@ class TableReader:
         self._session.seek(at_once(self._session.lookups.beginnings(tps, CLOSE_S * 6)))
 
     def _start_over(self) -> None:
-        """Read from the beginning again, because records were deleted there after the lookup and before the fetch."""
+        """Read from the beginning again, because records were deleted there between ListOffsets and Fetch."""
         self._restarts += 1
         self.rows, self.size = {}, 0
         self._seek(list(self._session.reader.claims))

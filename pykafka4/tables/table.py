@@ -192,12 +192,12 @@ def table(
 
     `max_keys` and `max_bytes` (of keys and values as they are in the log) bound the table: a topic that exceeds a bound ends the table.
     `on_change(key, old, new)` is called for each later record, except a tombstone for a key without a value, on the thread of the table,
-    with None for no value; the thread reads no further records while the call runs. Exceptions of `on_change` are logged. The other options
-    are options of `Consumer`, except `auto_offset_reset` and options for groups; the default of `isolation_level` is "read_committed" here.
-    `client` is a Client to share.
+    with None for a missing value; the thread reads no further records while the call runs. Exceptions of `on_change` are logged. The other
+    options are options of `Consumer`, except `auto_offset_reset` and options for groups; the default of `isolation_level` is
+    "read_committed" here. `client` is a Client to share.
 
     An error that could make the table wrong ends it, and each access raises that error. Such errors are: records that a deserializer
-    refuses, deleted or truncated records that were not read, a topic that is created again, a missing right.
+    refuses, records that were deleted or truncated before the table had read them, a topic that is created again, a missing right.
 
     Raises ConfigError or TypeError for a wrong argument, BrokerError or KafkaTimeoutError for a topic that does not exist,
     KafkaTimeoutError if the table is not complete in time, and errors that would end the table.

@@ -88,4 +88,4 @@ def _parts(readings: Readings, defined: Definition, part: str, options: Callback
 
 
 _lock = threading.Lock()
-_shown: WeakKeyDictionary[Any, Readings] = WeakKeyDictionary()  # by provider; weak, so that readings are freed with it
+_shown: WeakKeyDictionary[Any, Readings] = WeakKeyDictionary()  # by provider, with weak references: readings are freed with their provider

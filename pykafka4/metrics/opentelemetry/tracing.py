@@ -52,7 +52,7 @@ class Received(Protocol):
 
 
 class _Failure(threading.local):
-    """The failed batch whose callbacks run on this thread, as does its `on_ack`.
+    """The failed batch whose callbacks and `on_ack` run on this thread.
 
     The callbacks have the spans of the records, and `on_ack` has the error code. If the batch has a partition, the callbacks come first.
     """
@@ -71,7 +71,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
     """
 
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
-        """`tracer_provider`: by default the global provider."""
+        """`tracer_provider` is by default the global provider."""
         self._tracer = trace.get_tracer("pykafka4", tracer_provider=tracer_provider)
         self._failure = _Failure()
 
@@ -96,7 +96,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
         return attrs.evolve(record, headers=[*headers, *((name, value.encode()) for name, value in carrier.items())])
 
     def on_enqueue(self, delivery: Delivery) -> None:
-        """Have the span of an accepted record end with the record's outcome."""
+        """Have the span of an accepted record end with the record's outcome; a span that is not recorded ends at once."""
         span = _accepted()
         if span is None:
             return
@@ -143,7 +143,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
     # ---- consumers
 
     def on_poll(self, polled: Polled) -> None:
-        """Make a span of the poll, with links to the contexts of its records, at most 128."""
+        """Make a span for the poll, with links to the contexts of its records, at most 128."""
         topics = {record.topic for record in polled.records}
         attributes: dict[str, AnyValue] = {SYSTEM: "kafka", OPERATION: "poll", OPERATION_TYPE: "receive"}
         attributes |= {COUNT: len(polled.records), CLIENT_ID: polled.client_id}

@@ -12,7 +12,7 @@ const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric",
 
 // ---------------------------------------------------------------- words
 
-// Names are chosen by others: characters that cannot be seen, or that turn the direction of the text, are shown as escapes like \u{202e}.
+// Other people choose the names: characters that cannot be seen, or that turn the direction of the text, are shown as escapes like \u{202e}.
 function text(value) {
   return value.replace(/\p{C}/gu, (each) => `\\u{${each.codePointAt(0).toString(16)}}`);
 }
@@ -146,7 +146,7 @@ function showOutages({ outages, at, since }) {
   }));
   const going = outages.rows.filter((row) => row.ended_at === null).length;
   put("outages-count", going ? `${count(going)} now` : "");
-  put("outages-note", outages.rows.length ? (outages.count > outages.rows.length ? `${count(outages.count - outages.rows.length)} older ones are left out.` : "") : "None since the start.");
+  put("outages-note", outages.rows.length ? (outages.count > outages.rows.length ? `${count(outages.count - outages.rows.length)} older outages are left out.` : "") : "None since the start.");
   const length = Math.min(TIMELINE_S, Math.max(at - since, 60));
   const begin = at - length;
   const place = (time) => ((Math.max(time, begin) - begin) / length) * 600;
@@ -168,7 +168,7 @@ function showBrokers({ brokers }, whom) {
     return { key: `${name} ${row.address}`, cells: [[name, "", row.address], [state, row.error ? "bad" : "good"], [count(row.in_flight), "n"]] };
   }));
   put("brokers-count", brokers.count ? count(brokers.count) : "");
-  put("brokers-note", brokers.count ? "" : "None is known yet. ");
+  put("brokers-note", brokers.count ? "" : "No broker is known yet. ");
 }
 
 // ---------------------------------------------------------------- columns that can be sorted
@@ -219,7 +219,7 @@ async function poll(path, whom, show) {
     }
     data = await answer.json();
   } catch {
-    warn(answeredAt === null ? `No answer from the ${whom}. Trying again each second.` : `No answer since ${moment(answeredAt)}. Trying again each second.`);
+    warn(answeredAt === null ? `No answer from the ${whom}. Trying again every second.` : `No answer since ${moment(answeredAt)}. Trying again every second.`);
     return;
   }
   answeredAt = Date.now() / 1000;

@@ -1,4 +1,4 @@
-// The status page of a client: asks for /status.json each second and shows it. Invariant: names and errors become text, never markup.
+// The status page of a client: requests /status.json every second and shows the figures. Invariant: names and errors become text, never markup.
 
 import { byId, bytes, count, duration, figures, poll, pollForever, prepareHead, put, rate, rows, text } from "./base.js";
 import { showBrokers, showCurves, showHeadline, showOutages } from "./base.js";
@@ -15,7 +15,7 @@ const age = (value) => (value === null ? "–" : duration(value));
 const COLUMNS = {
   name: ["name", "Partition", plain, "Topic and partition"],
   state: ["state", "State", plain, "State of the partition"],
-  since_s: ["since_s", "For", age, "How long it has been offline"],
+  since_s: ["since_s", "For", age, "How long the partition has been offline"],
   queued: ["queued", "Waiting", number, "Records that wait to be sent"],
   queued_bytes: ["queued_bytes", "Bytes", size, "Bytes of the records that wait"],
   oldest_s: ["oldest_s", "Oldest", age, "Age of the oldest record without an outcome"],
@@ -103,7 +103,7 @@ function showPartitions({ partitions }) {
   const at = Object.fromEntries(partitions.columns.map((name, place) => [name, place]));
   rows("partitions", partitions.rows.map((row) => {
     const bad = ["offline", "stopped"].includes(row[at.state]);
-    const last = row[at.last_error] ?? null; // consumers have none
+    const last = row[at.last_error] ?? null; // rows of consumers have no last error
     const why = row[at.reason] ?? (last === null ? "" : `last error: ${last}`);
     return {
       key: row[at.name],
@@ -119,7 +119,7 @@ function showPartitions({ partitions }) {
   put("partitions-count", `${count(partitions.count)}${partitions.offline ? `, ${count(partitions.offline)} offline` : ""}${sorted}`);
   const rest = partitions.found - partitions.rows.length;
   const notes = [];
-  if (!partitions.count) notes.push(data.kind === "client" ? "None is offline." : "None is in use.");
+  if (!partitions.count) notes.push(data.kind === "client" ? "No partition is offline." : "No partition is in use.");
   else if (!partitions.found) notes.push("No partition matches the filter.");
   if (rest > 0) notes.push(`${count(rest)} more${everything ? "; the filter finds them" : ""}.`);
   put("partitions-rest", notes.join(" "));
