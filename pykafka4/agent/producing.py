@@ -53,7 +53,7 @@ def producer_options(settings: AgentSettings) -> dict[str, Any]:
 
 
 def _policy(own: TopicSettings, default: TopicSettings) -> dict[str, Any]:
-    """A topic's settings as the producer names them. A level belongs to a codec, so a topic with another codec does not inherit it."""
+    """A topic's settings as the producer names them. A level belongs to a codec, so a topic with another codec inherits no level."""
     batching = own.batching or default.batching or Batching.COMBINED
     policy: dict[str, Any] = {"batching": SCOPES[batching]}
     inherits_level = own.compression_type in (None, default.compression_type)

@@ -1,5 +1,5 @@
-"""Serves web pages on loopback: the status page of a client, and the parts that it shares with the page of the agent. Invariant: pages only
-read.
+"""Serves web pages on loopback: the status page of a client, and the parts that this page shares with the page of the agent. Invariant:
+pages only read.
 
 A status page needs only the standard library. The page has two threads: one accepts connections (each request has a thread of its own for
 a moment), the other looks at the client.

@@ -147,7 +147,7 @@ def _share_errors(view: View) -> Headline | None:
 def _unread(view: View) -> Headline | None:
     """Judge whether the application takes no records, although fetched records wait for its next poll."""
     waiting = view.stats.get("buffered_bytes", 0) if view.kind is Kind.CONSUMER else 0
-    # Not on a new page, where a rate of 0 may only mean that there is one sample.
+    # A new page makes no judgement: a rate of 0 may only mean that there is one sample.
     if not waiting or not view.settled or view.rates["read_bytes"] > 0 or all(row[1] == "paused" for row in view.partitions.rows if row[6]):
         return None
     return Headline(Level.WARNING, "The application takes no records", (f"{waiting:,} bytes wait for its next poll.",))

@@ -30,7 +30,7 @@ class Outage:
 
 
 class Outages:
-    """The open outages, and the ended ones."""
+    """The open and the ended outages."""
 
     def __init__(self) -> None:
         self._open: dict[str, Outage] = {}

@@ -196,7 +196,7 @@ def table(
     options are options of `Consumer`, except `auto_offset_reset` and options for groups; the default of `isolation_level` is
     "read_committed" here. `client` is a Client to share.
 
-    An error that could make the table wrong ends it, and each access raises that error. Such errors are: records that a deserializer
+    An error that could make the table wrong ends the table, and each access raises that error. Such errors are: records that a deserializer
     refuses, records that were deleted or truncated before the table had read them, a topic that is created again, a missing right.
 
     Raises ConfigError or TypeError for a wrong argument, BrokerError or KafkaTimeoutError for a topic that does not exist,

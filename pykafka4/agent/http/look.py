@@ -104,7 +104,7 @@ class WatchedAgent(Protocol):
         """Request new metadata from the cluster. Raises KafkaError."""
 
     def unready(self) -> str | None:
-        """Return the reason why the agent takes no messages now, None if it takes them. The agent's loop calls this."""
+        """Return the reason why the agent takes no messages now, None while the agent takes messages. The agent's loop calls this."""
 
 
 def queues(status: Mapping[str, Any]) -> dict[str, TopicQueue]:

@@ -167,5 +167,5 @@ class Agent:
 
 
 def _say_that_logs_follow() -> None:
-    """Log that SIGUSR1 does nothing. SIGUSR1 makes other daemons open their logs again; without a handler it would end the agent."""
+    """Log that SIGUSR1, which makes other daemons open their logs again, does nothing; without a handler, SIGUSR1 would end the agent."""
     log.info("agent: the discard log follows a rotation of its file by itself; SIGUSR1 does nothing")

@@ -18,7 +18,7 @@ UNSET = TopicSettings()  # a topic without a table
 
 @attrs.frozen
 class Change:
-    """A setting that differs between two files. `live`: a running agent can change it."""
+    """A setting that differs between two files. `live` is True if a running agent can change the setting."""
 
     key: str
     live: bool

@@ -78,7 +78,7 @@ class Sync(StrEnum):
 
     ALWAYS = "always"  # after each write
     INTERVAL = "interval"  # every `sync_interval_ms`
-    NEVER = "never"  # whenever the operating system writes them
+    NEVER = "never"  # never by the agent, only by the operating system
 
 
 class LogLevel(StrEnum):
