@@ -82,7 +82,7 @@ static void taken_tell(void) {
 
 /* ---- for portable loops */
 
-/* Wait until `fd` is readable, at most `seconds`, rounded up to milliseconds, and at most an hour; a signal may end the wait early. */
+/* Wait until `fd` is readable, at most `seconds`, rounded up to milliseconds, and at most an hour. A signal may end the wait early. */
 static void wait_readable(int fd, double seconds) {
     struct pollfd one = {fd, POLLIN, 0};
     double ms = seconds * 1000;
@@ -104,7 +104,8 @@ struct futex_limit { long seconds, nanoseconds; };
 struct futex_limit { int64_t seconds, nanoseconds; };
 #endif
 
-/* Sleep while *word is `value`, up to `seconds` (negative: no limit). May end early: at a signal, after an hour, or without a reason. */
+/* Sleep while *word is `value`, up to `seconds` (negative: no limit). The sleep may end early: at a signal, after an hour,
+   or without a reason. */
 static void wait_while(int *word, int value, double seconds) {
     struct futex_limit limit = {3600, 0};
     if (seconds < 3600) {

@@ -56,9 +56,9 @@ taken_init()
 
 
 cdef int give_way() except -1:
-    """Release the GIL until the flag is lowered, for a millisecond at most. For threads of the application.
+    """Release the GIL until the flag is lowered, for a millisecond at most. Threads of the application call this.
 
-    Does nothing for UNHEARD_US after it was in vain twice in a row.
+    After the function was in vain twice in a row, it does nothing for UNHEARD_US.
     """
     global paced_until, given_by, unheard_until, in_vain
     cdef int64_t began = monotonic_us()
@@ -80,7 +80,7 @@ cdef int give_way() except -1:
 cdef int step_aside() except -1:
     """Release the GIL until the flag is lowered, for a millisecond at most, then ask for the GIL again.
 
-    For threads of the client, which do not compute for the application.
+    Threads of the client call this: they do not compute for the application.
     """
     with nogil:
         taken_wait(&wanted)
@@ -104,14 +104,14 @@ cdef void ask() noexcept nogil:
 
 
 cdef void taken() noexcept:
-    """Note that the calling thread has the GIL that it asked for. The flag stays raised until `got`: each time that the thread releases the
+    """Keep the time at which the calling thread took the GIL. The flag stays raised until `got`: each time that the thread releases the
     GIL, it wants the GIL back."""
     global got_us
     got_us = monotonic_us()
 
 
 cdef void got() noexcept:
-    """Lower the flag: the calling thread has the GIL. If it releases the GIL later, no thread gives way to it."""
+    """Lower the flag, because the calling thread has the GIL. If the thread releases the GIL later, no thread gives way to it."""
     global got_us
     got_us = monotonic_us()
     add(&wanted, -1)
@@ -136,7 +136,7 @@ def is_raised() -> bool:
 
 
 def wait(int fd, double timeout) -> None:
-    """Wait without the GIL until `fd` is readable, up to `timeout` seconds, then raise the flag. `done` lowers it. For portable loops."""
+    """Wait without the GIL until `fd` is readable, up to `timeout` seconds, then raise the flag, which `done` lowers."""
     with nogil:
         wait_readable(fd, timeout)
         ask()
@@ -176,8 +176,8 @@ cdef class Lock:
                 left = min(SLICE_S, (end - monotonic_us()) / 1e6)
                 if left <= 0:
                     return False
-            # Counted under the GIL, before the sleep: a `release` after this line finds a sleeper and wakes it, and after an earlier
-            # `release` the system call finds `held` changed and does not sleep.
+            # The sleeper is counted under the GIL, before the sleep: a `release` after this line finds a sleeper and wakes it, and after an
+            # earlier `release` the system call finds `held` changed and does not sleep.
             self.sleepers += 1
             with nogil:
                 wait_while(&self.held, 1, left)

@@ -50,7 +50,10 @@ class Turn:
         self._up = False
 
     def wait(self, selector: Any, timeout: float) -> float:
-        """Wait until `selector` has events, up to `timeout` seconds. Returns the timeout for its `select`."""
+        """Wait until `selector` has events, up to `timeout` seconds, then raise the flag. Returns the timeout for `select`, 0.
+
+        Without the compiled flag, and for a selector without `fileno`, the method only returns `timeout`, with which `select` waits.
+        """
         if compiled is None or not hasattr(selector, "fileno"):
             return timeout
         self.end()

@@ -139,7 +139,10 @@ class _Encode:
             self.tags(expr, tagged)
 
     def left_out(self, expr: str, cls: type, field: attrs.Attribute[Any]) -> None:
-        """Emit an error for a field that is set but absent in the version, as in Java: otherwise a setting would silently do nothing."""
+        """Emit an error for a field that is set but absent in the version, unless the field is ignorable, as in Java.
+
+        Without the error a setting would silently do nothing.
+        """
         if spec_of(field).ignorable:
             return
         with self.src.block(f"if {self.differs(expr, field)}:"):
@@ -271,7 +274,7 @@ class _Decode:
     def __init__(self, cls: type, version: int, *, flexible: bool) -> None:
         self.version, self.flexible = version, flexible
         self.plain_bytes = not _holds_records(cls)
-        self.words = False  # whether the field is text for people
+        self.words = False  # whether the field that is being emitted is text for people
         self.run: list[tuple[str, str]] = []  # (target, struct letters) of neighbours that one `struct` call will unpack
         self.run_label = ""  # the label of the first field in `run`
         self.src = _Source("def decode(buf, view, pos, end, room, say=str):")
@@ -437,7 +440,7 @@ class _Decode:
     def numbers(self, var: str, kind: Kind, *, nullable: bool) -> None:
         """Emit the reading of an array of numbers.
 
-        A short array that was read before is found by its bytes, including its length, without further checks.
+        A short array that has been read before is found by its bytes, including its length, without further checks.
         """
         self.flush()
         src, known = self.src, f"known_{kind.fmt}"
@@ -471,7 +474,10 @@ def encoder(cls: Any, version: int) -> Encoder:
 
 @functools.cache
 def decoder(cls: Any, version: int) -> tuple[Decoder, bool]:
-    """(the decode function of `cls` at `version`, which the first call compiles; whether that function needs a memoryview for records)."""
+    """(the decode function of `cls` at `version`, which the first call compiles; whether that function needs a memoryview for records).
+
+    Raises UnsupportedVersion if there is no such version.
+    """
     emitted = _Decode(cls, version, flexible=_flexibility(cls, version))
     function: Decoder = emitted.src.function(f"{cls.__name__} v{version} decode")
     return function, not emitted.plain_bytes

@@ -88,7 +88,7 @@ def _bad_count(n: int, left: int, room: int) -> NoReturn:
 
 
 def _bad_tags(count: int, left: int) -> NoReturn:
-    raise DecodeError(f"{count} tagged fields, but only {left} bytes are left (the limit is {MAX_TAGS} fields)")
+    raise DecodeError(f"{count} tagged fields: only {left} bytes are left, and the limit is {MAX_TAGS} fields")
 
 
 def _bad_order(tag: int, last: int) -> NoReturn:

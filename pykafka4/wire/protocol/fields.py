@@ -147,7 +147,7 @@ def spec_of(attribute: attrs.Attribute[Any]) -> Spec:
 
 
 def default_of(attribute: attrs.Attribute[Any]) -> Any:
-    """The default value of a field; for an array a new list."""
+    """The default value of a field; a new list for each call if the default is a list."""
     default: Any = attribute.default
     return default.factory() if isinstance(default, attrs.Factory) else default  # type: ignore[arg-type]
 

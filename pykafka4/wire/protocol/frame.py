@@ -106,9 +106,10 @@ def _response_has_tags(response: type[Response], version: int) -> bool:
 
 
 def frame_size(head: Buffer, limit: int = MAX_FRAME) -> int:
-    """The size in the first four bytes of `head`. Raises DecodeError, with the peer's protocol if known, if it is negative or over `limit`.
+    """The size in the first four bytes of `head`. Raises DecodeError if the size is negative or over `limit`.
 
-    Raises FrameTooLarge if the peer may be a broker, PeerSpeaksTls if the peer most likely is a broker with TLS.
+    The error is FrameTooLarge if the peer may be a broker, and PeerSpeaksTls if the peer most likely is a broker with TLS. Any other error
+    names the peer's protocol if the first bytes of `head` show it.
     """
     (size,) = SIZE.unpack_from(head)
     if 0 <= size <= limit:
@@ -131,7 +132,10 @@ def correlation_of(frame: Buffer) -> int:
 def decode_response(
     request_class: type[Request[ResponseT]], version: int, frame: Buffer, say: Callable[[str], str] = str
 ) -> tuple[int, ResponseT]:
-    """(correlation id, response) in `frame`, which has no size prefix. Raises DecodeError for other bytes. `say`: see `schema.decode`."""
+    """(correlation id, response) in `frame`, which has no size prefix. Raises DecodeError for invalid bytes.
+
+    `say` filters text for people: see `schema.decode`.
+    """
     correlation_id = correlation_of(frame)
     response: Any = request_class.response
     if response is ApiVersionsResponse:
@@ -142,8 +146,8 @@ def decode_response(
 
 
 def _decode_api_versions(version: int, body: bytes) -> ApiVersionsResponse:
-    """Decode an ApiVersions response. A broker that does not know `version` responds in version 0 or another form: only its error code is
-    reliable, so an undecodable response becomes one with that code alone.
+    """Decode an ApiVersions response. A broker that does not support `version` responds in version 0, or in another format: then only the
+    error code is reliable, and an undecodable response becomes a response with that code alone.
     """
     (code,) = _unpack(_ERROR_CODE, body, 0)
     if code != _UNSUPPORTED_VERSION:
@@ -156,7 +160,7 @@ def _decode_api_versions(version: int, body: bytes) -> ApiVersionsResponse:
     return ApiVersionsResponse(error_code=_UNSUPPORTED_VERSION)
 
 
-# The brokers of a cluster send the same bytes, and a decoded message is never changed, so connections can share one.
+# The brokers of a cluster send the same bytes, and a decoded message is never changed, so connections can share a decoded response.
 _known_api_versions = lru_cache(maxsize=16)(_decode_api_versions)
 
 
@@ -164,6 +168,7 @@ def decode_request(frame: Buffer, *, whole: bool = True) -> tuple[RequestHeader,
     """(header, request) in `frame`, which has no size prefix, as a broker reads it. Unless `whole`, bytes after the request are ignored.
 
     An ApiVersions request of an unknown version is returned empty, so that the broker can answer it with UNSUPPORTED_VERSION.
+    Raises DecodeError for any other unknown version, an unknown api key, and invalid bytes.
     """
     api_key, version, correlation_id, length = _unpack(_REQUEST_HEADER, frame, 0)
     client_id, pos = _client_id(frame, _REQUEST_HEADER.size, length)
@@ -249,14 +254,14 @@ _RESTS: tuple[tuple[bytes, str], ...] = (
 
 
 def explain_bad_frame(first_bytes: bytes) -> str | None:
-    """A sentence on the protocol that the peer seems to speak, if the first bytes of a response are not a valid size; None if unknown."""
+    """A sentence on the protocol that the peer seems to speak, by the first bytes of a response without a valid size; None if unknown."""
     return next((reason for mark, at, reason in _OTHERS if first_bytes[at : at + len(mark)] == mark), None)
 
 
 def explain_bad_rest(rest: bytes) -> str | None:
-    """A sentence on the protocol of the peer, guessed from the bytes that follow the five that TLS has read; None if unknown.
+    """A sentence on the protocol of the peer, guessed from the bytes after the first five, which TLS has read; None if unknown.
 
-    Less certain than `explain_bad_frame`: servers choose their words.
+    The guess is less certain than the one of `explain_bad_frame`, because servers choose their words.
     """
     name = next((name for pattern, name in _RESTS if re.search(pattern, rest)), None)
     return None if name is None else f"the peer speaks {name}, not Kafka; is the port right?"

@@ -32,7 +32,7 @@ class DescribeAclsResponse(Response):
 
 @request(api_key=29, versions="1-3", flexible="2+", since="2.0")
 class DescribeAclsRequest(Request[DescribeAclsResponse]):
-    """Ask for the ACLs that match a filter; None matches all."""
+    """Ask for the ACLs that match all filters; a filter that is None matches every ACL."""
 
     resource_type_filter: int = wire(int8)
     resource_name_filter: str | None = wire(string, nullable="0+")

@@ -197,7 +197,7 @@ class DescribeClusterRequest(Request[DescribeClusterResponse]):
 
 @response(api_key=16, versions="0-5", flexible="3+")
 class ListGroupsResponse(Response):
-    """The groups that this broker coordinates."""
+    """The groups that the broker coordinates."""
 
     @struct
     class Group:

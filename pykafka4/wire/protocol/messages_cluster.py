@@ -131,7 +131,7 @@ class FindCoordinatorResponse(Response):
 
 @request(api_key=10, versions="0-6", flexible="3+")
 class FindCoordinatorRequest(Request[FindCoordinatorResponse]):
-    """Ask for the coordinator of a group (`key_type` 0), a transactional id (1) or a share partition (2)."""
+    """Ask for the coordinators of groups (`key_type` 0), transactional ids (1) or share partitions (2); up to v3 for one coordinator."""
 
     key: str = wire(string, "0-3")
     key_type: int = wire(int8, "1+")

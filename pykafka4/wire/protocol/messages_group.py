@@ -31,7 +31,7 @@ class JoinGroupResponse(Response):
 
 @request(api_key=11, versions="0-9", flexible="6+")
 class JoinGroupRequest(Request[JoinGroupResponse]):
-    """Join, or join again, a classic group."""
+    """Join or rejoin a classic group."""
 
     @struct
     class Protocol:
@@ -50,7 +50,7 @@ class JoinGroupRequest(Request[JoinGroupResponse]):
 
 @response(api_key=14, versions="0-5", flexible="4+")
 class SyncGroupResponse(Response):
-    """This member's assignment; empty bytes mean no partitions."""
+    """The assignment of the member that asked; empty bytes mean no partitions."""
 
     throttle_time_ms: int = wire(int32, "1+", ignorable=True)
     error_code: int = wire(int16)
@@ -61,7 +61,7 @@ class SyncGroupResponse(Response):
 
 @request(api_key=14, versions="0-5", flexible="4+")
 class SyncGroupRequest(Request[SyncGroupResponse]):
-    """Ask for the assignment of this member. The leader sends the assignments of all members; the other members send none."""
+    """Ask for the assignment of the member. The leader sends the assignments of all members; the other members send none."""
 
     @struct
     class Assignment:
@@ -300,7 +300,7 @@ class ConsumerGroupHeartbeatResponse(Response):
 
 @request(api_key=68, versions="0-1", flexible="0+", since="3.7")
 class ConsumerGroupHeartbeatRequest(Request[ConsumerGroupHeartbeatResponse]):
-    """Join, stay in or leave a consumer group, or acknowledge an assignment (KIP-848). None means unchanged since the last heartbeat."""
+    """Join, stay in or leave a consumer group, or acknowledge an assignment (KIP-848). A field is None if it has not changed."""
 
     @struct
     class TopicPartitions:

@@ -14,7 +14,7 @@ from pykafka4.wire.protocol.schema import Request, Response, request, response, 
 
 @response(api_key=0, versions="3-13", flexible="9+")
 class ProduceResponse(Response):
-    """The result for each batch, with the new leader if the partition has moved (v10+)."""
+    """The result for each batch, with the new leader if the leader has changed (v10+)."""
 
     @struct
     class Topic:
@@ -57,7 +57,7 @@ class ProduceResponse(Response):
 
 @request(api_key=0, versions="3-13", flexible="9+", since="0.11")
 class ProduceRequest(Request[ProduceResponse]):
-    """Write record batches to partitions that this broker leads. Brokers advertise v0 to v2, but reject them."""
+    """Write record batches to partitions that the broker leads. Brokers advertise v0 to v2, but reject them."""
 
     @struct
     class Topic:

@@ -37,7 +37,7 @@ class DescribeProducersResponse(Response):
 
 @request(api_key=61, versions="0", flexible="0+", since="2.8")
 class DescribeProducersRequest(Request[DescribeProducersResponse]):
-    """Ask the leaders of partitions for their active producers."""
+    """Ask a broker for the active producers of partitions that it leads."""
 
     @struct
     class Topic:

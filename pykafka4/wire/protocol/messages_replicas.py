@@ -1,4 +1,7 @@
-"""Declares the messages about replicas, leaders, brokers and features. Fields, versions and tags are Kafka's own; a test compares them."""
+"""Declares the messages about replicas, leaders, brokers, features and the metadata quorum.
+
+Fields, versions and tags are Kafka's own; a test compares them.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ class ElectLeadersResponse(Response):
 
 @request(api_key=43, versions="0-2", flexible="2+", since="2.2")
 class ElectLeadersRequest(Request[ElectLeadersResponse]):
-    """Elect leaders: the preferred replicas (`election_type` 0), or any replica (1), which may lose records."""
+    """Elect leaders: the preferred replicas (`election_type` 0), or any replica (1), at the risk that records are lost."""
 
     @struct
     class Topic:
@@ -120,7 +123,7 @@ class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResp
 
 @response(api_key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsResponse(Response):
-    """The replicas of each partition that moves, and the replicas that are being added and removed."""
+    """The replicas of each partition that is being reassigned, and which of them are being added and removed."""
 
     @struct
     class Topic:
@@ -142,7 +145,7 @@ class ListPartitionReassignmentsResponse(Response):
 
 @request(api_key=46, versions="0", flexible="0+", since="2.4")
 class ListPartitionReassignmentsRequest(Request[ListPartitionReassignmentsResponse]):
-    """Ask for the moves of replicas that are under way."""
+    """Ask which partitions are being reassigned; `topics=None` means all topics."""
 
     @struct
     class Topic:
@@ -208,7 +211,7 @@ class DescribeQuorumResponse(Response):
 
 @request(api_key=55, versions="0-2", flexible="0+", since="3.3 with KRaft")
 class DescribeQuorumRequest(Request[DescribeQuorumResponse]):
-    """Ask the leader of the metadata quorum for its state."""
+    """Ask the leader of the metadata quorum for the state of the quorum."""
 
     @struct
     class Topic:
@@ -272,7 +275,7 @@ class UnregisterBrokerRequest(Request[UnregisterBrokerResponse]):
 
 @response(api_key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsResponse(Response):
-    """A page of partitions; `next_cursor` is the start of the next page, None after the last page."""
+    """A page of partitions; `next_cursor` is the start of the next page, None on the last page."""
 
     @struct
     class Topic:

@@ -1,7 +1,7 @@
 """Declares the messages of share groups (KIP-932): membership, fetching and acknowledging records.
 
-Fields, versions and tags are Kafka's own; a test compares them. Version 0 was the early access of Kafka 4.0, which later brokers do not
-support. Version 2 (Kafka 4.2) has the acquire mode and renewals.
+Fields, versions and tags are Kafka's own; a test compares them. Brokers after Kafka 4.0 do not support version 0, which was early access.
+Version 2 (Kafka 4.2) has the acquire mode and renewals.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ShareGroupHeartbeatResponse(Response):
 
 @request(api_key=76, versions="1", flexible="0+", since="4.1")
 class ShareGroupHeartbeatRequest(Request[ShareGroupHeartbeatResponse]):
-    """Join a share group (epoch 0), stay in it, or leave it (epoch -1). None means unchanged since the last heartbeat."""
+    """Join a share group (epoch 0), stay in it, or leave it (epoch -1). A field is None if it has not changed."""
 
     group_id: str = wire(string)
     member_id: str = wire(string)
@@ -48,7 +48,7 @@ class ShareGroupHeartbeatRequest(Request[ShareGroupHeartbeatResponse]):
 
 @struct
 class AcknowledgementBatch:
-    """Offsets to acknowledge, with one type for each, or one for all. 0: gap, 1: accept, 2: release, 3: reject, 4: renew (v2+)."""
+    """Offsets to acknowledge, with a type for each offset or one type for all. 0: gap, 1: accept, 2: release, 3: reject, 4: renew (v2+)."""
 
     first_offset: int = wire(int64)
     last_offset: int = wire(int64)

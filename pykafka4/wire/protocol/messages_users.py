@@ -30,7 +30,7 @@ class DescribeUserScramCredentialsResponse(Response):
 
 @request(api_key=50, versions="0", flexible="0+", since="2.7")
 class DescribeUserScramCredentialsRequest(Request[DescribeUserScramCredentialsResponse]):
-    """Ask for the SCRAM credentials of users; None means all users."""
+    """Ask for the SCRAM credentials of users; `users=None` means all users."""
 
     @struct
     class User:
@@ -251,7 +251,7 @@ class DescribeDelegationTokenResponse(Response):
 
 @request(api_key=41, versions="1-3", flexible="2+", since="2.0")
 class DescribeDelegationTokenRequest(Request[DescribeDelegationTokenResponse]):
-    """Ask for the tokens of owners; None means all owners."""
+    """Ask for the tokens of owners; `owners=None` means all owners."""
 
     @struct
     class Owner:

@@ -192,8 +192,8 @@ def data(*, versions: str, flexible: str = "none") -> Callable[[type[DataT]], ty
 def encode(message: Message, version: int) -> list[Buffer]:
     """The bytes of `message`: small parts joined, each non-empty `records` field unchanged, as a separate buffer.
 
-    Raises ConfigError for a value that does not fit, UnsupportedVersion for a field that is set but not in `version` (unless Kafka
-    declares it ignorable); both name `Class.field`.
+    Raises ConfigError for a value that does not fit, and UnsupportedVersion for a field that is set but not in `version` (unless Kafka
+    declares the field ignorable); both name `Class.field`. Also raises UnsupportedVersion if the message has no such version.
     """
     cls: Any = type(message)
     function = encoder(cls, version)
@@ -208,7 +208,7 @@ def encode(message: Message, version: int) -> list[Buffer]:
 
 
 def encode_data(message: Data, version: int) -> bytes:
-    """Encode `message` after its version, for a `bytes` field of another message."""
+    """The bytes of `version` and then of `message`, for a `bytes` field of another message."""
     return b"".join([version.to_bytes(2, "big"), *encode(message, version)])
 
 
@@ -287,12 +287,12 @@ _CHECKS: dict[str, Callable[[Any, Kind], str | None]] = {
 
 
 def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0, *, whole: bool = True, say: Say = str) -> MessageT:
-    """Decode the message in `buffer[start:]`, which ends with the message if `whole`. `records` fields are memoryviews into `buffer`; other
-    fields are copied.
+    """Decode the message at `buffer[start]`. `records` fields are memoryviews into `buffer`; other fields are copied.
 
     `say` filters text for people, such as an error message: its result is in the decoded message.
 
-    Raises DecodeError, naming `Class.field`, for bytes that are not this message at this version.
+    Raises DecodeError, which names `Class.field` if a field is invalid, for bytes that are not this message at this version, and for bytes
+    after the message if `whole`.
     """
     emitted: Any = cls
     function, has_records = decoder(emitted, version)
@@ -324,9 +324,9 @@ def _copied(cls: type[Message], version: int, view: memoryview) -> bytes:
 
 
 def decode_data(cls: type[DataT], buffer: Buffer) -> DataT:
-    """Decode data after its version. A newer version is read as the newest declared one, and extra bytes are ignored.
+    """Decode data that begins with its version. Data of a newer version are read as the newest declared version, without the extra bytes.
 
-    Later versions only add fields at the end.
+    Later versions only add fields at the end. Raises DecodeError for invalid data.
     """
     whole = bytes(memoryview(buffer))
     given = int.from_bytes(whole[:2], "big", signed=True)

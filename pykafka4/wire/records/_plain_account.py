@@ -86,12 +86,12 @@ class Account:
         self._lock = Section(lock)
         self._topics: dict[str, Topic] = {}
         self._live: set[Batch] = set()  # not settled yet
-        self._opened: dict[Batch, None] = {}  # by age
+        self._opened: dict[Batch, None] = {}  # batches that linger, by age
         self._combined: dict[tuple[float, int, int], Combined] = {}  # by linger, bytes and records
         self._sealed: list[Batch] = []
         self._reserved = 0
         self.refusal: KafkaError | None = None
-        self.transactional = False  # batches get the transactional bit; set before the first one is finished
+        self.transactional = False  # batches get the transactional bit; this is set before the first batch is finished
         self.can_send = False
         self.defers = False  # the loop or a helper compresses the batches that `designate` fills: these are sealed and not `ready`
         self.watch: Callable[[Batch], object] | None = None  # called with a batch of parked records that is about to fail
@@ -108,7 +108,7 @@ class Account:
         return self._reserved
 
     def _check_open(self) -> None:
-        """Raise the refusal, if there is one: the code that refuses records settles the earlier ones, but would not see later ones."""
+        """Raise the refusal, if there is one: the code that refuses records settles earlier records, but would not see later ones."""
         if self.refusal is not None:
             raise self.refusal.again()
 
@@ -124,7 +124,6 @@ class Account:
         self._live.add(batch)
 
     def _close(self, batch: Batch) -> None:
-        """Close `batch`, which accepts no more records."""
         topic = batch._home
         self._unlist(batch)
         topic.open.pop(batch.partition)
@@ -146,7 +145,7 @@ class Account:
         return self._combined.setdefault((policy.linger, policy.batch_bytes, policy.batch_records), Combined())
 
     def _count_combined(self, batch: Batch, size: int) -> None:
-        """Count a record of `batch`, with `size` bytes of key and value, among the records of the batches that it is combined with."""
+        """Count a record of `batch`, with `size` bytes of key and value, for the limits of combined batches, while `batch` lingers."""
         if batch not in self._opened:
             return
         policy, combined = batch._home.policy, self._combined_of(batch)
@@ -184,7 +183,7 @@ class Account:
         return self._reserved + size <= self._buffer_memory and self._partition_fits(t, partition, size)
 
     def _must_queue(self, t: Topic, r: Item) -> bool:
-        """Whether waiting threads come first: not if all of them wait for room in full partitions, and `r` is for another partition."""
+        """Whether waiting threads come before `r`: not if `r` itself has waited, or if they all wait for partitions other than its own."""
         if self.waiters == 0 or r.asked:
             return False
         full = self.full_partitions  # read once: another thread may replace it

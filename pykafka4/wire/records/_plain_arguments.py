@@ -23,14 +23,14 @@ UNDECIDED: Final = -1  # the partition of a record that has none yet
 
 
 def exact_name(topic: object) -> str:
-    """`topic` as a plain str. A subclass may override `__str__` or `__eq__`: only its value counts."""
+    """`topic` as a plain str. A subclass may override `__str__` or `__eq__`: only its value counts. Raises TypeError for other types."""
     if not isinstance(topic, str):
         raise TypeError(f"topic must be str, not {type(topic).__name__}")
     return str.__str__(topic)
 
 
 def bytes_of(topic: str, what: str, value: object) -> bytes | None:
-    """`value` as bytes. Raises TypeError, naming topic and argument, if it is not bytes-like or str."""
+    """`value` as bytes. Raises TypeError, naming topic and argument, for anything but bytes, str, None and contiguous buffers."""
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, str):
@@ -47,7 +47,7 @@ def bytes_of(topic: str, what: str, value: object) -> bytes | None:
 
 
 def header_pairs(topic: str, headers: HeadersLike | None) -> Headers:
-    """`headers` as (str, bytes or None) tuples; raises TypeError naming the item that is not a pair."""
+    """`headers` as (str, bytes or None) tuples. Raises TypeError, naming the invalid part."""
     if headers is None:
         return ()
     pairs: Any = headers.items() if hasattr(headers, "items") else headers
@@ -66,7 +66,7 @@ def _pair(topic: str, pair: Any) -> tuple[str, bytes | None]:
 
 
 def integer(topic: str, what: str, value: object, most: int) -> int:
-    """`value` as an integer from 0 to `most`."""
+    """`value` as an integer from 0 to `most`. Raises TypeError or ValueError, naming topic and argument."""
     if not isinstance(value, int):
         raise TypeError(f"{topic}: {what} must be an int or None, not {type(value).__name__}")
     if not 0 <= value <= most:
@@ -89,7 +89,7 @@ class Item:
     timestamp: int
     partition: int
     forced: bool = False  # it was parked, so its memory is reserved already
-    asked: bool = False  # it has waited for room, so it goes ahead of the records that still wait: these came later
+    asked: bool = False  # it has waited for room, so it goes ahead of records that still wait, which came later
     free: bool = False  # any partition is allowed
     turning: bool = False  # its partition is the next one in turn; if that has no room, another one is chosen
     overflows: bool = False  # there is no room for it, and on_full=drop
@@ -109,5 +109,5 @@ class Item:
 
     @property
     def decided(self) -> int:
-        """The partition whose room it needs; UNDECIDED if any will do."""
+        """The partition in which the record needs room; UNDECIDED if any partition will do."""
         return UNDECIDED if self.free or self.turning else self.partition

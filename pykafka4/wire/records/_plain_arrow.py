@@ -278,7 +278,7 @@ _moving: dict[int, object] = {}  # by address: structs that a thread is moving; 
 
 
 def _moved(topic: str, capsule: object, kind: Any, name: bytes) -> Any:
-    """Move the struct out of `capsule`, which marks it as released there. Raises ValueError if it was released before."""
+    """Move the struct out of `capsule`, and mark it as released there. Raises ValueError if another reader has moved or released it."""
     address, token = _pointer_of(id(capsule), name), object()
     if _moving.setdefault(address, token) is not token:
         raise read_already(topic)
@@ -301,7 +301,7 @@ def _field(schema: Any) -> Field:
 
 
 class Imported:
-    """Imported Arrow data. `field` is its schema; `next` returns batch after batch, and releases the one before."""
+    """Imported Arrow data. `field` is its schema; `next` returns batch after batch, and releases the previous batch."""
 
     field: Field
 

@@ -52,7 +52,7 @@ _log = get_log("pykafka4")
 
 
 class Batch(bytearray):
-    """A record batch (format v2): filled by application threads, sent by the loop; afterwards the batch has the outcome for its handles.
+    """A record batch (format v2). Application threads fill it, the loop sends it, and then the batch has the outcome for its handles.
 
     A batch is a bytearray, which cannot be resized or emptied while a socket still reads a buffer of it. If its memory were reused after a
     delivery timeout, the request that is being written would send other records.
@@ -74,7 +74,7 @@ class Batch(bytearray):
         self._own_codec = -1  # the codec of a raw batch and of its parts; -1: the topic's codec
         self._news = False  # with its last record, the batches that it is combined with have reached a limit
         self._payload = 0  # bytes of keys and values, where the topic limits them
-        self._base_timestamp = self._min_timestamp = self._max_timestamp = -1  # of the first record, the lowest, the highest
+        self._base_timestamp = self._min_timestamp = self._max_timestamp = -1  # the first record's, the lowest, the highest
         self._callbacks: list[tuple[Any, Callback]] = []  # from `send`
         self._extras: list[tuple[Any, Callback]] = []  # from `add_done_callback`
         self._base_offset = self._append_time = -1
@@ -117,7 +117,7 @@ class Batch(bytearray):
 
     @property
     def wanted_codec(self) -> int:
-        """The codec of its bytes, or the codec that they get if compression makes them smaller."""
+        """The codec of its bytes, or the codec that they get if compression makes them small enough."""
         return self._home.policy.codec if self._own_codec < 0 else self._own_codec
 
     @property
@@ -183,7 +183,7 @@ class Batch(bytearray):
         """Compress the records with `wanted_codec`, and keep the result if it is small enough; then the batch is `ready`.
 
         Any thread may call this method: usually the thread that filled the batch, or the loop or a helper thread after the batch's linger.
-        A second call does nothing.
+        A second call, or a call after the outcome, does nothing. Raises RuntimeError for an open batch.
         """
         acc = self._acc
         if self.state == OPEN:
@@ -223,7 +223,10 @@ class Batch(bytearray):
                 self._hold(len(data) - before)
 
     def finish(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Write header and checksum. A second call changes the values; it is allowed only while no request with the batch is in flight."""
+        """Write header and checksum. A second call changes the values; it is allowed only while no request with the batch is in flight.
+
+        Raises RuntimeError unless the batch is sealed and `ready`.
+        """
         if self.state != SEALED or not self.ready:
             raise RuntimeError(f"{self!r} is not ready to be sent")
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
@@ -314,7 +317,7 @@ class Batch(bytearray):
         return read_records(memoryview(decompress(self.codec, data, most) if self.codec else data), self.count)
 
     def records(self) -> list[ProducerRecord]:
-        """Its records, as passed to `send`. Raises RuntimeError after the batch was acknowledged or split."""
+        """Its records, as passed to `send`. Raises RuntimeError after the batch has been acknowledged or split."""
         if isinstance(self._kept, list):
             return list(self._kept)
         maybe = Written.MAYBE if self.written else Written.NO
@@ -326,7 +329,10 @@ class Batch(bytearray):
         ]
 
     def _record(self, index: int) -> ProducerRecord | None:
-        """The record at `index` of a failed batch. All are decoded at the first call: otherwise reading each would take quadratic time."""
+        """The record at `index` of a failed batch; None if its records cannot be decoded.
+
+        The first call decodes all records: otherwise reading each of them would take quadratic time.
+        """
         if not isinstance(self._kept, list):
             self._kept = self._handed_back()
         return self._kept[index] if index < len(self._kept) else None
@@ -348,7 +354,7 @@ class Batch(bytearray):
     def split(self) -> list[Batch]:  # type: ignore[override]
         """Replace the batch by two of half the records each, sealed, not compressed yet, with the old sequence numbers; return them.
 
-        Raises ValueError for a batch of a single record.
+        Raises ValueError for a batch of a single record, RuntimeError for a batch that is not sealed.
         """
         half = (self.count + 1) // 2
         if self.count < 2:
@@ -361,7 +367,8 @@ class Batch(bytearray):
     def set_apart(self, indexes: Iterable[int]) -> tuple[Batch | None, list[Batch]]:
         """Replace the batch by (a batch of the records not at `indexes`, or None; for each of `indexes`, in order, a batch of that record).
 
-        All are sealed, have no sequence numbers, and are not compressed yet. Raises ValueError for no, invalid or repeated indexes.
+        The new batches are sealed, have no sequence numbers, and are not compressed yet. Raises ValueError for no, invalid or repeated
+        indexes, RuntimeError for a batch that is not sealed.
         """
         apart = sorted(indexes)
         if not apart or apart[0] < 0 or apart[-1] >= self.count or len(set(apart)) < len(apart):
@@ -404,7 +411,7 @@ class Batch(bytearray):
         acc._introduce(part)
         for r in raws:
             item = Item(r.key, r.value, (), self._base_timestamp + r.timestamp_delta, self.partition)
-            # Headers as they are: names in a raw batch need not be valid UTF-8, and `r.headers` would replace their bytes.
+            # Headers are copied as they are: names in a raw batch need not be valid UTF-8, and `r.headers` would replace their bytes.
             item.content = item.content[:-1] + varint(r.header_count) + r.encoded_headers
             part._put(item, part._encoded(item), 0)
         if self._callbacks:  # the part takes over the callbacks, so it reserves their memory, too
@@ -429,7 +436,10 @@ class Batch(bytearray):
     # ---- records
 
     def _is_reached(self, r: Item) -> bool:
-        """Count `r`, which was just written; returns whether the batch has reached a limit of its topic."""
+        """Count `r`, which was just written; returns whether the batch has reached a limit of its topic.
+
+        Combined batches have a common count instead, and leave together.
+        """
         policy = self._home.policy
         size = max(len(r.key or b"") + len(r.value or b""), 1)
         self._payload += size

@@ -110,7 +110,10 @@ class ColumnsBuilder:
         return len(self._rows) - before
 
     def _weigh(self, chunk: Chunk) -> int:
-        """The size of the last row. If a column has no room for it, the row goes back to `chunk`, and the builder is `full`."""
+        """Count the last row; return its size. If a column has no room for the row, put it back into `chunk`, and set `full`.
+
+        Raises RecordTooLarge if there is no room even in empty columns.
+        """
         record = self._rows[-1]
         sizes = {
             "topic": len(record.topic.encode()),
@@ -211,7 +214,7 @@ class RecordColumns:
 
 
 class ColumnsStream:
-    """A stream of `RecordColumns` with the columns `names`, which `source()` returns until it returns None.
+    """A stream of the `RecordColumns` that `source()` returns until it returns None; all of them must have the columns `names`.
 
     The stream can be read once, on any thread. An exception of `source` ends the stream: the reader gets the exception's text.
     """
@@ -228,7 +231,10 @@ class ColumnsStream:
         return schema_capsule(_schema(self.names))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Export the stream, in a capsule. Raises RuntimeError at the second call, because records are read only once."""
+        """Export the stream, in a capsule. Raises RuntimeError at the second call, because records are read only once.
+
+        Raises ValueError for a requested schema with another number of columns.
+        """
         from pykafka4.wire.records._plain_arrow import exported_stream, fields_requested
 
         if requested_schema is not None and (count := fields_requested(requested_schema)) != len(self.names):
@@ -246,7 +252,7 @@ class ColumnsStream:
             made = self._source()
             if made is not None and (type(made) is not RecordColumns or made.names != self.names):
                 raise TypeError(f"the source of a stream of {', '.join(self.names)} returned {made!r}")
-        except BaseException:  # not kept: its traceback refers to the frames of the stream's readers, and these own the stream
+        except BaseException:  # it is not kept: its traceback refers to the frames of the stream's readers, which own the stream
             self._source = None
             raise
         if made is None:
@@ -331,7 +337,7 @@ def _bytes_array(values: list[bytes | None]) -> Array:
 
 
 def _timestamps(times_ms: list[int]) -> Array:
-    """Kafka's milliseconds as microseconds. Null: the record has no timestamp (-1), or it is more than 292,000 years from 1970."""
+    """Kafka's milliseconds as microseconds. Null: no timestamp (-1), or a timestamp more than 292,000 years from 1970."""
     present = [ms != -1 and -LARGEST_MS <= ms <= LARGEST_MS for ms in times_ms]
     nulls = present.count(False)
     data = _ints("q", (ms * 1000 if there else 0 for ms, there in zip(times_ms, present, strict=True)))

@@ -226,7 +226,7 @@ class Chunk:
         return self._view is None
 
     def skip(self) -> int:
-        """Skip the (corrupt) batch at `position`; returns the new position."""
+        """Skip the (corrupt) batch at `position`, or after an invalid header all bytes that are left; returns the new position."""
         if self._view is None or self._at >= self._end:  # after an invalid header no batch can be found
             self._drop()
             return self.position
@@ -265,7 +265,7 @@ class Chunk:
         return self._batch
 
     def _inspect(self, batch: RecordBatch) -> bool:
-        """Verify the checksum of `batch`, the next one. False if it has no record to hand out: then it was passed over."""
+        """Verify the checksum of `batch`, the next one. False if it is a control batch or was aborted: then it was passed over."""
         if batch.magic == 2 or not batch.codec:
             self.position = max(self.position, batch.base_offset)
         batch.check()

@@ -94,18 +94,18 @@ class Delivery:
         return RecordMetadata(b.topic, b.partition, offset, timestamp, key_size, value_size, b.maybe_repeated)
 
     def exception(self, timeout: float | None = None) -> DeliveryFailed | None:
-        """The DeliveryFailed of a failed record, None for an acknowledged one; waits as `result` does."""
+        """The DeliveryFailed of a failed record, None for an acknowledged record; waits as `result` does."""
         b, index = self._await_outcome(timeout)
         return self._failure(b, index) if b.state == FAILED else None
 
     def lost(self) -> list[ProducerRecord]:
-        """A list of the record if it failed, was not dropped and can be decoded; otherwise empty. The failure does not count as seen."""
+        """A list of the record if it failed, was not dropped and can be decoded; otherwise []. The failure does not count as seen."""
         b, index = self._found()
         record = b._record(index) if b.state == FAILED and not b._dropped else None
         return [] if record is None else [record]
 
     def add_done_callback(self, fn: Callable[[Delivery], object]) -> None:
-        """Call `fn(delivery)` once, on the callback executor, when there is an outcome (at once if there already is)."""
+        """Call `fn(delivery)` once, on the callback executor, when there is an outcome (at once if there is one already)."""
         checked_callback(self.topic, "a callback", fn)
         acc = self._place[0]._acc
         if isinstance(acc.refusal, ForkedClientError):  # no outcome arrives in this process, and a thread of the parent may hold the lock

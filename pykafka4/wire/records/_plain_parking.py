@@ -169,7 +169,7 @@ class Parking(Account):
             self._unpark(t)
 
     def fail_parked(self, topic: str, error: BaseException, before: float = INFINITY) -> tuple[int, Callbacks | None]:
-        """Fail the records parked up to the time `before`; returns (their number, None or a callable that runs their callbacks)."""
+        """Fail records of `topic` parked up to the time `before`; returns (their number, None or a callable that runs their callbacks)."""
         t = self._topics.get(exact_name(topic))
         self._lost_times = -1, -1
         with self._lock():
@@ -210,7 +210,7 @@ class Parking(Account):
         b._extras += r.extras
 
     def direct(self, topic: str) -> bool:
-        """Whether the partitions of `topic` are known and no earlier record waits for one."""
+        """Whether the partitions of `topic` are known and none of its records is parked."""
         t = self._topics.get(exact_name(topic))
         return t is not None and t.direct
 
@@ -225,7 +225,7 @@ class Parking(Account):
         return self._lost_times
 
     def _policy_of(self, name: str) -> Policy:
-        """The policy of the topic `name`, known or new. Called without the lock: a signal handler that runs meanwhile may send."""
+        """The policy of the topic `name`, known or new. Call this without the lock: a signal handler that runs meanwhile may send."""
         known = self._topics.get(name)
         return self._policy(name) if known is None else known.policy
 

@@ -62,7 +62,7 @@ class _Wrong(Exception):
 
 
 class _Column:
-    """A column of one batch. `shift` is the offset of the parent, which counts for its children, too."""
+    """A column of one batch. `shift` is the parent's offset, which counts for its children, too."""
 
     def __init__(self, shape: Shape, array: Any, shift: int = 0, rows: int = 0) -> None:
         if array.length < 0 or array.offset < 0 or array.length < shift + rows:
@@ -284,7 +284,7 @@ class ArrowRows:
         self.position = position
 
     def item(self, most_partition: int, now: Callable[[], int]) -> Item:
-        """The current row as a record; `now` returns the timestamp of a row that has none."""
+        """The next row as a record; `now` returns the timestamp of a row that has none."""
         if self._valid is not None:
             place = self._batch.offset + self._row
             if not _bytes(self._valid + place // 8, 1)[0] >> place % 8 & 1:

@@ -88,7 +88,7 @@ class Topic:
         return self.policy.codec == 0 or raw - HEADER_SIZE < self.policy.compression_min_bytes
 
     def limit_records(self, size: int, option: str) -> None:
-        """Refuse records that alone make a batch of more than `size` bytes; `option` is the limit's name in the error."""
+        """Let no batch grow beyond `size` bytes, and refuse records that alone exceed that size; the error has the name `option`."""
         if size < self.max_record:
             self.max_record, self.max_record_option = size, option
         self.capacity = min(self.capacity, size)

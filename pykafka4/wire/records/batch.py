@@ -66,7 +66,10 @@ class WireRecord:
 
 
 def batches(buffer: Readable) -> Iterator[RecordBatch]:
-    """The complete batches in `buffer`, with only their headers decoded; a truncated one at the end is left out."""
+    """The complete batches in `buffer`, with only their headers decoded; a truncated batch at the end is left out.
+
+    Raises DecodeError for an unknown format, or a size that is too small.
+    """
     view, pos = memoryview(buffer).cast("B"), 0
     while len(view) - pos > MAGIC:
         size = size_at(view, pos)
@@ -124,7 +127,10 @@ def control_record(kind: ControlType, coordinator_epoch: int = 0) -> WireRecord:
 
 
 def control_type(record: WireRecord) -> ControlType | None:
-    """The outcome in a control record; None if it is of another type, such as the types in Kafka's metadata log."""
+    """The outcome in a control record; None for another type of control record, as in Kafka's metadata log.
+
+    Raises DecodeError for a key that is too short.
+    """
     if record.key is None or len(record.key) < 4:
         raise DecodeError(f"the control record at offset {record.offset} has a key of {len(record.key or b'')} bytes; 4 are needed")
     number = int.from_bytes(record.key[2:4], "big", signed=True)

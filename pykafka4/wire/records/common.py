@@ -65,7 +65,7 @@ def partitioner_failed(topic: str, function: Callable[..., Any], error: Exceptio
 
 
 def chosen_partition(topic: str, function: Callable[..., Any], chosen: object, count: int) -> int:
-    """Check the partition that an application's partitioner has `chosen`; return it. TypeError or ValueError naming the partitioner."""
+    """Return the partition that an application's partitioner has `chosen`. Raises TypeError or ValueError, naming the partitioner."""
     try:
         number = None if isinstance(chosen, bool) else operator.index(chosen)  # type: ignore[arg-type]
     except TypeError:
@@ -164,7 +164,7 @@ def add_note_once(error: BaseException, begin: str, end: str) -> None:
 
 
 def many_values(topic: str, values: Any, keys: Any) -> tuple[Iterable[Any], Iterator[Any] | None]:
-    """(values, keys or None) of `send_many`, to iterate over; TypeError or ValueError naming the invalid argument."""
+    """(values, keys or None) of `send_many`, to iterate over. Raises TypeError or ValueError, naming the invalid argument."""
     values = _items(topic, "values", "value", values)
     if keys is None:
         return values, None
@@ -182,7 +182,7 @@ def _items(topic: str, what: str, one: str, items: Any) -> Iterable[Any]:
 
 
 def many_ended(error: BaseException, topic: str | None, accepted: list[Any]) -> None:
-    """Note on `error`, which ended a `send_many`, how many records were accepted before it; store their handles as `error.accepted`.
+    """Add a note on the number of accepted records to `error`, which ended a `send_many`; store their handles as `error.accepted`.
 
     `topic` is None if the records name their topics.
     """

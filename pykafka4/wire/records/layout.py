@@ -47,9 +47,9 @@ HEADER_SIZE: Final = 61
 LOG_OVERHEAD: Final = 12  # bytes of offset and length, which the length field does not include
 LEAST_BATCH: Final = {0: 26, 1: 34, 2: HEADER_SIZE}  # bytes, by magic, with offset and length
 LEAST_RECORD: Final = 7  # bytes: one each for length, attributes, timestamp, offset, key, value, headers
-MOST_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024  # of a batch's records, where no option limits them
+MOST_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024  # maximum size of a batch's records, where no option limits it
 
-CODEC_BITS, LOG_APPEND_BIT, TRANSACTIONAL_BIT, CONTROL_BIT = 0x07, 0x08, 0x10, 0x20  # of the attributes
+CODEC_BITS, LOG_APPEND_BIT, TRANSACTIONAL_BIT, CONTROL_BIT = 0x07, 0x08, 0x10, 0x20  # bits of the attributes
 CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP = 0, 1, -1
 INT64_MAX: Final = 2**63 - 1
 

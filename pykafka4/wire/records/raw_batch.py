@@ -39,7 +39,7 @@ ENCODED: Final = [name for name in attrs.fields_dict(RecordBatch) if name not in
 @final
 @attrs.frozen(init=False, repr=False)
 class RawBatch:
-    """A record batch of format v2 as brokers store it: header and records, still compressed. Immutable, can be pickled.
+    """A record batch of format v2 as brokers store it: header and records, still compressed. It is immutable, and can be pickled.
 
     `topic` and `partition` say where the batch is from, "" and -1 if its origin is not known. `data` is the complete batch, header
     included.
@@ -209,7 +209,8 @@ def as_sendable(batch: RawBatch) -> RawBatch:
 
     Most batches are returned as they are. A batch with compaction gaps, or with LOG_APPEND_TIME, is decompressed, changed, and compressed
     again. With LOG_APPEND_TIME all records get the append time as their own: a topic with CREATE_TIME would clear the bit, and its readers
-    would see the first producer's times. Raises DecodeError, RecordTooLarge, ConfigError.
+    would see the first producer's times. Raises DecodeError for damaged records, RecordTooLarge for more than 64 MiB decompressed,
+    ConfigError if the codec's library is missing.
     """
     header = batch._header
     appended = bool(header.attributes & LOG_APPEND_BIT)

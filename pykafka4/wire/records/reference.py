@@ -389,7 +389,7 @@ class Accumulator(RawBatches):
         return news, step
 
     def _stick(self, t: Topic, need: int) -> int:
-        """Return the sticky partition. If it has no open batch, and has had its share or is full, choose the next one first."""
+        """Return the sticky partition. If it has no open batch, and has had its share or is full, choose another one first."""
         if t.sticky in t.open:
             return t.sticky
         if t.sticky_bytes >= self._batch_size:
@@ -480,7 +480,7 @@ class Accumulator(RawBatches):
     def limit_records(self, topic: str, size: int) -> None:
         """Replace the known limit of `topic`: brokers accept batches of up to `size` bytes (0: the limit is not known).
 
-        From now on no batch is filled beyond it. Without compression larger records are refused; with compression they may still fit.
+        From now on no batch is filled beyond `size`. Without compression larger records are refused; with compression they may still fit.
         """
         with self._lock():
             t = self._topics.get(exact_name(topic))
@@ -527,7 +527,7 @@ class Accumulator(RawBatches):
     def census(self) -> tuple[int, list[tuple[Batch, int, bool]], list[tuple[str, int]]]:
         """(number of accepted records; (batch, records, in flight) of each batch without an outcome; (topic, number of parked records)).
 
-        For the loop thread. All numbers are of one moment.
+        Call this on the loop thread. All numbers are of one moment.
         """
         with self._lock():
             batches = [(batch, batch.count, batch.in_flight) for batch in self._live if batch.state <= SEALED and batch.count > 0]

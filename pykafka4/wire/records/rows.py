@@ -305,7 +305,7 @@ class RowsCallback:
         try:
             step_aside()
             self._fn(self._sent)
-        except BaseException:  # only logged, as for a callback of a Delivery
+        except BaseException:  # the error is only logged, as for a callback of a Delivery
             log.exception("%s: the callback %r for rows of topic %s raised an exception", self._client_id, self._fn, self._sent.topic)
 
     def __repr__(self) -> str:
@@ -313,7 +313,7 @@ class RowsCallback:
 
 
 def rows_ended(error: BaseException, topic: str, row: int, sent: Any) -> None:
-    """Note on `error`, which ended a call, the number of the row that was not accepted; store the rows before it as `error.accepted`."""
+    """Add a note on the row that was not accepted to `error`, which ended a call; store the rows before that row as `error.accepted`."""
     add_note_once(
         error,
         "pykafka4: send_arrow ",

@@ -256,7 +256,7 @@ def test_a_version_that_is_not_declared_is_refused(version: int) -> None:
             b"\0\0" + b"\0\0\0\x02" + bytes(11),
             r"ApiVersionsResponse.api_keys .*2 elements, but only 11 bytes are left",
         ),
-        (ApiVersionsResponse, 3, b"\0\0" + b"\x01" + bytes(4) + b"\x01", r"tagged fields .*1 tagged fields, but only 0 bytes"),
+        (ApiVersionsResponse, 3, b"\0\0" + b"\x01" + bytes(4) + b"\x01", r"tagged fields .*1 tagged fields: only 0 bytes"),
         (ApiVersionsResponse, 3, b"\0\0\x01" + bytes(4) + b"\x02\x01\x08" + bytes(8) + b"\x01\x08" + bytes(8), "duplicate tag 1"),
         (ApiVersionsResponse, 3, b"\0\0\x01" + bytes(4) + b"\x02\x03\x01\0\x01\x08" + bytes(8), "tag 1 after tag 3"),
         (ApiVersionsResponse, 3, b"\0\0\x01" + bytes(4) + b"\x01\x01\x09" + bytes(9), "tag 1 is 1 bytes shorter than its declared size"),

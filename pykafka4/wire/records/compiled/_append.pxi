@@ -5,7 +5,7 @@ cdef class Accumulator:
     """The buffer to which `send` adds records, and from which the loop takes batches. `reference.Accumulator` describes the arguments."""
 
     cdef dict topics
-    cdef object last_name          # the topic of the last send, and its Topic: most sends repeat it
+    cdef object last_name          # the topic of the last send, and its Topic: most sends repeat the topic
     cdef Topic last_topic
     cdef list sealed
     cdef set live                  # batches not settled yet
@@ -23,7 +23,7 @@ cdef class Accumulator:
     cdef int64_t least_key
     cdef int64_t seed
     cdef public object refusal
-    cdef public bint transactional  # batches get the transactional bit; set before the first one is finished
+    cdef public bint transactional  # batches get the transactional bit; this is set before the first batch is finished
     cdef public bint can_send
     cdef public double wake_at
     cdef public int waiters
@@ -39,7 +39,7 @@ cdef class Accumulator:
     cdef object drop_error         # for on_full=drop: the reason in the Delivery of a dropped record
     cdef object call_dropped
     cdef int64_t unparked          # number of records that were ever unparked
-    cdef int64_t lost_first, lost_last  # timestamps of the parked records that failed last
+    cdef int64_t lost_first, lost_last  # lowest and highest timestamps of the parked records that failed last
     cdef int64_t used_up           # number of void announcements: their parked records were moved or failed, or the topic was dropped
     cdef int64_t owed              # bytes of `reserved` whose blocks are free already, while callbacks of their batches still have to run
 
@@ -179,7 +179,7 @@ cdef class Accumulator:
     cdef void nudge(self) noexcept:
         """Wake the loop if memory became free while threads wait for it; the loop wakes these threads.
 
-        For callers that cannot raise an exception. The method may run while an exception is on its way, so it keeps that exception aside.
+        Callers that cannot raise an exception use this method. An exception that is on its way meanwhile is kept aside.
         """
         cdef PyObject* kind
         cdef PyObject* error
@@ -199,7 +199,7 @@ cdef class Accumulator:
         self.wake_owed = False
         try:
             self.waker()
-        except BaseException:      # from a signal handler, perhaps before the loop was woken: no other code would wake it
+        except BaseException:      # a signal handler has raised it, perhaps before the loop was woken: no other code would wake the loop
             self.waker()
             raise
         return 0
@@ -319,7 +319,7 @@ cdef class Accumulator:
         )
 
     cdef int32_t start_size(self, Topic t, int partition, int64_t need, int64_t more, bint asked):
-        """The initial capacity of a batch within the limits, which leaves room for `more` bytes; 0 if there is no room.
+        """The initial capacity of a batch, with which the limits still allow `more` bytes; 0 if there is no room.
 
         The batch of a busy partition starts large while there is plenty of memory, and for a thread that has waited for memory. Otherwise
         the thread would have to reserve small pieces again and again, and the batches would stay small.
@@ -349,7 +349,7 @@ cdef class Accumulator:
         cdef bint queues
         if need > t.max_record and not r.forced:
             self.too_large(t, need)
-        # Early, before clock and allocations: in an overload most records end here, and the accepted records have to be sent meanwhile.
+        # This check comes before clock and allocations: in an overload most records end here, while the accepted records have to be sent.
         if self.impatient and not r.forced and not t.dropped and PyList_GET_ITEM(t.open, partition) == <PyObject*>None:
             if self.reserved + need + more > self.buffer_memory or not (r.free or self.partition_fits(t, partition, need + more)):
                 return self.wait_for_room(t, r, need + more)
@@ -388,7 +388,7 @@ cdef class Accumulator:
         return 0
 
     cdef int enlarge(self, Topic t, Batch b, Item* r, int64_t total) except -1:
-        """Enlarge or seal `b`, which has no room for `r`. The caller must check everything again."""
+        """Enlarge or seal `b`, which has no room for `r`, or wait for room. The caller must check everything again."""
         cdef int64_t need = b.used + total
         cdef int64_t cap = b.cap
         if alone_size(r) > t.max_record and not r.forced:
@@ -454,7 +454,7 @@ cdef class Accumulator:
         if r.free and t.late is not None:
             t = t.late
         while True:
-            # The code that refuses records settles the earlier ones, but would not see later ones.
+            # The code that refuses records settles earlier records, but would not see later ones.
             if self.refusal is not None and not r.forced:
                 self.refuse()
             if r.partition < 0 and r.turning:
@@ -534,7 +534,7 @@ cdef class Accumulator:
         cdef str name = exact_name(topic)
         cdef PyObject* found = PyDict_GetItemWithError(self.topics, name)
         cdef Topic t = <Topic>found if found != NULL else self.meet(name)
-        # An exact str: its release later runs no code of the application, which could call `send` between these two writes.
+        # `name` is an exact str: its release later runs no code of the application, which could call `send` between these two writes.
         self.last_name = name
         self.last_topic = t
         return t
@@ -643,7 +643,7 @@ cdef class Accumulator:
         return designate(self, exact_name(topic), limit, patient)
 
     def fail_parked(self, topic, error, double before=INFINITY) -> tuple:
-        """Fail the records parked up to the time `before`; returns (their number, None or a callable that runs their callbacks)."""
+        """Fail records of `topic` parked up to the time `before`; returns (their number, None or a callable that runs their callbacks)."""
         return fail_parked(self, exact_name(topic), error, before)
 
     @property
@@ -652,7 +652,7 @@ cdef class Accumulator:
         return self.lost_first, self.lost_last
 
     def direct(self, topic) -> bool:
-        """Whether the partitions of `topic` are known and no earlier record waits for one."""
+        """Whether the partitions of `topic` are known and none of its records is parked."""
         cdef Topic t = self.topics.get(exact_name(topic))
         return t is not None and t.direct
 
@@ -716,7 +716,7 @@ cdef class Accumulator:
     def limit_records(self, topic, int64_t size) -> None:
         """Replace the known limit of `topic`: brokers accept batches of up to `size` bytes (0: the limit is not known).
 
-        From now on no batch is filled beyond it. Without compression larger records are refused; with compression they may still fit.
+        From now on no batch is filled beyond `size`. Without compression larger records are refused; with compression they may still fit.
         """
         cdef Topic t = self.topics.get(exact_name(topic))
         if t is None or size < 0:
@@ -760,6 +760,6 @@ cdef class Accumulator:
     def census(self) -> tuple:
         """(number of accepted records; (batch, records, in flight) of each batch without an outcome; (topic, number of parked records)).
 
-        For the loop thread. All numbers are of one moment.
+        Call this on the loop thread. All numbers are of one moment.
         """
         return census(self)

@@ -1,5 +1,5 @@
-/* Declares the Arrow C data interface, as in its specification, and makes the capsules that carry it. Only the `capsule_*` functions need
-   the GIL.
+/* Declares the Arrow C data interface, as in its specification, and makes the capsules that carry it. Only the functions for
+   capsules need the GIL.
 
    Readers move the structs by memcpy, so no pointer into a struct is ever kept. */
 #pragma once

@@ -2,7 +2,7 @@
 # still read them (`_block.pxi`).
 
 
-cdef struct Meta:                  # of a record with a callback: the values for its handle, which is made when the callback runs
+cdef struct Meta:                  # the values for the handle of a record with a callback; the handle is made when the callback runs
     int64_t timestamp
     int32_t key_size, value_size
 
@@ -25,7 +25,7 @@ cdef class Hooks:
 @cython.final
 @cython.freelist(64)
 cdef class Batch:
-    """A record batch (format v2): filled by application threads, sent by the loop; afterwards the batch has the outcome for its handles.
+    """A record batch (format v2). Application threads fill it, the loop sends it, and then the batch has the outcome for its handles.
 
     The garbage collector tracks batches, unlike handles and records: a batch refers to its accumulator, so it can be in a cycle.
     """
@@ -46,7 +46,7 @@ cdef class Batch:
     cdef int32_t slot              # the index under which its home counts these bytes: its partition, if it has one
     cdef int64_t failed_before     # records of the producer that had failed before this batch
     cdef int64_t owed              # bytes freed while callbacks still have to run
-    cdef int64_t base_timestamp, min_timestamp, max_timestamp  # of the first record, the lowest, the highest
+    cdef int64_t base_timestamp, min_timestamp, max_timestamp  # the first record's, the lowest, the highest
     cdef readonly int state
     cdef readonly double created
     cdef readonly double linger    # seconds; the linger of its topic
@@ -99,7 +99,7 @@ cdef class Batch:
 
     @property
     def wanted_codec(self) -> int:
-        """The codec of its bytes, or the codec that they get if compression makes them smaller."""
+        """The codec of its bytes, or the codec that they get if compression makes them small enough."""
         return self.home.codec if self.own_codec < 0 else self.own_codec
 
     @property
@@ -152,7 +152,7 @@ cdef class Batch:
     # ------------------------------------------------------------ memory
 
     cdef void adopt(self, Block* block) noexcept:
-        """Use `block` for its bytes."""
+        """Use `block` for the bytes of the batch."""
         self.block = block
         self.buf = bytes_of(block)
         self.cap = block.cap
@@ -175,7 +175,7 @@ cdef class Batch:
         self.drop(old)
 
     cdef void drop(self, Block* block) noexcept:
-        """Release one reference to `block`; the last one frees it."""
+        """Release one reference to `block`; the release of the last reference frees `block` or returns it to the pool."""
         cdef int32_t cap = block.cap
         block.refs -= 1
         if block.refs > 0:
@@ -260,7 +260,7 @@ cdef class Batch:
         """Compress the records with `wanted_codec`, and keep the result if it is small enough; then the batch is `ready`.
 
         Any thread may call this method: usually the thread that filled the batch, or the loop or a helper thread after the batch's linger.
-        A second call does nothing.
+        A second call, or a call after the outcome, does nothing. Raises RuntimeError for an open batch.
         """
         cdef Accumulator acc = self.acc
         if self.state == S_OPEN:
@@ -313,7 +313,10 @@ cdef class Batch:
         return 0
 
     def finish(self, int64_t producer_id, int producer_epoch, int base_sequence) -> None:
-        """Write header and checksum. A second call changes the values; to send the same bytes again, no call is needed."""
+        """Write header and checksum. A second call changes the values; to send the same bytes again, no call is needed.
+
+        Raises RuntimeError unless the batch is sealed and `ready`.
+        """
         cdef Block* block
         if self.state != S_SEALED or not self._ready:
             raise RuntimeError(f"{self!r} is not ready to be sent")
@@ -375,7 +378,7 @@ cdef class Batch:
         if self.extras:
             try:
                 self.extras = wake_tasks(self.extras, self.hooks.client_id)
-            except Exception:      # then the executor calls them, like the other callbacks
+            except Exception:      # then the executor calls the wakers, like other callbacks
                 pass
         if self.callbacks or self.extras:
             settlement.take(self)
@@ -453,7 +456,7 @@ cdef class Batch:
         )
 
     def records(self) -> list:
-        """Its records, as passed to `send`. Raises RuntimeError after the batch was acknowledged or split."""
+        """Its records, as passed to `send`. Raises RuntimeError after the batch has been acknowledged or split."""
         if type(self.kept) is list:
             return list(self.kept)
         cdef bytes data = self.plain()
@@ -491,7 +494,10 @@ cdef class Batch:
         return out
 
     cdef object record(self, int index):
-        """The record at `index` of a failed batch. All are decoded at the first call: otherwise reading each would take quadratic time."""
+        """The record at `index` of a failed batch; None if its records cannot be decoded.
+
+        The first call decodes all records: otherwise reading each of them would take quadratic time.
+        """
         if type(self.kept) is not list:
             self.kept = raw_records(self) if self.own_codec >= 0 else self.records()
         return self.kept[index] if index < len(self.kept) else None
@@ -499,7 +505,7 @@ cdef class Batch:
     def split(self) -> list:
         """Replace the batch by two of half the records each, sealed, not compressed yet, with the old sequence numbers; return them.
 
-        Raises ValueError for a batch of a single record.
+        Raises ValueError for a batch of a single record, RuntimeError for a batch that is not sealed.
         """
         cdef int32_t half = (self.count + 1) // 2
         cdef Batch first, second
@@ -515,7 +521,8 @@ cdef class Batch:
     def set_apart(self, indexes) -> tuple:
         """Replace the batch by (a batch of the records not at `indexes`, or None; for each of `indexes`, in order, a batch of that record).
 
-        All are sealed, have no sequence numbers, and are not compressed yet. Raises ValueError for no, invalid or repeated indexes.
+        The new batches are sealed, have no sequence numbers, and are not compressed yet. Raises ValueError for no, invalid or repeated
+        indexes, RuntimeError for a batch that is not sealed.
         """
         cdef list apart = sorted(indexes)
         cdef list rest = []

@@ -77,7 +77,7 @@ cdef bint choose_otherwise(Accumulator acc, Topic t, Item* r) except -1:
 
 
 cdef int find_partition(Accumulator acc, Topic t, Item* r) except -1:
-    """Check the explicit partition of `r`, or map it to one that exists. May take long. Raises ValueError if there is no such partition."""
+    """Check the explicit partition of `r`, or map it to one that exists; may wait. Raises ValueError if there is none."""
     if acc.partition_argument:
         r.partition %= t.count
         if acc.partition_argument == ARGUMENT_NEXT:

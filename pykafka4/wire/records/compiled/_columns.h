@@ -23,14 +23,14 @@ typedef struct { /* a column of bytes: row i has the bytes between ends[i] and e
 } Spans;
 
 #define SPARES 2            /* released `Columns` that an account keeps for later */
-#define MOST_SPARE 33554432 /* maximum bytes of the blocks of each */
+#define MOST_SPARE 33554432 /* maximum bytes of the blocks of a spare */
 
 struct Columns;
 
 typedef struct { /* a builder's account, which it shares with all columns that it has made */
     int refs;
     int64_t bytes;                  /* bytes of its columns that are not released yet */
-    struct Columns *spare[SPARES];  /* released columns, whose blocks the next ones use */
+    struct Columns *spare[SPARES];  /* released columns, whose blocks the next columns use */
     int locked;                     /* a thread uses `spare`, for a few instructions */
 } Account;
 
@@ -214,7 +214,7 @@ static inline void put_int64(Room *r, int64_t value) { /* there is room */
     r->used += 8;
 }
 
-/* Kafka's milliseconds as microseconds. Null: the record has no timestamp (-1), or it is more than 292,000 years from 1970. */
+/* Kafka's milliseconds as microseconds. Null: no timestamp (-1), or a timestamp more than 292,000 years from 1970. */
 static inline int stamp_add(Columns *c, int64_t ms) {
     if (ms == -1 || ms > INT64_MAX / 1000 || ms < INT64_MIN / 1000) {
         if (bit_clear(&c->stamped, &c->stamped_cap, c->timestamp.used / 8) < 0) return -1;

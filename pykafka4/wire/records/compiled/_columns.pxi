@@ -67,7 +67,7 @@ cdef enum:
     HEADER_COST = 8                # bytes of a header without its data: the end offsets of its name and value
 
 
-cdef struct Taking:                # one call of `add`
+cdef struct Taking:                # the state of a call of `add`
     const char* topic
     int64_t topic_size
     int32_t partition

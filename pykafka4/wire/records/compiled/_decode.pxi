@@ -120,7 +120,7 @@ cdef class Chunk:
     `until`: records from this offset on are left out. A chunk that reaches it ends with `position` exactly there, whatever follows.
     """
 
-    cdef Py_buffer view            # of the whole response
+    cdef Py_buffer view            # the buffer with the complete response
     cdef const char* data          # this partition's part of it
     cdef bint held
     cdef readonly str topic
@@ -130,9 +130,9 @@ cdef class Chunk:
     cdef readonly object serial
     cdef object decompress, py_partition, epoch, kind, unpacked, stamp
     cdef list to_abort             # (first offset, producer id) of aborted transactions that begin later, the first one last; or None
-    cdef set aborting              # producer ids of those that have begun
+    cdef set aborting              # producer ids of the aborted transactions that have begun
     cdef bint busy                 # in `decode`, `whole_batch` or `ColumnsBuilder.add`: Python code that they run may use the chunk, too
-    cdef int64_t legacy_size       # of the message set entered
+    cdef int64_t legacy_size       # bytes of the message set entered
     cdef object legacy             # iterator over the records of the message set (formats v0, v1) that was entered, or None
     cdef int64_t max_decompressed, high_watermark
     cdef readonly int64_t until
@@ -267,7 +267,7 @@ cdef class Chunk:
         return not self.held
 
     def skip(self) -> int:
-        """Skip the (corrupt) batch at `position`; returns the new position."""
+        """Skip the (corrupt) batch at `position`, or after an invalid header all bytes that are left; returns the new position."""
         if self.busy:
             raise RuntimeError(f"{self.topic}-{self.partition}: skip was called on a chunk that is being decoded")
         if not self.held:

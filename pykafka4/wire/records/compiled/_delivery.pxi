@@ -160,7 +160,7 @@ cdef class Delivery:
         return 0
 
     cdef int see(self) except -1:
-        """Note that the application has seen the failure."""
+        """Count the failure as seen by the application, unless the record was dropped."""
         cdef Batch b = self.batch
         if b.dropped:              # the application asked for the drop: the end of its `with` block does not raise it as a failure
             return 0
@@ -200,18 +200,18 @@ cdef class Delivery:
         )
 
     def exception(self, timeout=None):
-        """The DeliveryFailed of a failed record, None for an acknowledged one; waits as `result` does."""
+        """The DeliveryFailed of a failed record, None for an acknowledged record; waits as `result` does."""
         self.await_outcome(timeout)
         return self.failure() if self.home().state == S_FAILED else None
 
     def lost(self) -> list:
-        """A list of the record if it failed, was not dropped and can be decoded; otherwise empty. The failure does not count as seen."""
+        """A list of the record if it failed, was not dropped and can be decoded; otherwise []. The failure does not count as seen."""
         cdef Batch b = self.home()
         found = b.record(self.index) if b.state == S_FAILED and not b.dropped else None
         return [] if found is None else [found]
 
     def add_done_callback(self, fn) -> None:
-        """Call `fn(delivery)` once, on the callback executor, when there is an outcome (at once if there already is)."""
+        """Call `fn(delivery)` once, on the callback executor, when there is an outcome (at once if there is one already)."""
         cdef Batch b = self.home()
         cdef list pairs = []       # before the state is read: an allocation may run the garbage collector, and through it anything
         cdef object pair = (self, fn)

@@ -163,7 +163,7 @@ cdef enum:
 # ---------------------------------------------------------------- bytes of the application's arguments
 
 cdef str exact_name(object topic):
-    """`topic` as a plain str. A subclass may override `__str__` or `__eq__`: only its value counts."""
+    """`topic` as a plain str. A subclass may override `__str__` or `__eq__`: only its value counts. Raises TypeError for other types."""
     if type(topic) is str:
         return topic
     if not PyUnicode_Check(topic):
@@ -220,7 +220,7 @@ cdef inline object _span(str topic, str what, object value, const char** data, i
 
 
 cdef list _checked_headers(str topic, object headers):
-    """`headers` as (str, bytes or None) tuples. Raises TypeError, naming the item that is not a pair."""
+    """`headers` as (str, bytes or None) tuples. Raises TypeError, naming the invalid part."""
     cdef list out = []
     pairs = headers.items() if hasattr(headers, "items") else headers
     if isinstance(pairs, (str, bytes)) or not hasattr(pairs, "__iter__"):
@@ -287,7 +287,7 @@ cdef bytes _header_bytes(str topic, object headers):
 
 
 cdef int64_t _integer(str topic, str what, object value, int64_t most) except -1:
-    """`value` as an integer from 0 to `most`."""
+    """`value` as an integer from 0 to `most`. Raises TypeError or ValueError, naming topic and argument."""
     if not PyLong_Check(value):
         raise TypeError(f"{topic}: {what} must be an int or None, not {type(value).__name__}")
     cdef int overflow
@@ -300,7 +300,7 @@ cdef int64_t _integer(str topic, str what, object value, int64_t most) except -1
 # ---------------------------------------------------------------- functions for other modules
 
 def now_ms() -> int:
-    """The wall clock in milliseconds, the timestamp of records without one."""
+    """The wall clock in milliseconds, for records without a timestamp."""
     return wall_ms()
 
 

@@ -16,7 +16,7 @@ cdef extern from "string.h" nogil:
 
 @cython.final
 cdef class ColumnsStream:
-    """A stream of `RecordColumns`, which `source()` returns until it returns None. See `_plain_columns.ColumnsStream`."""
+    """A stream of the `RecordColumns` that `source()` returns until it returns None. See `_plain_columns.ColumnsStream`."""
 
     cdef readonly tuple names
     cdef object source
@@ -36,7 +36,10 @@ cdef class ColumnsStream:
         return capsule
 
     def __arrow_c_stream__(self, requested_schema=None):
-        """Export the stream, in a capsule. Raises RuntimeError at the second call, because records are read only once."""
+        """Export the stream, in a capsule. Raises RuntimeError at the second call, because records are read only once.
+
+        Raises ValueError for a requested schema with another number of columns.
+        """
         cdef ArrowArrayStream* stream = NULL
         cdef int order[8]
         cdef int64_t n
@@ -61,7 +64,7 @@ cdef class ColumnsStream:
             made = self.source()
             if made is not None and (type(made) is not RecordColumns or (<RecordColumns>made).names != self.names):
                 raise TypeError(f"the source of a stream of {', '.join(self.names)} returned {made!r}")
-        except BaseException:  # not kept: its traceback refers to the frames of the stream's readers, and these own the stream
+        except BaseException:  # it is not kept: its traceback refers to the frames of the stream's readers, which own the stream
             self.source = None
             raise
         if made is None:

@@ -195,7 +195,7 @@ cdef object parked_record(str topic, Parked p):
 
 
 cdef bint must_queue(Accumulator acc, Topic t, Item* r) except -1:
-    """Whether waiting threads come first: not if all of them wait for room in full partitions, and `r` is for another partition."""
+    """Whether waiting threads come before `r`: not if `r` itself has waited, or if they all wait for partitions other than its own."""
     cdef frozenset full = acc.full_partitions  # read once: the tuple below may run the garbage collector, and through it anything
     if acc.waiters == 0 or r.asked or r.forced:
         return False
@@ -203,7 +203,7 @@ cdef bint must_queue(Accumulator acc, Topic t, Item* r) except -1:
 
 
 cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) except -1:
-    """Keep `r` until the partitions of its topic are known; 0 if they became known meanwhile.
+    """Keep `r` until the partitions of its topic are known, or drop `r`; 0 if they became known meanwhile.
 
     If `t` was dropped meanwhile, `r` goes to the current Topic of the same name.
     """
@@ -347,7 +347,7 @@ cdef int place(Accumulator acc, Topic t, Parked p) except -1:
 
 
 cdef tuple fail_parked(Accumulator acc, str topic, object error, double before):
-    """Fail the records parked up to the time `before`; returns (their number, None or a callable that runs their callbacks)."""
+    """Fail the records of `topic` parked up to the time `before`; returns (their number, None or a callable that runs their callbacks)."""
     cdef Topic t = acc.topics.get(topic)
     cdef Batch lost
     cdef Settlement settlement = Settlement.__new__(Settlement)

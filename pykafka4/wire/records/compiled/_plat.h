@@ -264,7 +264,7 @@ static int64_t utf8_valid(const unsigned char *p, int64_t size, int *bad) {
 static inline int64_t wall_ms(void) {
     struct timespec t;
 #ifdef _WIN32
-    timespec_get(&t, TIME_UTC); /* of C11; Windows has no clock_gettime */
+    timespec_get(&t, TIME_UTC); /* a function of C11; Windows has no clock_gettime */
 #elif defined(CLOCK_REALTIME_COARSE)
     clock_gettime(CLOCK_REALTIME_COARSE, &t);
 #else

@@ -154,7 +154,7 @@ cdef int reset_limits(Accumulator acc, Topic t) except -1:
 
 
 cdef int lower_limit(Topic t, int64_t size, str option) except -1:
-    """Refuse records of `t` that alone make a batch of more than `size` bytes; `option` is the limit's name in the error."""
+    """Let no batch of `t` grow beyond `size` bytes, and refuse records that alone exceed that size; the error has the name `option`."""
     if size < t.max_record:
         t.max_record, t.max_record_option = size, option
     t.capacity = <int32_t>min(t.capacity, size)

@@ -1,5 +1,5 @@
-# Accepts raw batches for sending, and copies records out of batches. Invariant: a raw batch is sent after all records that were accepted
-# for its partition before; the bytes of its records change only if it is split.
+# Accepts raw batches for sending, and copies records out of batches. Invariant: a raw batch is sent after all earlier records
+# of its partition; the bytes of its records change only if it is split.
 
 cdef enum:
     MOST_DECOMPRESSED_BYTES = 67108864  # maximum bytes of a raw batch that is decompressed, to be split or handed back
@@ -42,7 +42,7 @@ cdef Batch send_batch(Accumulator acc, object topic, object partition, bytes dat
         now = acc.clock()
         queues = must_queue(acc, t, &r)
         b = Batch.__new__(Batch)
-        # From here until the batch is among the sealed ones no Python code runs, so other threads wait.
+        # From here until the batch is among the sealed batches no Python code runs, so other threads wait.
         if acc.refusal is not None:
             acc.refuse()
         if t.dropped or not t.direct:

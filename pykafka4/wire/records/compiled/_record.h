@@ -4,7 +4,7 @@
    records then cost nothing per collection. T_OBJECT_EX members let CPython specialise `record.value` to a slot load.
 
    Headers stay encoded until the application reads them: as objects they can take 40 times their bytes, which would exceed every limit on
-   decompressed data, and most applications read the headers of few records. Their lengths are checked when the record is made.
+   decompressed data, and most applications read the headers of few records. The lengths of headers are checked when the record is made.
 
    A deserialized record has objects of the application as key and value. In place of headers it refers to its raw record, which has
    the bytes and the headers, so that records need no further field. An object that refers to its own record is never freed. */
@@ -93,7 +93,7 @@ static PyObject *record_headers(Record *r) {
     PyObject *kept = r->field[RECORD_HEADERS];
     if (Py_TYPE(kept) != &EncodedHeadersType) return kept;
     EncodedHeaders *h = (EncodedHeaders *)kept;
-    Py_INCREF(kept); /* the collector may meanwhile run code that reads the same headers: then its objects stay, and these are freed */
+    Py_INCREF(kept); /* the collector may meanwhile run code that makes the same headers: then its objects stay, and ours are freed */
     PyObject *built = headers_build(h->data, h->data + Py_SIZE(h), h->count);
     if (built && r->field[RECORD_HEADERS] == kept) {
         r->field[RECORD_HEADERS] = built;
@@ -144,7 +144,7 @@ static inline PyObject *record_make(PyObject *topic, PyObject *partition, PyObje
         return NULL;
     }
     Py_INCREF(topic), Py_INCREF(partition), Py_INCREF(timestamp), Py_INCREF(kind), Py_INCREF(epoch);
-    /* One by one: with an array and memcpy, the wide loads would wait for the narrow stores before them. */
+    /* The fields are set one by one: with an array and memcpy, the wide loads would wait for the narrow stores before them. */
     r->field[0] = topic, r->field[1] = partition, r->field[2] = offset, r->field[3] = timestamp, r->field[4] = kind;
     r->field[5] = key, r->field[6] = value, r->field[7] = headers, r->field[8] = epoch;
     return (PyObject *)r;

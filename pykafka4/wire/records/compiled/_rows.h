@@ -13,7 +13,7 @@ typedef struct Column {
     int kind, is_signed;
     int64_t width, times, per;
     struct Column *child[2];
-    /* of the current array */
+    /* fields of the current array */
     int64_t start, length;
     const char *valid, *first, *second;
     const void **parts; /* the buffers to which views refer */
@@ -33,7 +33,7 @@ static void column_free(Column *c) {
     free(c);
 }
 
-/* ---- arrays. `shift` is the offset of the parent, which counts for its children, too. NULL, or the reason why an array is invalid. */
+/* ---- arrays. `shift` is the parent's offset, which counts for its children, too. Returns NULL, or the reason why an array is invalid. */
 
 static const char *column_bind(Column *c, const struct ArrowArray *a, int64_t shift, int64_t rows) {
     static const int buffers[] = {0, 3, 3, 3, 2, 2, 2, 2, 2, 1, 1};

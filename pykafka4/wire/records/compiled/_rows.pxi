@@ -278,7 +278,7 @@ cdef class ArrowRows:
 
 # ---------------------------------------------------------------- the handle of many rows
 
-cdef struct Run:                   # rows that follow each other, at places that follow each other
+cdef struct Run:                   # consecutive rows whose records are consecutive in their batch
     int64_t row
     int32_t index, count
 
@@ -309,7 +309,7 @@ cdef class BatchRows:
         return True
 
     cdef inline void add(self, int32_t index, int64_t row) noexcept:
-        """Note that the record at `index` is the row `row`. The caller has made room for a run."""
+        """Add the record at `index`, which is the row `row`. The caller has made room for a run."""
         cdef Run* next = self.runs + self.used
         self.rows += 1
         if self.used and (next - 1).index + (next - 1).count == index and (next - 1).row + (next - 1).count == row:
@@ -342,7 +342,7 @@ cdef class SentRows:
 
     cdef list pending              # entries without an outcome: BatchRows, or (row, Delivery) for a record that was parked
     cdef list failing              # entries with failures
-    cdef list current              # by slot: the BatchRows of its open batch
+    cdef list current              # by slot: the BatchRows of the slot's open batch
     cdef BatchRows last
     cdef Delivery newest           # the argument of the last call of `took`
     cdef Hooks hooks
@@ -358,7 +358,7 @@ cdef class SentRows:
         self.enough = 64
 
     cdef int note(self, Delivery d, int64_t row) except -1:
-        """Note that `d` is the handle of the row `row`. Unless the record was parked, the caller may use `d` again for another record."""
+        """Add the row `row`, whose handle is `d`. Unless the record was parked, the caller may use `d` again for another record."""
         cdef BatchRows home = self.last
         cdef int32_t slot
         self.rows += 1
@@ -688,7 +688,7 @@ cdef SentRows send_rows(Accumulator acc, ArrowRows rows, SentRows sent, int64_t 
 
 
 cdef Delivery taken_row(ArrowRows rows, SentRows sent, Delivery d):
-    """Note that the row of `d` was accepted; return the handle for the next row."""
+    """Count the row of `d` as accepted; return the handle for the next row."""
     cdef int64_t row = rows.position
     cdef bint kept = d.batch.partition == PARKING
     rows.row += 1

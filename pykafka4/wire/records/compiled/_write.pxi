@@ -7,20 +7,20 @@ cdef struct Item:                  # a record on its way into a batch
     const char* headers
     int64_t key_size, value_size, headers_size
     int64_t timestamp
-    double sent_at                 # time of `send`; only of forced records
+    double sent_at                 # time of `send`; set only for forced records
     double deadline                # end of its wait for room; INFINITY before it has waited
     int64_t partition
     bint free                      # any partition is allowed
     bint turning                   # its partition is the next one in turn; if that has no room, another one is chosen
     bint forced                    # it was parked, so its bytes are reserved already, and limits do not apply
-    bint asked                     # it has waited for room, so it goes ahead of the records that still wait: these came later
+    bint asked                     # it has waited for room, so it goes ahead of records that still wait, which came later
     bint news                      # wake the loop once the record is written
     bint overflows                 # there is no room for it, and on_full=raise or drop
     int64_t lacking                # if it overflows: the bytes that it needs
 
 
 cdef inline int64_t decided(Item* r) noexcept nogil:
-    """The partition whose room `r` needs; UNDECIDED if any partition will do."""
+    """The partition in which `r` needs room; UNDECIDED if any partition will do."""
     return UNDECIDED if r.free or r.turning else r.partition
 
 
