@@ -13,11 +13,11 @@ from pykafka4.agent import Client
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Hand numbered clicks of ten users over to the agent of this machine.")
+    parser = argparse.ArgumentParser(description="Pass numbered clicks of ten users to the agent of this machine.")
     parser.add_argument("--socket-path", default="/run/pykafka4/agent.sock")
     parser.add_argument("--topic", default="clicks")
     parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--max-block-ms", type=float, default=1000, help="how long a message may wait while the agent is slow or not there")
+    parser.add_argument("--max-block-ms", type=float, default=1000, help="longest wait of a message for a slow or missing agent")
     options = parser.parse_args()
 
     # A datagram socket has room for few messages. An application that would rather lose messages than wait sets max_block_ms to 0.

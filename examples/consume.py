@@ -2,8 +2,8 @@
 
     python examples/consume.py --bootstrap-servers localhost:9092 --topic greetings --group readers
 
-Start it several times: the members of a group share the topic's partitions. Ctrl-C ends it; the next start continues where this one
-stopped.
+Start the program several times: the members of a group share the topic's partitions. Ctrl-C ends the program; its next start continues
+where it stopped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--topic", default="greetings")
     parser.add_argument("--group", default="readers")
     parser.add_argument("--count", type=int, help="stop after this many records")
-    parser.add_argument("--config", default={}, help="a .properties file as Java's clients take it, with security.protocol and so on")
+    parser.add_argument("--config", default={}, help="a .properties file in the format of Java's clients, with security.protocol and so on")
     options = parser.parse_args()
 
     own = {"bootstrap_servers": options.bootstrap_servers, "group_id": options.group, "auto_offset_reset": "earliest"}

@@ -2,8 +2,9 @@
 
     python examples/consume_asyncio.py --bootstrap-servers localhost:9092 --topic greetings --to loud-greetings --group loud
 
-Start it several times: the members of a group share the topic's partitions. Ctrl-C ends it; the next start continues where this one
-stopped. The results are delivered before the offsets of their records are committed, so a crash repeats some results and loses none.
+Start the program several times: the members of a group share the topic's partitions. Ctrl-C ends the program; its next start continues
+where it stopped. The results are delivered before the offsets of their records are committed, so a crash repeats some results and loses
+none.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Listener:
 
 
 async def handle(record: Record) -> bytes:
-    """Make the result of a record. Stands for a call of a service or database."""
+    """Make the result of a record, as a call of a service or database would."""
     await asyncio.sleep(0)
     return (record.value or b"").upper()
 
@@ -54,7 +55,7 @@ if __name__ == "__main__":
     parser.add_argument("--to", default="loud-greetings")
     parser.add_argument("--group", default="loud")
     parser.add_argument("--count", type=int, help="stop after this many records")
-    parser.add_argument("--config", default={}, help="a .properties file as Java's clients take it, with security.protocol and so on")
+    parser.add_argument("--config", default={}, help="a .properties file in the format of Java's clients, with security.protocol and so on")
     try:
         asyncio.run(main(parser.parse_args()))
     except KeyboardInterrupt:

@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--to", default="shouts")
     parser.add_argument("--group", default="shouters")
     parser.add_argument("--id", default="shouter-1", help="the transactional id")
-    parser.add_argument("--config", default={}, help="a .properties file as Java's clients take it, with security.protocol and so on")
+    parser.add_argument("--config", default={}, help="a .properties file in the format of Java's clients, with security.protocol and so on")
     options = parser.parse_args()
 
     where = {"bootstrap_servers": options.bootstrap_servers}

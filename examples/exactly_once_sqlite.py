@@ -3,7 +3,7 @@
     python examples/exactly_once_sqlite.py --bootstrap-servers localhost:9092 --topic greetings --database greetings.db
 
 Kill the program at any time and start it again: it continues at the offsets in the database, and the group's committed offsets do not
-matter. Start it several times with the same database: the members of the group share the partitions. Ctrl-C ends it.
+matter. Start the program several times with the same database: the members of the group share the partitions. Ctrl-C ends the program.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Stored:
         return None if found is None else int(found[0])
 
     def add(self, records: list[Record]) -> None:
-        """Store the records that no other process has stored: this one may have lost a partition, and not know it yet."""
+        """Store the records that no other process has stored: this process may have lost a partition without knowing."""
         with self._database:  # commits, or rolls back after an exception
             self._database.execute("BEGIN IMMEDIATE")
             for record in records:
@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--topic", default="greetings")
     parser.add_argument("--group", default="archive")
     parser.add_argument("--database", default="greetings.db")
-    parser.add_argument("--config", default={}, help="a .properties file as Java's clients take it, with security.protocol and so on")
+    parser.add_argument("--config", default={}, help="a .properties file in the format of Java's clients, with security.protocol and so on")
     options = parser.parse_args()
 
     own = {"bootstrap_servers": options.bootstrap_servers, "group_id": options.group, "auto_offset_reset": "earliest"}

@@ -86,8 +86,8 @@ def session(scratch: Path, master: str = "local[2]") -> SparkSession:
         "spark.python.worker.module": "pysparkworker_flights",
         "spark.executorEnv.PYTHONPATH": found,
         f"spark.executorEnv.{BOARD}": str(scratch),
-        "spark.cores.max": "2",  # on a cluster, as local[2]
-        # Small batches and buffers: by default rows would reach the writer by ten thousand, and wait for 64 KiB between processes.
+        "spark.cores.max": "2",  # on a cluster, as many cores as with local[2]
+        # Small batches and buffers: by default ten thousand rows would reach the writer at once, and wait for 64 KiB between processes.
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(BLOCK),
         "spark.buffer.size": "4096",
     }

@@ -34,7 +34,7 @@ ONCE = {"delivery": "exactly_once", "idempotencyKey": "flights"}
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=ROWS, help="of the 336,776 flights (default: all)")
+    parser.add_argument("--rows", type=int, default=ROWS, help="number of flights to write (default: all 336,776)")
     options = parser.parse_args()
     print("three brokers start, and a Spark cluster of a master and two workers", flush=True)
     with tempfile.TemporaryDirectory(prefix="flights-") as folder, backend(chosen())() as cluster, StandaloneSpark() as spark:

@@ -25,7 +25,7 @@ class Sample:
 
 
 def rates(samples: Sequence[Sample], name: str) -> list[float]:
-    """The rate at each sample: the mean of the last `SMOOTHING_S` seconds."""
+    """The rate at each sample: the mean over the last `SMOOTHING_S` seconds."""
     found, first = list[float](), 0
     for last, sample in enumerate(samples):
         while first + 1 < last and samples[first + 1].seconds <= sample.seconds - SMOOTHING_S:

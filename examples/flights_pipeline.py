@@ -3,8 +3,8 @@
     python examples/flights_pipeline.py [--rows 60000] [--cluster local|docker|vagrant] [--master local[2]] [--picture flights.png]
 
 The script starts three Kafka brokers of its own. Spark writes with `format("pykafka4")`. The script kills the broker that leads most
-partitions (SIGKILL) when a third of the rows are acknowledged, and restarts it before two thirds are. It paces the input, so that this is
-possible on fast and on slow machines. It draws a picture of the run, and exits with 0 if each check holds.
+partitions (SIGKILL) when a third of the rows are acknowledged, and restarts it before two thirds are. It paces the input, so that both
+are possible on fast and on slow machines. It draws a picture of the run, and exits with 0 if each check holds.
 """
 
 from __future__ import annotations
@@ -366,7 +366,7 @@ def show(checks: list[Check], figures: list[tuple[str, str]]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="The main job of pykafka4, with a broker killed midway.")
-    parser.add_argument("--rows", type=int, default=ROWS, help="of the 336,776 flights (default: all)")
+    parser.add_argument("--rows", type=int, default=ROWS, help="number of flights to write (default: all 336,776)")
     parser.add_argument("--cluster", choices=list(BACKENDS), default=chosen(), help="backend of the brokers (default: $CLUSTER or local)")
     parser.add_argument("--master", default="local[2]", help="where Spark runs: local[2], spark://host:7077 on this machine")
     parser.add_argument("--picture", type=Path, default=HERE.parent / "build" / "flights.png", help="the file of the picture")

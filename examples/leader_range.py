@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--bootstrap-servers", default="localhost:9092")
     parser.add_argument("--topic", default="greetings")
     parser.add_argument("--group", default="leader-range-readers")
-    parser.add_argument("--config", default={}, help="a .properties file as Java's clients take it, with security.protocol and so on")
+    parser.add_argument("--config", default={}, help="a .properties file in the format of Java's clients, with security.protocol and so on")
     options = parser.parse_args()
 
     own = {"bootstrap_servers": options.bootstrap_servers, "group_id": options.group, "auto_offset_reset": "earliest"}

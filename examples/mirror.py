@@ -24,12 +24,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Copy topics from one cluster to another.")
     parser.add_argument("--from", dest="source", required=True, help="bootstrap servers of the cluster that is read")
     parser.add_argument("--to", dest="copy", required=True, help="bootstrap servers of the cluster that is written")
-    parser.add_argument("--topics", nargs="+", required=True, help="the copies must have as many partitions")
+    parser.add_argument("--topics", nargs="+", required=True, help="topics to copy; each copy must have as many partitions as its original")
     parser.add_argument("--suffix", default="", help="appended to the names of topics in the copy")
     parser.add_argument("--group", default="mirror", help="the group whose committed offsets say how far the copy has come")
     parser.add_argument("--until-end", action="store_true", help="stop when everything is copied")
-    parser.add_argument("--from-config", default={}, help="a .properties file with security.protocol and so on")
-    parser.add_argument("--to-config", default={}, help="the same for the copy")
+    parser.add_argument("--from-config", default={}, help="a .properties file for --from, with security.protocol and so on")
+    parser.add_argument("--to-config", default={}, help="a .properties file for --to, with security.protocol and so on")
     options = parser.parse_args()
 
     reads: dict[str, Any] = {

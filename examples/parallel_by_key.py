@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--group", default="parallel")
     parser.add_argument("--dead-letter", default="greetings.dead")
     parser.add_argument("--workers", type=int, default=8)
-    parser.add_argument("--config", default={}, help="a .properties file as Java's clients take it, with security.protocol and so on")
+    parser.add_argument("--config", default={}, help="a .properties file in the format of Java's clients, with security.protocol and so on")
     options = parser.parse_args()
 
     stop = threading.Event()

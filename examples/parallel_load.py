@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from pykafka4 import Client, Split, read_arrow
 
 PLAN = "plan.pickle"
-PROGRESS_S = 0.5  # between reads of the progress
+PROGRESS_S = 0.5  # seconds between two reads of the progress
 loaded: Synchronized[int]  # the number of records that all processes have loaded
 
 
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--to", type=Path, required=True, help="the folder for the files")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--splits", type=int, help="number of files, by default four for each process")
-    parser.add_argument("--config", default={}, help="a .properties file as Java's clients take it, with security.protocol and so on")
+    parser.add_argument("--config", default={}, help="a .properties file in the format of Java's clients, with security.protocol and so on")
     options = parser.parse_args()
 
     where = options.config, options.bootstrap_servers

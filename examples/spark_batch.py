@@ -2,7 +2,7 @@
 
     python examples/spark_batch.py --bootstrap-servers localhost:9092 --topic greetings --to counts
 
-The job needs `pip install '.[spark]'` and a JDK, 17 or newer. With `format("kafka")` and the jars of Spark's JVM connector, it runs, too.
+The job needs `pip install '.[spark]'` and a JDK, 17 or newer. It also runs with `--format kafka`, given the jars of Spark's JVM connector.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def main() -> None:
     parser.add_argument("--topic", default="greetings")
     parser.add_argument("--to", default="counts", help="the topic of the counts")
     parser.add_argument("--master", default="local[2]", help="where Spark runs: local[2], spark://host:7077, …")
-    parser.add_argument("--format", default="pykafka4", help="kafka: Spark's JVM connector")
-    parser.add_argument("--config", help="a .properties file as Java's clients take it, with security.protocol and so on")
+    parser.add_argument("--format", default="pykafka4", help="pykafka4, or kafka for Spark's JVM connector")
+    parser.add_argument("--config", help="a .properties file in the format of Java's clients, with security.protocol and so on")
     options = parser.parse_args()
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers' Python is this one, which has pykafka4

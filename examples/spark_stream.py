@@ -24,12 +24,12 @@ def main() -> None:
     parser.add_argument("--topic", default="greetings")
     parser.add_argument("--to", default="windows", help="the topic of the finished windows")
     parser.add_argument("--checkpoint", required=True, help="a folder that outlives the job; on a cluster one that all nodes reach")
-    parser.add_argument("--window", type=int, default=10, help="seconds")
+    parser.add_argument("--window", type=int, default=10, help="length of a window in seconds")
     parser.add_argument("--late", type=int, default=10, help="seconds by which a record may be late")
-    parser.add_argument("--most", type=int, default=100_000, help="records in a micro-batch")
+    parser.add_argument("--most", type=int, default=100_000, help="maximum number of records in a micro-batch")
     parser.add_argument("--once", action="store_true", help="end when all records that the topic has now are read")
     parser.add_argument("--master", default="local[2]", help="where Spark runs: local[2], spark://host:7077, …")
-    parser.add_argument("--config", help="a .properties file as Java's clients take it, with security.protocol and so on")
+    parser.add_argument("--config", help="a .properties file in the format of Java's clients, with security.protocol and so on")
     options = parser.parse_args()
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers' Python is this one, which has pykafka4

@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--topic", default="greetings")
     parser.add_argument("--group", default="streamed")
     parser.add_argument("--streams", type=int, default=3)
-    parser.add_argument("--config", default={}, help="a .properties file as Java's clients take it, with security.protocol and so on")
+    parser.add_argument("--config", default={}, help="a .properties file in the format of Java's clients, with security.protocol and so on")
     options = parser.parse_args()
 
     where = {"bootstrap_servers": options.bootstrap_servers}

@@ -21,7 +21,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Print the rows of a compacted topic, then each change.")
     parser.add_argument("--bootstrap-servers", default="localhost:9092")
     parser.add_argument("--topic", default="settings")
-    parser.add_argument("--config", default={}, help="a .properties file as Java's clients take it, with security.protocol and so on")
+    parser.add_argument("--config", default={}, help="a .properties file in the format of Java's clients, with security.protocol and so on")
     options = parser.parse_args()
 
     text = {"key_deserializer": "str", "value_deserializer": "str"}

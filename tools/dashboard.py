@@ -108,7 +108,7 @@ PANELS = (
     Panel("Produce requests, duration", "s", (quantile(0.99, "pykafka4.client.request.duration", where=PRODUCE),)),
     Panel("Bytes", "Bps", (rate("pykafka4.client.io.sent", title="sent"), rate("pykafka4.client.io.received", title="received"))),
     Panel(
-        "Connections lost, attempts and requests failed",
+        "Lost connections, failed attempts to connect, failed requests",
         "cps",
         (
             rate("pykafka4.client.connections.lost", title="lost"),

@@ -23,8 +23,8 @@ ALONE = "-n 0 --last-failed --last-failed-no-failures none"
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$|^(\S+::.+): (?:setup|call|teardown) failed$")  # in the summary, or at once
 WHOLE = ""  # the options of a second run with all tests: after a crash some tests have not run, and are not listed as failed
 CRASHED = re.compile(r"crashed while running|crashed workers reached")
-LIMIT_S = 4200  # for a target that hangs; on a slow machine `integration` takes twice the usual time
-AGAIN_S = 900  # for the second run of a target: CI ends the whole run after 5,400 s, and a run that CI ends may have no report
+LIMIT_S = 4200  # seconds for the first run of a target, which may hang; on a slow machine `integration` takes twice the usual time
+AGAIN_S = 900  # seconds for the second run of a target: CI ends the whole run after 5,400 s, and a run that CI ends may have no report
 OUTPUT = threading.Lock()
 
 

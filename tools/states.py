@@ -26,7 +26,7 @@ from pykafka4.wire.records import _plain_batch
 from tools.rendered import ROOT, write_or_check
 
 PAGE, PICTURES = ROOT / "docs" / "states.md", ROOT / "docs" / "assets" / "states"
-# In pixels: width and height of a state; from state to state; from line to line; around the diagram.
+# In pixels: width and height of a state; distances from state to state and from line to line; the margin of the diagram.
 WIDTH, HEIGHT, ROW, LANE, MARGIN = 170, 36, 66, 26, 14
 COLOURS = ("#00796b", "#b71c1c", "#283593", "#ef6c00", "#6a1b9a", "#4e342e", "#0277bd")
 Table = dict[str, list[str]]  # by state: the states that may follow it, in the order of the table

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.mutants", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("words", nargs="*", help="only mutants whose file or description contains one of these")
+    parser.add_argument("words", nargs="*", help="only mutants whose file or description contains one of these words")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="also N mutations, drawn by the operators of cosmic-ray")
     parser.add_argument("--of", default=FOLDER, metavar="FOLDER", help="the folder whose sources the sample mutates; default: %(default)s")
     parser.add_argument("--seed", type=int, default=SEED, help="the seed of the sample; default: %(default)s")

@@ -34,7 +34,7 @@ __all__ = ["Host", "changed_functions"]
 
 Key = tuple[str, str, int]  # file, qualified name, first line
 KILLED, SURVIVED, REFUSED = "killed", "survived", "refused"
-CHILDREN = 2  # at a time
+CHILDREN = 2  # children at a time
 LONGEST_S = 600.0  # seconds for all tests of one mutation
 SIMULATION_S = 300  # seconds for one test of the simulation
 ONE_TEST_S = 30  # seconds for any other test: a test that hangs with a mutation fails

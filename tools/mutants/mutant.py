@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 class Mutant:
     """A deliberate bug in `file`. `new` is the whole source with the bug. The tests `otherwise` run when all of `tests` pass.
 
-    Bugs of compiled sources are built together, and `number` switches one bug on at run time: `new` then has the bugs before it, too.
+    Bugs of compiled sources are built together, and `number` switches one bug on at run time: `new` then has all bugs of the file
+    with lower numbers, too.
     `drawn`: the mutation tool has made the bug, so a package that cannot be imported counts as killed.
     """
 

@@ -90,7 +90,7 @@ class Tree:
         return Tree(folder)
 
     def write(self, name: str, text: str) -> None:
-        """Change a source, and delete its bytecode, which Python would take for current if size and second are the same."""
+        """Change a source, and delete its bytecode, which Python would use if size and time (in seconds) are unchanged."""
         path = self.folder / name
         path.write_text(text)
         for cached in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
