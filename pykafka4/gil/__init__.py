@@ -3,7 +3,8 @@ run anyway.
 
 A thread that computes in Python keeps the GIL until the interpreter takes it away, 5 ms after another thread has asked for it. So the loop
 thread, and on Linux every thread that waits for a result of the client, raises a flag just before it needs the GIL. `send`, `poll` and the
-iteration over a consumer's records check the flag, which costs one load, and release the GIL at once if the flag is raised.
+iteration over a consumer's records check the flag, which costs one load, and release the GIL at once if the flag is raised, unless
+that has just been in vain.
 
 A process has one flag, because it has one GIL.
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @attrs.frozen
 class Mutant:
-    """A deliberate bug in `file`. `new` is the whole source with the bug. The tests `otherwise` run when all of `tests` pass.
+    """A deliberate bug in `file`. `new` is the complete source with the bug. The tests `otherwise` run when all of `tests` pass.
 
     Bugs of compiled sources are built together, and `number` switches one bug on at run time: `new` then has all bugs of the file
     with lower numbers, too.

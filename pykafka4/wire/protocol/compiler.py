@@ -81,7 +81,7 @@ _LABELS: dict[str, list[str]] = {}
 
 
 def field_at_fault(error: BaseException) -> str:
-    """`Class.field` for an error raised by an emitted function, otherwise ""."""
+    """The label of the line at fault, such as `Class.field`, for an error raised by an emitted function, otherwise ""."""
     found, step = "", error.__traceback__
     while isinstance(step, TracebackType):
         labels = _LABELS.get(step.tb_frame.f_code.co_filename)

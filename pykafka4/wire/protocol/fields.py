@@ -126,7 +126,7 @@ def wire(
     secret: bool = False,
     words: bool = False,
 ) -> Any:
-    """Declare a field: its wire type, the versions that have the field, allow null and tag the field, and its tag.
+    """Declare a field: its wire type, the versions in which the field exists, can be null and is tagged, and its tag.
 
     `repr` does not show a `secret` field. A field with `words` is text for people, which `decode` passes through `say`.
 

@@ -68,7 +68,7 @@ class Combined:
 
 
 class Account:
-    """Counters and reserved memory of all batches, under one lock; the search for room; dropped records."""
+    """The part of the accumulator that counts batches, reserved memory and dropped records, and finds room for records."""
 
     client_id: str
     spare_bytes: Final = 0  # memory kept for later batches; only the compiled core has any
@@ -214,7 +214,7 @@ class Account:
                 self._wake()
 
     def room(self, topic: str, partition: int, nbytes: int) -> bool:
-        """Whether there is room now for a record that called `make_room` with these arguments. No lock: the caller may hold it."""
+        """Whether there is room now for a record that called `make_room` with these arguments. Takes no lock, as the caller may hold it."""
         return self._reserved + nbytes <= self._buffer_memory and not self.crowded(topic, partition, nbytes)
 
     def crowded(self, topic: str, partition: int, nbytes: int) -> bool:

@@ -191,7 +191,7 @@ class Batch(bytearray):
         with acc._lock():
             if self.ready or self._compressing or self.state != SEALED:
                 return
-            self._compressing = True  # for other threads: a second compression would compress the result of the first
+            self._compressing = True  # other threads check this: a second compression would compress the result of the first
         interruption = None
         try:
             self._squeeze()
@@ -200,7 +200,7 @@ class Batch(bytearray):
                 interruption = error
             else:
                 _log.exception("%s: %s-%s: compressing a batch failed; it is sent uncompressed", acc.client_id, self.topic, self.partition)
-        finally:  # also without memory for the log line, or on a second Ctrl-C: a batch that is never `ready` would block its queue
+        finally:  # runs even without memory for the log line, or on a second Ctrl-C: a batch that is never `ready` would block its queue
             self._compressing = False
             self.ready = True
             if acc.can_send:

@@ -156,8 +156,8 @@ class ColumnsBuilder:
 class RecordColumns:
     """Records as columns, for all readers of Arrow data: `polars.DataFrame(columns)`, `pyarrow.table(columns)`, DuckDB, pandas.
 
-    `names` are the columns, `positions` the offsets after the records, as `commit` accepts them, `len()` is the number of records, `nbytes`
-    the size of all columns in bytes.
+    `names` has the names of the columns, `positions` the offsets after the records, as `commit` accepts them. `len()` is the number of
+    records, `nbytes` the size of all columns in bytes.
     """
 
     names: tuple[str, ...]

@@ -394,7 +394,7 @@ class Chunk:
         return self._located(RecordTooLarge(reason), self._batch)
 
     def _located(self, error: Exception, batch: RecordBatch | None) -> Exception:
-        """The exception for `error`, met in `batch`; its `next_offset` is the offset after the batch."""
+        """The exception for `error`, with partition and position; for an invalid or too large `batch` also with the offset after it."""
         if isinstance(error, ConfigError):  # the library of its codec is missing
             return ConfigError(f"{self.topic}-{self.partition} at offset {self.position}: {error}")
         if batch is None:

@@ -24,7 +24,7 @@ INFINITY: Final = float("inf")
 
 
 class Parking(Account):
-    """The topics of a producer, and their parked records."""
+    """The part of the accumulator that keeps topics and their parked records."""
 
     _batch_size: int
     _max_request_size: int

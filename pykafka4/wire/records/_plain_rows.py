@@ -92,7 +92,7 @@ class _Column:
             raise _Wrong("an array has an unexpected number of children")
         if kind != Kind.PAIR:
             return [_Column(shape, array.children[0].contents) for shape in shapes]
-        places = (self.shape.width, 1 - self.shape.width)  # of name and value
+        places = (self.shape.width, 1 - self.shape.width)  # indexes of name and value
         return [
             _Column(shape, array.children[place].contents, self.start, self.length) for shape, place in zip(shapes, places, strict=True)
         ]

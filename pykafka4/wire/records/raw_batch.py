@@ -63,9 +63,9 @@ class RawBatch:
     def from_bytes(cls, data: Readable, topic: str = "", partition: int = -1) -> RawBatch:
         """The batch in `data`, from a file, a queue or a segment of a log; `data` has exactly one batch.
 
-        Lengths, codec and CRC are verified; the records are not decompressed. Raises DecodeError (a ValueError) with the reason, for a
-        batch of a format other than v2, a batch cut off or followed by other bytes, a damaged batch, a control batch, or a batch without
-        records.
+        Lengths, codec and CRC are verified; the records are not decompressed. Raises TypeError for a str, and DecodeError (a ValueError),
+        with the reason, for a batch of a format other than v2, a batch cut off or followed by other bytes, a damaged batch, a control
+        batch, or a batch without records.
         """
         return cls(data, topic, partition)
 
@@ -173,8 +173,8 @@ def fetched_batch(data: bytes, topic: str, partition: int, first: int, last: int
     """The batch in `data`, whose checksum was verified, with its records of offsets `first` to `last`; None if it has no such records.
 
     `data` stays as it is if no record has to be cut off. Otherwise the records are decompressed, cut, and compressed again; their offsets,
-    timestamps and headers are kept. A message set of format v0 or v1 becomes a batch of format v2. Raises CorruptRecord, RecordTooLarge
-    for more than `max_size` bytes decompressed, ConfigError if the codec's library is missing.
+    timestamps and headers are kept. A message set of format v0 or v1 becomes a batch of format v2. Raises CorruptRecord for a damaged
+    batch, RecordTooLarge for more than `max_size` bytes decompressed, ConfigError if the codec's library is missing.
     """
     try:
         if data[MAGIC] != 2:

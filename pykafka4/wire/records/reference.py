@@ -82,7 +82,7 @@ class Accumulator(RawBatches):
     `wait(predicate, timeout)` waits for a handle; `failure_seen(n)` reports that the application has seen the failure of a record, and that
     `n` records had failed before its batch; `submit(callable)` runs a late callback; `wall()`: milliseconds since the epoch, for records
     without a timestamp; `find_partition(topic, partition, deadline)` looks up an unknown partition before it is rejected;
-    `find_topic(topic, deadline)` waits for the partitions of a topic, for raw batches and for a `partitioner` with a function; `client_id`
+    `find_topic(topic, deadline)` waits for the partitions of a topic, for raw batches and for a `partitioner` with a function. `client_id`
     begins log lines. With `drop_error`, a record without room is dropped with that error; `call_dropped(callback, delivery)` calls
     `callback` soon, or raises.
 
@@ -298,7 +298,7 @@ class Accumulator(RawBatches):
         return topic
 
     def _choose(self, t: Topic, r: Item) -> None:
-        """Choose the partition of `r`, or note that any partition is allowed."""
+        """Choose the partition of `r`, or set `free` if any partition is allowed."""
         plan = self._plan
         if r.partition >= 0:
             self._check_partition(t, r)
@@ -495,7 +495,10 @@ class Accumulator(RawBatches):
                 t.limit_records(size, "max.message.bytes of the topic")
 
     def assign(self, batch: Batch, partition: int) -> None:
-        """Give `batch`, which is sealed, `ready` and has no partition, its partition. From now on its bytes count there."""
+        """Give `batch`, which is sealed, `ready` and has no partition, its partition. From now on its bytes count there.
+
+        Raises RuntimeError for any other batch, ValueError if there is no such partition.
+        """
         if batch._acc is not self or batch.state != SEALED or not batch.ready or batch.partition >= 0:
             raise RuntimeError(f"{batch!r} cannot be given a partition")
         with self._lock():

@@ -432,7 +432,7 @@ cdef class Accumulator:
     # ------------------------------------------------------------ records
 
     cdef int choose(self, Topic t, Item* r) except -1:
-        """Choose the partition of `r`, or note that any partition is allowed."""
+        """Choose the partition of `r`, or set `free` if any partition is allowed."""
         if self.unusual and choose_otherwise(self, t, r):
             return 0
         if r.partition >= 0:
@@ -732,7 +732,10 @@ cdef class Accumulator:
                     lower_limit(<Topic>limited, size, "max.message.bytes of the topic")
 
     def assign(self, Batch batch not None, int partition) -> None:
-        """Give `batch`, which is sealed, `ready` and has no partition, its partition. From now on its bytes count there."""
+        """Give `batch`, which is sealed, `ready` and has no partition, its partition. From now on its bytes count there.
+
+        Raises RuntimeError for any other batch, ValueError if there is no such partition.
+        """
         assign(self, batch, partition)
 
     def expedite(self) -> None:

@@ -17,7 +17,7 @@ cdef int[5] FOLLOWS = [1 << S_SEALED | 1 << S_FAILED, 1 << S_ACKED | 1 << S_FAIL
 
 @cython.final
 cdef class Hooks:
-    """The functions of the producer that handles call. A handle that the application keeps does not keep the accumulator's memory."""
+    """The functions of the producer that handles call: so a handle that the application keeps need not keep the accumulator's memory."""
 
     cdef object wait, submit, awaiting, failure_seen, client_id
 

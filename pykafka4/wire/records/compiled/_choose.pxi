@@ -56,7 +56,7 @@ cdef uint32_t hashed(int kind, const char* key, int64_t size) noexcept nogil:
 
 
 cdef bint choose_otherwise(Accumulator acc, Topic t, Item* r) except -1:
-    """Choose the partition of `r` by a partitioner other than Java's default, or note that any is allowed.
+    """Choose the partition of `r` by a partitioner other than Java's default, or set `free` if any partition is allowed.
 
     False if `r` has an explicit partition that the caller has to check.
     """

@@ -350,7 +350,7 @@ static int64_t columns_bytes(const Columns *c) {
 
 /* ---- finished */
 
-static void room_trim(Room *r) { /* give back the unused part of a block if it is over 64 KiB larger than the used part */
+static void room_trim(Room *r) { /* free the unused part of a block if that part is more than 64 KiB larger than the used part */
     char *at;
     if (r->cap - r->used <= 65536 + r->used) return;
     if ((at = (char *)realloc(r->at, (size_t)(r->used ? r->used : 1)))) r->at = at, r->cap = r->used;

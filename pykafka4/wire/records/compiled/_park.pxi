@@ -52,7 +52,7 @@ cdef class Topic:
     cdef object level
     cdef int64_t compression_min   # bytes below which records are not compressed
     cdef double compression_ratio  # share of the bytes: if more are left after compression, the batch is sent uncompressed
-    cdef bint limited              # whether one of the next two is set
+    cdef bint limited              # whether one of the next two fields is set
     cdef int64_t batch_bytes       # bytes of keys and values with which a batch is sealed
     cdef int32_t batch_records     # number of records with which a batch is sealed
     cdef int32_t capacity          # bytes up to which a batch grows; a larger record has a batch of its own

@@ -1,4 +1,5 @@
-# Applies the policies of topics to their batches. `send` reads fields of the topic, so the number of different lingers costs it nothing.
+# Applies the policies of topics to their batches. `send` reads fields of the topic, at a cost that does not depend on the number
+# of different lingers.
 
 
 @cython.final
@@ -14,7 +15,7 @@ cdef class LingerList:
     cdef int64_t batch_records, records
     cdef double linger
     cdef double taken_at           # when `take` last took batches whose linger had ended
-    cdef double expected           # when `take` expects the next of them, if records come steadily
+    cdef double expected           # when `take` expects the next such batch, if records come steadily
     cdef void* oldest              # borrowed from Topic.open
     cdef void* newest
 
