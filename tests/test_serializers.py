@@ -99,7 +99,7 @@ def test_the_class_str_is_refused_because_it_does_not_decode() -> None:
 
 
 def test_a_deserializer_that_needs_more_arguments_is_refused_at_construction() -> None:
-    with pytest.raises(ConfigError, match="needs 4 arguments; a deserializer gets topic and data, topic, data and headers, or only the"):
+    with pytest.raises(ConfigError, match="needs 4 arguments; a deserializer gets topic and data, or topic, data and headers, or only the"):
         parse_value_deserializers(lambda topic, data, headers, schema: data)
 
 
