@@ -61,7 +61,7 @@ Frame: TypeAlias = tuple[int, bytes]  # the offset of its end, and the bytes of 
 class Salvage:
     """The readable frames in damaged bytes. `damaged` has the unreadable ranges; `end` is the end of the last frame or damaged range.
 
-    The bytes after `end` are a torn write: the beginning of a frame, or zeros, without a complete frame after them.
+    The bytes after `end` are a torn write: the beginning of a frame, then perhaps zeros, without a complete frame after them.
     """
 
     frames: list[Frame]
@@ -166,7 +166,6 @@ def _is_frame(data: bytes, at: int) -> bool:
 
 def _torn(data: bytes, at: int) -> bool:
     """Whether the bytes from `at` on, which hold no complete frame, are the beginning of a frame whose end was not written."""
-    # A file system may write the file's new length before the bytes: after a loss of power, the bytes are zeros.
-    if len(data) - at < _FRAME.size or not any(data[at:]):
-        return True
-    return at + 4 + int(_FRAME.unpack_from(data, at)[1]) > len(data)
+    # A file system may write the file's new length before the bytes: after a loss of power, zeros follow the bytes that were written.
+    written = len(data.rstrip(b"\0"))
+    return written - at < _FRAME.size or at + 4 + int(_FRAME.unpack_from(data, at)[1]) > written

@@ -102,7 +102,9 @@ class Segment:
         found = frames.salvage(data)
         torn = len(data) - found.end
         self.size -= torn
-        self.count = self.done + len(found.frames)
+        # A damaged range lost at least one message. If `count` left it out, no read would come to a range after the last frame, and the
+        # spool would delete the file as empty, without counting the loss.
+        self.count = self.done + len(found.frames) + len(found.damaged)
         return torn
 
     def save_progress(self) -> None:

@@ -47,6 +47,16 @@ def test_zeros_behind_the_last_frame_are_a_torn_write(values: list[bytes], zeros
     assert (len(found.frames), found.damaged, found.end) == (len(values), [], len(data))
 
 
+@given(VALUES, st.data(), st.integers(1, 5000))
+def test_torn_write_may_end_in_zeros(values: list[bytes], data: st.DataObject, zeros: int) -> None:
+    messages = bodies(values)
+    full = whole(messages)
+    before = len(whole(messages[:-1]))
+    found = salvage(full[: data.draw(st.integers(before, len(full) - 1))] + bytes(zeros))
+    # If the missing bytes are zeros themselves, the frame is complete.
+    assert (found.damaged, found.end) in [([], before), ([], len(full))]
+
+
 @given(VALUES, st.data())
 def test_damage_loses_only_the_frames_that_it_touches(values: list[bytes], data: st.DataObject) -> None:
     messages = bodies(values)

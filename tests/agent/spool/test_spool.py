@@ -128,6 +128,38 @@ def test_torn_last_write_is_cut(world: World) -> None:
     assert not (world.settings.path / "damaged").exists()
 
 
+@pytest.mark.parametrize("cut", range(76, 120))
+def test_torn_write_that_ends_in_zeros_is_no_damage(world: World, cut: int) -> None:
+    """The second of two frames of 44 bytes is torn, while the topic goes on. Found by the model with cut 77."""
+    world.add(message("a", 0), message("a", 1))
+    [file] = files(world.settings.path)
+    os.truncate(file, cut)
+    os.truncate(file, cut + 1000)
+    world.restart()
+    world.run()
+    world.sender.end()
+    world.add(message("a", 2))
+    world.run()
+    assert world.sent("a") == [0, 2]
+    assert world.ledger.lost == {}
+
+
+def test_damaged_last_frame_is_counted_although_no_message_follows(world: World) -> None:
+    world.add(message("a", 0), message("a", 1))
+    [file] = files(world.settings.path)
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    world.restart()
+    world.run()
+    world.sender.end()
+    world.run()
+    assert world.sent("a") == [0]
+    assert world.ledger.lost == {("a", Reason.SPOOL_DAMAGED): 1}
+    assert len(files(world.settings.path / "damaged")) == 1
+    assert not world.spool.takes("a")
+
+
 def test_damaged_frame_is_named_counted_and_kept_aside(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.add(*(message("a", n) for n in range(10)))
     [file] = files(world.settings.path)

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pykafka4.agent.format import parse
 from pykafka4.agent.message import Message
 from pykafka4.agent.settings.values import Sync
-from pykafka4.agent.spool.frames import FIRST, read_header, salvage
+from pykafka4.agent.spool.frames import FIRST, SEAL_SIZE, read_header, read_seal, salvage
 from tests.agent.spool.world import World, message, number_of, undelivered
 
 TOPICS = ("a", "b", "c")
@@ -107,12 +107,11 @@ class SpoolMachine(RuleBasedStateMachine):
         self._lose_memory()
         folder = Path(self.folder.name) / "topics" / "t-a"
         files = sorted(folder.glob("*.seg")) if folder.exists() else []
-        sealed = bool(files) and _is_sealed(files[-1])
-        if files and not sealed and files[-1].stat().st_size > FIRST:
-            size = files[-1].stat().st_size
+        if files and files[-1].stat().st_size > FIRST:
+            size, sealed = files[-1].stat().st_size, _is_sealed(files[-1])
             cut = data.draw(st.integers(min(_progress(files[-1]), size), size))
             os.truncate(files[-1], cut)
-            if data.draw(st.booleans()):
+            if not (sealed and cut == size) and data.draw(st.booleans()):  # no bytes are written after a complete seal
                 os.truncate(files[-1], cut + 1000)
             kept = _numbers(files)
             self.log["a"] = [entry for entry in self.log["a"] if not entry.on_disk or entry.number in kept]
@@ -184,7 +183,7 @@ class SpoolMachine(RuleBasedStateMachine):
 
 
 def _is_sealed(file: Path) -> bool:
-    return file.read_bytes()[-30:][8:10] == b"\x01\xff"
+    return read_seal(file.read_bytes()[-SEAL_SIZE:]) is not None
 
 
 def _progress(file: Path) -> int:
