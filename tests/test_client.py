@@ -32,6 +32,8 @@ pytestmark = pytest.mark.model(topics={"orders": 6})
 class User:
     """A producer or consumer, as far as the runtime of its client knows."""
 
+    kind = "user"
+
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self.closed_with: list[float | None] = []

@@ -54,6 +54,8 @@ class CallScope:
 class AdminSession(Attachment[AdminMachine]):
     """The state of an admin client without its handle, so that the garbage collector can find an unused handle."""
 
+    kind = "admin client"
+
     def __init__(self, client: Client | None, options: Mapping[str, Any]) -> None:
         self.config = read_config(ClientConfig, client, None, options)
         self.connect(client, self.config, None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import attrs
 
@@ -58,6 +58,7 @@ def read_config(kind: type[C], client: object | None, executor: Executor | None,
 class Attachment(ABC, Generic[M]):
     """The implementation behind a handle, through which application threads reach the machine and the runtime."""
 
+    kind: ClassVar[str]  # the name in messages, and on the page of the client
     runtime: Runtime
     machine: M
     _push: MetricsPush | None = None

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from pykafka4.client.status import client_status
 from pykafka4.core import ANY
@@ -52,7 +52,9 @@ Listener = Callable[[object], Any]
 
 
 class RuntimeUser(Protocol):
-    """A producer, consumer or admin client that uses a client."""
+    """A producer, consumer or admin client that uses a client. `kind` is its name on the page of the client."""
+
+    kind: ClassVar[str]
 
     def close(self, timeout: float | None = None) -> Any:
         """Close the user, and then call `runtime.detach(self)`. `Runtime.close` calls this for users that are still attached."""

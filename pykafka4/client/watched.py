@@ -40,7 +40,7 @@ class WatchedClient:
 
 
 def _user(user: Any) -> dict[str, Any]:
-    """Describe a producer or consumer. `user` is the object behind its handle."""
+    """Describe a producer, consumer or admin client. `user` is the object behind its handle."""
     config = user.config
     group = getattr(config, "group_id", None) or getattr(config, "group", None)
-    return {"kind": getattr(user, "kind", "producer"), "group": group, "client_id": config.client_id}
+    return {"kind": user.kind, "group": group, "client_id": config.client_id}

@@ -34,7 +34,7 @@ class PollingSession(Attachment[M]):
     """The calls that do not depend on how records are acknowledged."""
 
     handle: ClassVar[str]  # the name of the class that applications use
-    kind: ClassVar[str] = "consumer"  # the name in messages
+    kind = "consumer"
     config: Any
     guard: Guard
 

@@ -33,7 +33,7 @@ SERIES: Final[Mapping[Kind, tuple[str, ...]]] = {  # the counts whose rates are 
 class Figures:
     """The results of a client's `status()` and `stats()`; `stats` is empty for a Client, and if the client's thread does not respond.
 
-    `users` has the producers and consumers of a `Client`: their kinds, and the groups of consumers.
+    `users` has the producers, consumers and admin clients of a `Client`: their kinds, and the groups of consumers.
     """
 
     status: Mapping[str, Any]

@@ -62,6 +62,7 @@ T = TypeVar("T")
 class ProducerSession(Attachment[Sender]):
     """The implementation behind the handles `Producer` and `aio.Producer`. The session outlives its handle."""
 
+    kind = "producer"
     acc: Accumulator
 
     def __init__(self, client: Client | None, executor: Executor | None, options: Mapping[str, Any]) -> None:

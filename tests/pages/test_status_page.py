@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pykafka4 import Client, ClosedError, Consumer, Producer, ShareConsumer
+from pykafka4 import AdminClient, Client, ClosedError, Consumer, Producer, ShareConsumer
 from pykafka4.errors import ConfigError
 from pykafka4.pages import processes, server
 from pykafka4.pages.server import MOST_CONNECTIONS
@@ -91,6 +91,8 @@ def test_a_producer_and_a_consumer_show_what_stats_and_status_say(broker: ModelS
 def test_a_client_lists_its_users_and_a_share_consumer_its_state(broker: ModelServer) -> None:
     with Client(bootstrap_servers=broker.bootstrap_servers) as client, client.serve_status() as page, Producer(client):
         assert [user["kind"] for user in figures(page.port)["users"]] == ["producer"]
+        with AdminClient(client):
+            until(lambda: [user["kind"] for user in figures(page.port)["users"]] == ["producer", "admin client"])
         with ShareConsumer(client, group_id="s") as share, share.serve_status() as its:
             assert figures(its.port)["member"]["state"] == "unjoined"
 
