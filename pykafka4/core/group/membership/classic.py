@@ -288,6 +288,7 @@ class ClassicProtocol(ConsumerGroupMember):
         answer = outcome.message
         verdict = reaction(answer.error_code)
         if verdict is not Reaction.NONE:
+            self.rewinds.turned_away()
             at_once = verdict is Reaction.NAMED and not self.member_id  # but back off if each response names another id
             self._turned_away(now, node, verdict, self._error(answer.error_code, "joining", "JoinGroup"))
             if verdict is Reaction.NAMED:

@@ -61,15 +61,26 @@ class RequestedRewind:
 
     `open` has the partitions that are not known to be rewound; None before the wish has been in an assignment. After `pause` seconds the
     wish is made again. The pause doubles each time, so that slow owners get their assignments.
+
+    `in_join` is set while the last join has the wish and this member knows neither its assignment nor an error. `lost` is set if that was
+    never known of an earlier join: the other members may have carried out the wish in a generation whose assignment this member missed.
     """
 
     rewind: Rewind
     deadline: float
     done: Done
     step: Step = Step.NEW
-    sent: bool = False
+    in_join: bool = False
+    lost: bool = False
     open: frozenset[TopicPartition] | None = None
     pause: float = CHECK_AGAIN_S
+
+    @property
+    def unconfirmed(self) -> frozenset[TopicPartition]:
+        """The partitions that may be rewound or not; empty if certainly no offset has changed."""
+        if self.open is not None:
+            return self.open
+        return frozenset(self.rewind.offsets) if self.in_join or self.lost else NOTHING
 
 
 class Rewinds:
@@ -146,8 +157,8 @@ class Rewinds:
             self.end(broker_error(group.error_code, f"describing group {self._group}", None, "DescribeGroups", group=self._group))
 
     def _refuse(self, why: str) -> None:
-        rest = self._wish.open if self._wish is not None else None
-        told = "is not rewound, and nothing has changed" if rest is None else f"might not be rewound for {listed(sorted(rest))}"
+        rest = NOTHING if self._wish is None else self._wish.unconfirmed
+        told = f"might not be rewound for {listed(sorted(rest))}" if rest else "is not rewound, and nothing has changed"
         self.end(KafkaError(f"group {self._group} {told}: {why}"))
 
     def end(self, error: KafkaError | None) -> None:
@@ -170,7 +181,7 @@ class Rewinds:
         if wish.open is not None:
             known = f"not confirmed in time for {listed(sorted(wish.open))}; check the group's lag, then repeat the rewind"
         else:
-            known = f"in no assignment in time; {'it may still be carried out' if wish.sent else 'nothing has changed'}"
+            known = f"in no assignment in time; {'it may still be carried out' if wish.unconfirmed else 'nothing has changed'}"
         self.end(KafkaTimeoutError(f"group {self._group}: the rewind was {known}"))
         return INFINITY
 
@@ -179,10 +190,17 @@ class Rewinds:
     def with_note(self, user_data: Mapping[str, bytes | None], generation: int) -> dict[str, bytes | None]:
         """`user_data`, by assignor, with the note of this member at the end of each, except for `sticky`. The member is in `generation`."""
         rewind = None
-        if self._wish is not None and (self.ready or self._wish.open is not None):
-            rewind, self._wish.sent = self._wish.rewind, True
+        if (wish := self._wish) is not None:
+            wish.lost |= wish.in_join
+            wish.in_join = self.ready or wish.open is not None
+            rewind = wish.rewind if wish.in_join else None
         note = note_bytes(Note(rewind, -1 if rewind is None else generation, self._done))
         return {name: data if name == WITHOUT_NOTES else (data or b"") + note for name, data in user_data.items()}
+
+    def turned_away(self) -> None:
+        """Note that the last join was answered with an error: no leader gets its wish."""
+        if self._wish is not None:
+            self._wish.in_join = False
 
     def take(self, now: float, assignment: bytes) -> Mapping[TopicPartition, int]:
         """The offsets in an assignment, for partitions that this member has not rewound and is not rewinding; pass these to `commit`.
@@ -192,6 +210,8 @@ class Rewinds:
         note = read_note(assignment)
         rewind = None if note is None else note.rewind
         wish = self._wish
+        if wish is not None:
+            wish.in_join = False
         if wish is not None and (rewind is None or rewind.rewind_id != wish.rewind.rewind_id):
             wish.step, self._check_at = Step.NEW, 0.0
         if note is None or rewind is None:
@@ -199,10 +219,12 @@ class Rewinds:
         self._taken = rewind.rewind_id
         before = self._done.get(self._taken, NOTHING) | self._committing.get(self._taken, NOTHING)
         if wish is not None and rewind.rewind_id == wish.rewind.rewind_id:
+            done = note.done.get(self._taken, NOTHING) | self._done.get(self._taken, NOTHING)
+            if done or not note.refusal:
+                self._carried_out(wish, done)
             if note.refusal:
                 self._refuse(note.refusal)
             else:
-                self._carried_out(wish, note.done.get(self._taken, NOTHING) | self._done.get(self._taken, NOTHING))
                 wish.step, self._check_at = Step.NEW, now + wish.pause
                 wish.pause *= 2
         return {tp: offset for tp, offset in rewind.offsets.items() if tp not in before}

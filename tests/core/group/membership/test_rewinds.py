@@ -249,6 +249,35 @@ def test_the_leaders_refusal_ends_the_wish_and_moves_nothing(eager: Member) -> N
     assert eager.pending(OffsetCommitRequest) == []
 
 
+def missed(member: Member) -> Member:
+    """The wish is in an assignment that the member does not get; the group is in generation 2 by then."""
+    asked(member).join(generation=2)
+    member.sync(error="REBALANCE_IN_PROGRESS")
+    member.run(1)
+    return member
+
+
+def test_a_wish_whose_assignment_was_missed_does_not_claim_that_nothing_changed(eager: Member) -> None:
+    """Other members may have rewound their partitions in that generation. The next leader refuses, because one of them has left."""
+    missed(eager).assign_with([tp(0)], Rewind("1", {}), generation=3, refusal="no member is subscribed to t-2")
+    text = str(eager.outcomes[0])
+    assert "nothing has changed" not in text
+    assert "might not be rewound for t-0, t-2: no member is subscribed to t-2" in text
+
+
+def test_a_refusal_that_lists_rewound_partitions_names_the_others(eager: Member) -> None:
+    missed(eager).assign_with([tp(0)], Rewind("1", {}), generation=3, refusal="no member is subscribed to t-2", done=[tp(0)])
+    assert "might not be rewound for t-2: no member" in str(eager.outcomes[0])
+
+
+def test_a_join_that_was_answered_with_an_error_changed_nothing(eager: Member) -> None:
+    """As the first join of each new member, which gets its id with an error."""
+    asked(eager).join(error="REBALANCE_IN_PROGRESS", generation=2)
+    eager.run(1)
+    eager.assign_with([tp(0)], Rewind("1", {}), refusal="no member is subscribed to t-2")
+    assert "nothing has changed: no member is subscribed to t-2" in str(eager.outcomes[0])
+
+
 @pytest.mark.parametrize(("step", "known"), [("checking", "nothing has changed"), ("joining", "it may still be carried out")])
 def test_a_wish_ends_at_its_deadline(eager: Member, step: str, known: str) -> None:
     eager.ask(2)
