@@ -51,6 +51,7 @@ DAY_S: Final = 86_400
 LOOK_SHARE: Final = 0.8  # each check's share of `seconds` in `side_by_side`: a check that times out reports more than one that is cut off
 SILENT: Final = "no response"
 SOON_S: Final = 14 * DAY_S  # a certificate that expires sooner gives a NOTICE
+UNVERIFIED: Final = "the certificate is not verified: ssl_context has CERT_NONE"  # `ssl` then describes no certificate
 
 
 @attrs.frozen
@@ -224,7 +225,7 @@ def shake_hands(
         return LookResult(Finding("tls", about, Outcome.WRONG, "the TLS handshake fails", "; ".join(why), way))
     ends = certificate.get("notAfter")
     left = ssl.cert_time_to_seconds(str(ends)) - wall_s() if ends else SOON_S
-    evidence = f"{version}, {_described(certificate)}"
+    evidence = f"{version}, {_described(certificate) if certificate else UNVERIFIED}"
     if left < SOON_S:
         return LookResult(
             Finding("tls", about, Outcome.NOTICE, f"the certificate expires in {left / DAY_S:.1f} days", evidence, RENEW), number

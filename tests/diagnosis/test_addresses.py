@@ -148,6 +148,14 @@ def test_a_context_of_the_application_is_used_as_it_is(shaken: Shaken) -> None:
     assert mine.verify_mode is ssl.CERT_REQUIRED
 
 
+def test_a_certificate_that_the_context_does_not_verify_is_not_described(shaken: Shaken) -> None:
+    mine = ssl.create_default_context()
+    mine.check_hostname, mine.verify_mode = False, ssl.CERT_NONE
+    found = shaken(AUTHORITY.expired(), ssl_ca_pem=None, ssl_context=mine)
+    assert (found.outcome, found.what) == (Outcome.FINE, "handshake done")
+    assert found.evidence == "TLSv1.3, the certificate is not verified: ssl_context has CERT_NONE"
+
+
 @pytest.mark.model(brokers=1)
 def test_a_port_without_tls_is_told(server: ModelServer) -> None:
     (found,) = of(findings(server.bootstrap_servers, **TRUST), "tls")
