@@ -27,7 +27,7 @@ class Plain:
 
     topic: str
     separator: bytes | None  # the text between key and value
-    key: bytes | None  # the key of items without a key of their own
+    key: bytes | None  # the key of items without a key of their own; not empty if `null` is set
     null: bool  # whether an empty key or value is a null
     more: dict[str, Any]  # other arguments of `send_many`
 
@@ -69,7 +69,7 @@ class Plain:
 
 def send_plain(topic: str, separator: bytes | None, key: bytes | None, null: bool, **more: Any) -> Send:
     """Make a function that sends values. The key is `key`, or the text before the separator. `more`: arguments of `send_many`."""
-    return Plain(topic, separator, key, null, more)
+    return Plain(topic, separator, (key or None) if null else key, null, more)
 
 
 def send_rows(topic: str) -> Send:

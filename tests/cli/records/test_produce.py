@@ -51,6 +51,14 @@ def test_keys_headers_and_nulls(server: ModelServer, command: Run, lines: Path) 
     assert pairs(server)[4:] == [(b"a", b"1"), (b"b", None), (b"own", b"c"), (None, b"4->5")]
 
 
+@pytest.mark.parametrize("separator", [[], ["-K", ":"]])
+def test_an_empty_key_for_all_records_is_a_null_too(server: ModelServer, command: Run, lines: Path, separator: list[str]) -> None:
+    lines.write_bytes(b"a\n")
+    for null in ([], ["-Z"]):
+        assert command("produce", "t", str(lines), "-p", "0", "-k", "", *separator, *null).code == 0
+    assert pairs(server) == [(b"", b"a"), (None, b"a")]
+
+
 def test_files_are_sent_one_after_the_other_or_whole(server: ModelServer, command: Run, tmp_path: Path) -> None:
     files = [tmp_path / name for name in "ab"]
     for file in files:
