@@ -31,7 +31,7 @@ class ExtentOptions:
         """Raise click.UsageError for options that do not go together."""
         if self.follow and self.until is not None:
             raise click.UsageError("--follow has no end: leave out --until")
-        if self.start == LOG_END and not self.follow:
+        if self.start == LOG_END and not self.follow and self.group is None:  # a group begins at its committed offsets, if it has any
             raise click.UsageError("--from latest without --follow reads nothing: add --follow, or give --from -10 for the last records")
         if self.group is None:
             return

@@ -87,6 +87,15 @@ def test_a_group_goes_on_where_it_stands_and_commits_what_was_written(server: Mo
     assert server.committed("g") == {T0: 8, T1: 3}
 
 
+def test_a_group_goes_on_where_it_stands_although_it_would_begin_at_the_end(server: ModelServer, command: Run) -> None:
+    topic(server, 6)
+    seen = command("consume", "t", "--group", "g", "-n", "2").out.split()
+    seen += command("consume", "t", "--group", "g", "--from", "latest").out.split()
+    assert sorted(seen) == [b"%d" % number for number in range(6)]
+    ran = command("consume", "t", "--group", "new", "--from", "latest")
+    assert (ran.code, ran.out) == (0, b"")
+
+
 def test_a_group_does_not_commit_what_is_behind_the_limit(server: ModelServer, command: Run) -> None:
     topic(server, 6, 3)
     seen: list[bytes] = []
