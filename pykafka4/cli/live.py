@@ -42,7 +42,11 @@ def live_obstacle(plan: OffsetPlan) -> KafkaError | None:
     found = plan.description
     if not plan.rows:
         return KafkaError(f"group {plan.group_id} has committed no offsets to move; name topics with --topic")
-    if found is None or not found.is_active:
+    if found is None:  # a streams group is not described as a group of consumers either, whether or not it has members
+        return KafkaError(
+            f"no group of consumers has the id {plan.group_id}: leave out --live; if a streams program has the id, stop it first"
+        )
+    if not found.is_active:
         return KafkaError(f"group {plan.group_id} has no members: leave out --live")
     if found.type != CLASSIC:
         return KafkaError(f"group {plan.group_id} is of the consumer protocol (KIP-848), which has no rewind: stop its members")

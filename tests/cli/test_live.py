@@ -77,6 +77,11 @@ def test_a_group_without_members_needs_no_live(server: ModelServer, rewind: list
     assert "group billing has no members: leave out --live" in capsys.readouterr().err
 
 
+def test_an_id_without_a_group_of_consumers_is_told(rewind: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*rewind, "--execute"]) == 1
+    assert "no group of consumers has the id billing: leave out --live" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("execute", [[], ["--execute"]])
 def test_members_that_cannot_rewind_are_named_before_anything_joins(
     server: ModelServer, rewind: list[str], execute: list[str], capsys: pytest.CaptureFixture[str]
