@@ -11,6 +11,7 @@ import click
 
 from pykafka4.cli.invocation import DONE, Invocation, show_note
 from pykafka4.cli.listing import as_json_option, execute_option, print_rows
+from pykafka4.cli.show import counted
 from pykafka4.core.admin.acls import Acl, AclFilter
 
 __all__ = ["acls"]
@@ -167,7 +168,7 @@ def add(invocation: Invocation, /, json_: bool, **options: Any) -> int:
     with invocation.admin() as admin:
         admin.create_acls(chosen, timeout=invocation.timeout)
     _print(chosen, json_)
-    show_note(f"{len(chosen)} ACLs added")
+    show_note(f"{counted(len(chosen), 'ACL')} added")
     return DONE
 
 
@@ -190,7 +191,7 @@ def remove(invocation: Invocation, /, principal: str | None, execute: bool, json
         else:
             found = [acl for one in filters for acl in admin.describe_acls(_exactly(one), timeout=invocation.timeout)]
     _print(dict.fromkeys(found), json_)
-    show_note(f"{len(found)} ACLs removed" if execute else "nothing has been changed; --execute removes these ACLs")
+    show_note(f"{counted(len(found), 'ACL')} removed" if execute else "nothing has been changed; --execute removes these ACLs")
     return DONE
 
 

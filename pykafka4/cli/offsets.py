@@ -15,7 +15,7 @@ from pykafka4.cli.arguments import GoalOptions, goal_options, is_given, targets
 from pykafka4.cli.invocation import DONE, FAILED, Invocation, outcomes, show_error, show_errors, show_note
 from pykafka4.cli.listing import as_json_option, execute_option
 from pykafka4.cli.live import live_obstacle, rewind_live
-from pykafka4.cli.show import console, error_json, plan_json, plan_table, print_json, table
+from pykafka4.cli.show import console, counted, error_json, plan_json, plan_table, print_json, table
 from pykafka4.core.admin.values import CONSUMER, GroupDescription
 from pykafka4.errors import REWIND_INSTEAD, GroupNotEmpty, KafkaError, PartialFailure, short_name
 from pykafka4.misuse import check_group_to_set
@@ -91,7 +91,7 @@ def _carry_out(commit: Callable[[], None], plan: OffsetPlan, obstacle: KafkaErro
     elif plan.rows:
         console().print(plan_table(plan, errors))
     if executed:
-        show_note(f"{len(plan) - len(errors)} offsets committed")
+        show_note(f"{counted(len(plan) - len(errors), 'offset')} committed")
     elif error is None:
         show_note("nothing has been changed; --execute commits these offsets")
     return DONE if error is None else show_error(error)

@@ -11,6 +11,7 @@ import click
 
 from pykafka4.cli.invocation import DONE, Invocation, show_note
 from pykafka4.cli.listing import as_json_option, execute_option, print_rows
+from pykafka4.cli.show import counted
 from pykafka4.core.admin.quotas import QuotaEntity, QuotaFilter, QuotaScope
 
 __all__ = ["quotas"]
@@ -121,7 +122,7 @@ def remove(invocation: Invocation, /, quota: tuple[str, ...], execute: bool, jso
         if execute and gone:
             admin.alter_quotas({whom: dict.fromkeys(gone)}, timeout=invocation.timeout)
     _print({whom: gone}, json_)
-    show_note(f"{len(gone)} quotas removed" if execute else "nothing has been changed; --execute removes these quotas")
+    show_note(f"{counted(len(gone), 'quota')} removed" if execute else "nothing has been changed; --execute removes these quotas")
     return DONE
 
 

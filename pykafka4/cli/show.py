@@ -21,7 +21,7 @@ from pykafka4.errors.peer_text import escaped
 from pykafka4.records import MemberDescription, TopicPartition
 
 __all__ = [
-    *("as_json", "at_time", "console", "error_json", "group_json", "lag_json", "lag_table", "member_table", "cell_text"),
+    *("as_json", "at_time", "console", "counted", "error_json", "group_json", "lag_json", "lag_table", "member_table", "cell_text"),
     *("plan_json", "plan_table", "print_json", "table"),
 ]
 
@@ -49,6 +49,11 @@ def cell_text(value: object) -> str:
     if value is None or value == "":
         return NOTHING
     return escaped(str(value))
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, such as "1 ACL" and "2 ACLs"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> Table:

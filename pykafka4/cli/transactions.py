@@ -13,7 +13,7 @@ from pykafka4.cli.arguments import targets
 from pykafka4.cli.invocation import DONE, Invocation, show_errors, show_note
 from pykafka4.cli.listing import as_json_option, execute_option
 from pykafka4.cli.partitions import find_partitions
-from pykafka4.cli.show import at_time, console, error_json, print_json, table
+from pykafka4.cli.show import at_time, console, counted, error_json, print_json, table
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 
@@ -174,7 +174,7 @@ def hanging(invocation: Invocation, topics: tuple[str, ...], all_: bool, older_t
         names = list(admin.list_topics(internal=True, timeout=invocation.timeout)) if all_ else topics
         found = admin.find_hanging_transactions(names, older_than=older_than, timeout=invocation.timeout)
     _show_hanging(found, json_)
-    show_note(f"{len(found)} hanging transactions; `transactions abort` ends one" if found else "no transaction hangs")
+    show_note(f"{counted(len(found), 'hanging transaction')}; `transactions abort` ends one" if found else "no transaction hangs")
     return DONE
 
 
@@ -227,7 +227,7 @@ def abort(invocation: Invocation, partition: str, producer_id: int | None, older
             errors = {one: error for one in found if (error := _aborted(admin, one, invocation.timeout)) is not None}
     _show_hanging(found, json_, executed=execute and not errors)
     done = len(found) - len(errors)
-    show_note(f"{done} transactions are aborted" if execute else "nothing has been changed; --execute aborts these transactions")
+    show_note(f"{counted(done, 'transaction')} aborted" if execute else "nothing has been changed; --execute aborts these transactions")
     return show_errors(errors)
 
 

@@ -293,7 +293,7 @@ def test_a_hanging_transaction_is_shown_first_and_aborted_with_execute(canned: C
     assert (code, rows(out)[1], "--execute aborts" in err) == (0, ["t", "1", "4", "1", "x", "1970-01-01T00:00:01Z", "7"], True)
     assert not admin.called("abort_transaction")
     code, out, err = command("transactions", "abort", "t:1", "--producer-id", "4", "--execute", "--json")
-    assert (code, lines(out)[0]["executed"], err) == (0, True, "1 transactions are aborted\n")
+    assert (code, lines(out)[0]["executed"], err) == (0, True, "1 transaction aborted\n")
     assert admin.called("abort_transaction")[0][0][:2] == (T1, OPEN)
 
 
@@ -309,4 +309,4 @@ def test_a_transaction_that_does_not_hang_is_not_aborted(canned: Callable[..., C
 def test_an_abort_that_is_refused_is_told(canned: Callable[..., Canned], command: Run) -> None:
     canned(find_hanging_transactions=HANGS, abort_transaction=KafkaError("INVALID_PRODUCER_EPOCH"))
     code, _, err = command("transactions", "abort", "t:0", "--execute")
-    assert (code, err) == (1, "0 transactions are aborted\nerror: INVALID_PRODUCER_EPOCH\n")
+    assert (code, err) == (1, "0 transactions aborted\nerror: INVALID_PRODUCER_EPOCH\n")

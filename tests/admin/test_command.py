@@ -317,7 +317,7 @@ def test_after_a_part_failed_it_is_shown_what_was_changed(server: ModelServer, g
     arguments = ["--topic", "t", "--topic", "p", "--to-latest", "--execute"]
     code, out, err = groups(command, "g", *arguments)
     assert (code, [row[-1] for row in rows(out)[1:]]) == (1, ["-", "TOPIC_AUTHORIZATION_FAILED"])
-    assert "1 offsets committed\nerror: offsets of group g cannot be set for 1 of 2 partitions" in err
+    assert "1 offset committed\nerror: offsets of group g cannot be set for 1 of 2 partitions" in err
     assert server.committed("g") == {("p", 0): 0}
     code, out, _ = groups(command, "h", *arguments, "--json")
     shown = [(row["executed"], row.get("error", {}).get("code")) for row in objects(out)]

@@ -117,7 +117,7 @@ def test_nothing_is_removed_without_execute(admin: RecordingAdmin, monkeypatch: 
     assert "nothing has been changed" in result.stderr
     assert [name for name, *_ in admin.calls] == ["describe_acls"]
     result = ran(acls, admin, [*line, "--execute"], monkeypatch)
-    assert "1 ACLs removed" in result.stderr
+    assert "1 ACL removed" in result.stderr
     assert admin.calls[1] == ("delete_acls", ([READ],), {})
     ran(acls, admin, ["remove", "--principal", ALICE, "--execute"], monkeypatch)
     assert admin.calls[2] == ("delete_acls", ([AclFilter(principal=ALICE)],), {})

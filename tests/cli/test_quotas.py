@@ -79,7 +79,7 @@ def test_nothing_is_removed_without_execute(admin: RecordingAdmin, monkeypatch: 
     line = ["remove", "--user", "alice", "producer_byte_rate"]
     assert "nothing has been changed" in ran(quotas, admin, line, monkeypatch).stderr
     assert [name for name, *_ in admin.calls] == ["describe_quotas"]
-    assert "1 quotas removed" in ran(quotas, admin, [*line, "--execute"], monkeypatch).stderr
+    assert "1 quota removed" in ran(quotas, admin, [*line, "--execute"], monkeypatch).stderr
     assert admin.calls[-1] == ("alter_quotas", ({ALICE: {"producer_byte_rate": None}},), {})
     ran(quotas, admin, ["remove", "--user", "alice", "--execute"], monkeypatch)
     assert admin.calls[-1][1] == ({ALICE: {"consumer_byte_rate": None, "producer_byte_rate": None}},)
