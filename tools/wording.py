@@ -27,7 +27,7 @@ LOGS = {"debug", "info", "warning", "error", "exception", "critical", "log", "wa
 COMPILED = re.compile(r"(?:Error|Full|Closed)\w*\(.*[\"']")
 VERBS = {
     *("is", "are", "has", "have", "can", "may", "must", "will", "stays", "happens", "belongs", "knows", "means"),
-    *("changes", "defines", "downloads", "implements"),  # verbs of heads, with which no function's name begins
+    *("changes", "compiles", "defines", "provides", "downloads", "implements"),  # verbs of heads, with which no function's name begins
 }
 HIDDEN = [re.compile(pattern, re.IGNORECASE) for pattern in (r"\bwhat\b", r"\b(?:that|those) of\b")]
 ROW = "{:28} {:>7} {:>5} {:>8} {:>9} {:>13}"

@@ -89,7 +89,7 @@ class ShareInFlight(Request):
 
 @attrs.define(eq=False)
 class PartitionPause:
-    """The pause of a partition after its error: no request names the partition before `until`.
+    """The pause of a partition after its error: no request fetches from it before `until`.
 
     A broker answers a ShareFetch at once while a partition of the session has an error, so without the pause one such partition would
     turn the broker's waits for records into a busy loop.
@@ -132,7 +132,7 @@ class ShareSource:
 
     @property
     def errors(self) -> dict[str, str]:
-        """The errors of the broker (`broker N`) and of partitions, as far as they deliver no records now. All of them are retried."""
+        """The errors that keep the broker (`broker N`) or a partition from delivering records now; the source tries again after each."""
         whole = {} if self._error is None or not self.targets else {f"broker {self.node}": str(self._error)}
         return whole | {str(tp): str(pause.error) for tp, pause in self._pauses.items() if tp in self.targets}
 
@@ -149,12 +149,12 @@ class ShareSource:
             lease.ended = reason
 
     def close(self, done: Callable[[], None]) -> None:
-        """Send all acknowledgements, release all other records, end the session; call `done` afterwards."""
+        """Fail renewals, send all other acknowledgements, release all other records, end the session; call `done` afterwards."""
         self._closing = done
         self.targets = {}
 
     def abandon(self, error: KafkaError) -> None:
-        """Fail all acknowledgements without an outcome with `error`, and send no more requests."""
+        """Fail with `error` all acknowledgements that have no outcome, and send no more requests."""
         self._end("the consumer was closed or unsubscribed")
         queue, self.queue = [*self._sent, *self.queue], []
         self._sent, self._closed = [], True
