@@ -18,7 +18,7 @@ MAX_NODE: Final = 2**31 - 1
 
 @attrs.frozen
 class Target:
-    """A broker, given by its role, which the client looks up: ANY, CONTROLLER, `coordinator(group)` or `leader(partition)`."""
+    """A broker, given by number, or by a role that the client looks up: ANY, CONTROLLER, `coordinator(group)` or `leader(partition)`."""
 
     name: str
     where: object = attrs.field(repr=False)

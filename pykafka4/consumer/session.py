@@ -259,7 +259,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             records = self._wait_for_records(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit, form)
             self._woken = False
             reader.leave()
-            # No call from here to the return: no signal handler runs, so records are handed out if and only if the caller gets them.
+            # No call from here to the return (unless `close` waits): no signal handler runs, so the caller gets the handed-out records.
             reader.handed, reader.changing = reader.taken, False
             guard.busy = {}
             if guard.closing:  # the close waits for the end of this poll; no poll follows, so this list is never committed
@@ -488,7 +488,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             tps = self._assigned(partitions, "resume")
             claims = [self.reader.claims[tp] for tp in tps]
             # Posted twice. The first call is for Ctrl-C after `reader.resume`: without it, the partitions would be resumed here and never
-            # fetched. The second call is for a signal handler that pauses them meanwhile: its call reaches the loop after the first.
+            # fetched. The second call is for a signal handler that pauses them meanwhile: its pause reaches the loop after the first call.
             self.post(lambda _: self.machine.fetcher.resume(*claims))
             self.reader.resume(*tps)
             self.post(lambda _: self.machine.fetcher.resume(*claims))

@@ -193,7 +193,7 @@ class Gate:
 
     @property
     def aside(self) -> frozenset[object] | None:
-        """The keys of the waiting threads if all of them step aside, otherwise None.
+        """The keys of the waiting threads if the first thread of each key steps aside, otherwise None.
 
         A new caller with another key need not queue up then. A caller with one of these keys queues up: threads with the same key are
         served first come, first served.
