@@ -74,7 +74,7 @@ def found_coordinator(group: str) -> Begin:
 
 
 def committed_of(group: str, partitions: list[TopicPartition], *, stable: bool) -> Begin:
-    """The call for a `CommittedOffset` of each of `partitions`. `stable` has the meaning of `calls.committed`."""
+    """The call for a `CommittedOffset` of each of `partitions`. `stable` has the same meaning as in `calls.committed`."""
     # Imported here and below: bounded reads need no messages about groups.
     from pykafka4.core.admin.committed import FetchOffsetsOfPartitions
 

@@ -104,7 +104,7 @@ class MetadataQueue:
         return names
 
     def asked(self, names: Iterable[str], now: float) -> None:
-        """Remove `names`, which have been requested, and begin the next round if one of them was in rotation."""
+        """Remove `names`, which have been requested, and set the time of the next round if one of them was in rotation."""
         turns = False
         for name in names:
             turns = self._rotation.pop(name, None) is not None or turns

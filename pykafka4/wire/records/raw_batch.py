@@ -172,9 +172,10 @@ def check_header(data: bytes) -> RecordBatch:
 def fetched_batch(data: bytes, topic: str, partition: int, first: int, last: int, max_size: int) -> RawBatch | None:
     """The batch in `data`, whose checksum was verified, with its records of offsets `first` to `last`; None if it has no such records.
 
-    `data` stays as it is if no record has to be cut off. Otherwise the records are decompressed, cut, and compressed again; their offsets,
-    timestamps and headers are kept. A message set of format v0 or v1 becomes a batch of format v2. Raises CorruptRecord for a damaged
-    batch, RecordTooLarge for more than `max_size` bytes decompressed, ConfigError if the codec's library is missing.
+    A batch of format v2 stays as it is if no record has to be cut off. Otherwise the records are decompressed, cut, and compressed again;
+    their offsets, timestamps and headers are kept. A message of format v0 or v1, which may wrap a compressed set, becomes a batch of
+    format v2. Raises CorruptRecord for a damaged batch, RecordTooLarge for more than `max_size` bytes decompressed, ConfigError if the
+    codec's library is missing.
     """
     try:
         if data[MAGIC] != 2:

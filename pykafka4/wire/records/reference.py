@@ -266,7 +266,7 @@ class Accumulator(RawBatches):
                 return delivery
             if t.direct and self._append(t, item, callback, delivery):
                 return delivery
-            # `t` was dropped meanwhile. The choice of a partition counted for its number of partitions, so it starts again, too.
+            # `t` was dropped meanwhile. The partition was chosen by the old number of partitions, so the choice starts again, too.
             t = self._topics.get(t.name) or self._meet(t.name)
             item.partition, item.free, item.turning = asked, False, False
 
@@ -495,7 +495,7 @@ class Accumulator(RawBatches):
                 t.limit_records(size, "max.message.bytes of the topic")
 
     def assign(self, batch: Batch, partition: int) -> None:
-        """Give `batch`, which is sealed, `ready` and has no partition, its partition. From now on its bytes count there.
+        """Give `batch`, which is sealed and `ready` but has no partition, its partition. From now on its bytes count there.
 
         Raises RuntimeError for any other batch, ValueError if there is no such partition.
         """
