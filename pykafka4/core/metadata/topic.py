@@ -126,7 +126,7 @@ class Topic:
         return topic_id in self.former_ids and not self._contradicted(now)
 
     def compare(self, now: float, epochs: Iterable[tuple[int, int]]) -> None:
-        """Forget the known epochs that are higher than those of this response, if every response for a long time has had a lower epoch.
+        """Forget known epochs above this response's epochs, if every response for a long time has had a lower epoch.
 
         Call this with a response's epochs, before `lead`.
         """

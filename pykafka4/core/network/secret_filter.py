@@ -11,7 +11,7 @@ from pykafka4.options.secret import Secret
 
 __all__ = ["SecretFilter"]
 
-MOST_KEPT_SECRETS: Final = 4  # credentials: the current ones, and those of connections that were made before a password changed
+MOST_KEPT_SECRETS: Final = 4  # credentials: the current credentials, and the credentials of connections from before a change of password
 SHORTEST_SECRET: Final = 8  # characters; a shorter secret is not hidden in host names: `kafka` is a bad password, and a part of many names
 
 
