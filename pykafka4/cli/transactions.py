@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -178,12 +178,12 @@ def hanging(invocation: Invocation, topics: tuple[str, ...], all_: bool, older_t
     return DONE
 
 
-def _show_hanging(found: Iterable[HangingTransaction], json_: bool, **more: object) -> None:
-    """Print hanging transactions. `more`: further fields of their JSON objects."""
+def _show_hanging(found: Iterable[HangingTransaction], json_: bool, executed: Container[HangingTransaction] | None = None) -> None:
+    """Print hanging transactions; their JSON objects have a field `executed` unless `executed` is None."""
     if json_:
         for one in found:
             place = {**one.partition._asdict(), "transactional_id": one.transactional_id}
-            print_json({**place, **attrs.asdict(one.producer), **more})
+            print_json({**place, **attrs.asdict(one.producer), **({} if executed is None else {"executed": one in executed})})
         return
     rows = [
         (*one.partition, one.producer.producer_id, one.producer.epoch, one.transactional_id, at_time(one.producer.last_timestamp_ms),
@@ -225,7 +225,7 @@ def abort(invocation: Invocation, partition: str, producer_id: int | None, older
         errors: Mapping[Any, KafkaError] = {}
         if execute:
             errors = {one: error for one in found if (error := _aborted(admin, one, invocation.timeout)) is not None}
-    _show_hanging(found, json_, executed=execute and not errors)
+    _show_hanging(found, json_, executed=[one for one in found if execute and one not in errors])
     done = len(found) - len(errors)
     show_note(f"{counted(done, 'transaction')} aborted" if execute else "nothing has been changed; --execute aborts these transactions")
     return show_errors(errors)

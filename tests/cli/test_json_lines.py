@@ -19,6 +19,7 @@ from pykafka4 import (
     DelegationToken,
     Features,
     HangingTransaction,
+    KafkaError,
     Producer,
     QuorumDescription,
     QuotaEntity,
@@ -172,3 +173,17 @@ def test_each_line_of_an_outcome_is_an_object(monkeypatch: pytest.MonkeyPatch, c
     monkeypatch.setattr(Invocation, "admin", lambda _self, **_: admin)
     assert run([*line.split(), "--json"]) == 0
     assert len(objects(capsys.readouterr().out)) == ON_OUTCOMES[line]
+
+
+def test_each_aborted_transaction_says_whether_it_was_aborted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    other = ActiveProducer(9, 1, 2, 1_000, None, 8)
+
+    def abort(_partition: TopicPartition, producer: ActiveProducer, _timeout: float | None) -> None:
+        if producer == other:
+            raise KafkaError("refused")
+
+    found = [HangingTransaction(T0, producer, None) for producer in (OPEN, other)]
+    admin = RecordingAdmin({"find_hanging_transactions": lambda *_, **__: found, "abort_transaction": abort})
+    monkeypatch.setattr(Invocation, "admin", lambda _self, **_: admin)
+    assert run(["transactions", "abort", "t:0", "--execute", "--json"]) != 0
+    assert [row["executed"] for row in objects(capsys.readouterr().out)] == [True, False]

@@ -7,6 +7,7 @@ import pytest
 from pykafka4.errors import ConfigError
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.spark.options import OPTIONS, Given, Use
+from pykafka4.spark.source.options import SourceOptions
 
 SERVERS = {"kafka.bootstrap.servers": "a:1"}
 
@@ -152,3 +153,8 @@ def test_no_secret_is_in_a_repr_or_an_error() -> None:
         found.client_options(ConsumerConfig, {})
     assert "hunter2" not in str(caught.value)
     assert caught.value.__context__ is None
+
+
+def test_a_poll_timeout_of_zero_is_refused_with_the_default() -> None:
+    with pytest.raises(ConfigError, match=r"option kafkaConsumer\.pollTimeoutMs='0': takes a duration above 0, .*; the default is 120 s"):
+        SourceOptions.parse({"subscribe": "t", "kafka.bootstrap.servers": "h:1", "kafkaConsumer.pollTimeoutMs": "0"}, Use.BATCH_READ)

@@ -91,6 +91,9 @@ def test_a_null_topic_is_an_error_with_its_row(server: ModelServer) -> None:
         write_batches(sink(server, None), [batch(topic=["t", None], value=["1", "2"])])
     with pytest.raises(ConfigError, match="there is no column 'topic' among value, and no option topic; set one of the two"):
         write_batches(sink(server, None), [batch(value=["1"])])
+    two = pa.RecordBatch.from_arrays([pa.array(["t"]), pa.array(["t"]), pa.array(["1"])], names=["topic", "topic", "value"])
+    with pytest.raises(ConfigError, match="there are 2 columns 'topic'; rename or drop the others, or set the option topic"):
+        write_batches(sink(server, None), [two])
     assert worker_stats() == []
 
 

@@ -454,8 +454,11 @@ class ShareSource:
 
     def _left_released(self, now: float, outcome: Outcome) -> None:
         """Ignore errors of partitions: a broker also reports an error for a partition without these locks, or with another leader."""
+        sent = self._sent
         if self._is_whole(now, "ShareAcknowledge", outcome):
             self._sent = []  # no report waits for the outcome of a `release`
+        else:  # a repeated release does no harm: the broker refuses it, or the records are still locked
+            self._left += [(each.acquired, list(each.types)) for each in sent]
 
     def _as_release(self, now: float, acquired: Acquired, offsets: Iterable[int]) -> list[Acknowledgements]:
         """A release of those `offsets` that are still locked by an earlier session.
@@ -463,13 +466,13 @@ class ShareSource:
         Records that this session has delivered again are left out: a broker identifies a record only by member and offset, so it
         would release the record that the application has in hand.
         """
-        tp, topic_id, lease = acquired.tp, acquired.lease.topic_id, self.leases.get(acquired.tp)
+        tp, topic_id, current = acquired.tp, acquired.lease.topic_id, self.leases.get(acquired.tp)
         # If the topic id differs, the topic was recreated, and the locks have gone with the old topic.
-        if topic_id != self.targets.get(tp, topic_id) or (lease is not None and lease.topic_id != topic_id):
+        if topic_id != self.targets.get(tp, topic_id) or (current is not None and current.topic_id != topic_id):
             return []
-        locked = [offset for offset in offsets if now < acquired.locked_until(offset) and (lease is None or not lease.has(offset))]
-        copy = Acquired(SessionLease(tp, topic_id, self.node), (), b"", acquired.until)  # under the ended lease, releases fail unsent
-        return [release(copy, locked)] if locked else []
+        locked = [offset for offset in offsets if now < acquired.locked_until(offset) and (current is None or not current.has(offset))]
+        lease = SessionLease(tp, topic_id, self.node)  # under the ended lease, releases fail unsent
+        return [release(Acquired(lease, (), b"", acquired.until, acquired.renewed), locked)] if locked else []
 
     # ---------------------------------------------------------------- the end
 

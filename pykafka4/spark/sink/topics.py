@@ -29,7 +29,9 @@ def by_topic(batch: pa.RecordBatch, wanted: Collection[str | None]) -> Iterator[
 
 def _codes(batch: pa.RecordBatch) -> pa.DictionaryArray:
     """The column of topics, encoded as a dictionary. Raises ConfigError unless there is exactly one such column, ValueError for a null."""
-    if batch.schema.names.count(COLUMN) != 1:
+    if (found := batch.schema.names.count(COLUMN)) > 1:
+        raise ConfigError(f"there are {found} columns {COLUMN!r}; rename or drop the others, or set the option topic")
+    if not found:
         raise ConfigError(f"there is no column {COLUMN!r} among {', '.join(batch.schema.names)}, and no option topic; set one of the two")
     column = batch.column(COLUMN)
     if column.null_count:

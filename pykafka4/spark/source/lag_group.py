@@ -11,6 +11,7 @@ from __future__ import annotations
 import concurrent.futures
 from collections.abc import Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import attrs
@@ -33,18 +34,19 @@ class LagGroup:
     _reported: set[str] = attrs.Factory(set)
 
     def commit(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Begin to commit `positions`, unless the last call had the same positions."""
+        """Begin to commit `positions`, unless they are committed already."""
         if positions == self._committed:
             return
-        self._committed = positions
         self._running = self.client.futures.commit_offsets(self.name, dict(positions))
-        self._running.add_done_callback(self._warn)
+        self._running.add_done_callback(partial(self._note, positions))
 
-    def _warn(self, future: Future[Any]) -> None:
+    def _note(self, positions: Mapping[TopicPartition, int], future: Future[Any]) -> None:
         if future.cancelled():
             return
         failed = future.exception() or next((result.error for result in future.result().values() if result.error), None)
-        if failed is not None and str(failed) not in self._reported:
+        if failed is None:
+            self._committed = positions
+        elif str(failed) not in self._reported:
             self._reported.add(str(failed))
             log.warning("%s: option commitOffsetsToGroup: %s; the query continues", self.client.config.client_id, failed)
 

@@ -63,6 +63,8 @@ class SourceOptions:
         given = Given.of(use, options)
         kafka = _kafka(given)
         delay, timeout = given.seconds("maxTriggerDelay"), given.seconds("kafkaConsumer.pollTimeoutMs")
+        if timeout == 0:
+            raise wrong("kafkaConsumer.pollTimeoutMs", "0", 'takes a duration above 0, such as "30s"; the default is 120 s')
         found = cls(
             use=use,
             subscription=parse_subscription(given),
@@ -77,7 +79,7 @@ class SourceOptions:
             include_headers=given.flag("includeHeaders", False),
             columns=_columns(given),
             filter_pushdown=given.flag("filterPushdown", False),
-            poll_timeout=timeout or POLL_TIMEOUT_S,
+            poll_timeout=POLL_TIMEOUT_S if timeout is None else timeout,
             max_offsets_per_trigger=given.count("maxOffsetsPerTrigger"),
             min_offsets_per_trigger=given.count("minOffsetsPerTrigger"),
             max_trigger_delay=MAX_TRIGGER_DELAY_S if delay is None else delay,

@@ -470,6 +470,27 @@ def test_what_a_partition_on_hold_has_left_locked_is_released_after_the_pause_an
     assert harness.source._left == []
 
 
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_release_whose_session_ends_is_sent_again_in_the_next_session(refused: bool) -> None:
+    harness = Harness()
+    harness.acquire((0, 2, 1))
+    harness.mailbox.waiting = True
+    harness.poll()
+    harness.refused("INVALID_SHARE_SESSION_EPOCH")
+    harness.poll()
+    harness.fetched()
+    assert batches(harness.poll()) == [(0, 2, RELEASE.value)]
+    if refused:
+        code = BY_NAME["SHARE_SESSION_NOT_FOUND"].code
+        harness.reply(ShareAcknowledgeResponse(error_code=code, acquisition_lock_timeout_ms=0, responses=[], node_endpoints=[]))
+    else:
+        harness.reply(Failed(ConnectionLost("gone"), Written.MAYBE))
+    harness.now += 1.3
+    harness.poll()
+    harness.fetched((1, 1, 2))  # the broker has released this one, so it is not released again
+    assert batches(harness.poll()) == [(0, 0, RELEASE.value), (2, 2, RELEASE.value)]
+
+
 def test_close_releases_what_earlier_sessions_have_left_locked() -> None:
     harness = Harness()
     harness.acquire((0, 1, 1))

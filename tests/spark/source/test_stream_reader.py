@@ -240,6 +240,18 @@ def test_a_commit_that_fails_is_a_warning(server: ModelServer, readers: Readers,
 
 
 @pytest.mark.model(topics={"t": 1})
+def test_offsets_whose_commit_failed_are_committed_again(server: ModelServer, readers: Readers) -> None:
+    server.produce("t", *"abc")
+    reader = readers(startingOffsets="earliest", commitOffsetsToGroup="lag")
+    end, _, _ = turn(reader)
+    server.fail("OffsetCommit", "GROUP_AUTHORIZATION_FAILED", times=1)
+    turn(reader, end)
+    assert server.committed("lag") == {}
+    turn(reader, end)
+    assert server.committed("lag") == {("t", 0): 3}
+
+
+@pytest.mark.model(topics={"t": 1})
 def test_a_stopped_reader_leaves_no_thread(server: ModelServer, readers: Readers) -> None:
     before = set(threading.enumerate())
     reader = readers()
