@@ -2,7 +2,8 @@
 
 @cython.final
 cdef class Accumulator:
-    """The buffer to which `send` adds records, and from which the loop takes batches. `reference.Accumulator` describes the arguments."""
+    """The buffer between `send`, which adds records, and the loop, which takes batches. `reference.Accumulator` and its
+    parts describe arguments and methods."""
 
     cdef dict topics
     cdef object last_name          # the topic of the last send, and its Topic: most sends repeat the topic
@@ -85,7 +86,7 @@ cdef class Accumulator:
         self.pool_limit = <int>max(1, min(MOST_POOLED_BLOCKS, buffer_memory // 4 // self.batch_size))
         self.buffer_memory = buffer_memory
         self.max_partition_bytes = max_partition_bytes
-        # The overhead of a parked record has to fit into buffer_memory, too: otherwise `send` would wait in vain for room for the record.
+        # The overhead of a parked record must fit into buffer_memory, too: otherwise `send` would wait in vain for room.
         self.max_request_size = min(max_request_size, buffer_memory - PARKED_COST)
         self.asked_request_size = max_request_size
         alike = Policy(linger, codec)
@@ -129,7 +130,6 @@ cdef class Accumulator:
     # ------------------------------------------------------------ memory and its account
 
     cdef Block* obtain(self, int32_t cap) except NULL:
-        """A block of `cap` bytes, from the pool if possible."""
         cdef Block* block
         if cap == self.batch_size and self.pooled:
             self.pooled -= 1
@@ -179,7 +179,7 @@ cdef class Accumulator:
     cdef void nudge(self) noexcept:
         """Wake the loop if memory became free while threads wait for it; the loop wakes these threads.
 
-        Callers that cannot raise an exception use this method. An exception that is on its way meanwhile is kept aside.
+        For callers that cannot raise: an exception that is on its way is kept aside.
         """
         cdef PyObject* kind
         cdef PyObject* error
@@ -205,7 +205,7 @@ cdef class Accumulator:
         return 0
 
     cdef inline bint fits(self, Topic t, int partition, int64_t size):
-        """Whether the limits allow `size` more bytes; an empty partition may always have one batch."""
+        """An empty partition may always have one batch."""
         return self.reserved + size <= self.buffer_memory and (
             t.held[partition] == 0 or t.held[partition] + size <= self.max_partition_bytes
         )
@@ -218,14 +218,14 @@ cdef class Accumulator:
         return self.reserved + nbytes <= self.buffer_memory and not self.crowded(topic, partition, nbytes)
 
     def crowded(self, topic, int64_t partition, int64_t nbytes) -> bool:
-        """Whether only `max_partition_bytes` blocks a record that called `make_room` with these arguments, however much memory is free."""
+        """Whether only `max_partition_bytes` blocks such a record, however much memory is free."""
         cdef Topic t = self.topics.get(exact_name(topic))
         cdef int i
         if t is None:
             return False
         if not t.direct:
-            # Records that have moved to their partitions count, too, until nothing is parked. Otherwise moved records would make room for
-            # parked ones, again and again, while a full partition takes them all: `designate` needs no room.
+            # Records that moved to their partitions count, too, until nothing is parked. Otherwise they would make room for further parked
+            # records, again and again, while a full partition takes them all: `designate` needs no room.
             return t.parked_bytes + t.moved_bytes > 0 and t.parked_bytes + t.moved_bytes + nbytes > self.max_partition_bytes
         if partition >= 0:         # a partition that does not exist has room: `send` rejects it
             return partition < t.slots and not self.partition_fits(t, <int>partition, nbytes)
@@ -239,7 +239,7 @@ cdef class Accumulator:
     cdef int wait_for_room(self, Topic t, Item* r, int64_t size) except -1:
         """Wait for room, in Python and without the GIL: afterwards everything may have changed.
 
-        With on_full=drop and on_full=raise the method only notes on `r` that there is no room.
+        With on_full=drop and on_full=raise, note on `r` that there is no room instead.
         """
         if self.impatient:
             r.overflows = True
@@ -253,11 +253,10 @@ cdef class Accumulator:
         return 0
 
     def hurry(self, int64_t size) -> None:
-        """Make open batches due, because there is no room for `size` bytes, unless only a partition's limit is in the way."""
         self.speed_up(size)
 
     cdef int speed_up(self, int64_t size) except -1:
-        """Do the work of `hurry`, without a Python call for each record that is refused or dropped."""
+        """Do the work of `hurry`, without a Python call per refused or dropped record."""
         if self.reserved + size > self.buffer_memory and not self.flushing:
             self.flushing = True
             if self.can_send:      # otherwise the loop looks for batches soon anyway
@@ -265,13 +264,11 @@ cdef class Accumulator:
         return 0
 
     def take_dropped(self) -> list:
-        """The records dropped since the last call, as a flat list: see `dropped_rows`."""
         return take_dropped(self)
 
     # ------------------------------------------------------------ open batches
 
     cdef void introduce(self, Batch b, Topic t, int partition, double created, Block* block):
-        """Account for `b`, a new batch in `block`."""
         b.acc = self
         b.home = t
         b.hooks = self.hooks
@@ -290,7 +287,6 @@ cdef class Accumulator:
         self.batches += 1
 
     cdef void detach(self, Batch b) noexcept:
-        """Close `b`, which accepts no more records."""
         cdef Topic t = b.home
         t.linger_list.unlink(b)
         t.open[b.slot] = None
@@ -322,7 +318,7 @@ cdef class Accumulator:
         """The initial capacity of a batch, with which the limits still allow `more` bytes; 0 if there is no room.
 
         The batch of a busy partition starts large while there is plenty of memory, and for a thread that has waited for memory. Otherwise
-        the thread would have to reserve small pieces again and again, and the batches would stay small.
+        the thread would reserve small pieces again and again, and its batches would stay small.
         """
         cdef int64_t cap = FIRST_BLOCK_BYTES
         if need > t.capacity:
@@ -349,7 +345,7 @@ cdef class Accumulator:
         cdef bint queues
         if need > t.max_record and not r.forced:
             self.too_large(t, need)
-        # This check comes before clock and allocations: in an overload most records end here, while the accepted records have to be sent.
+        # Before clock and allocations: in an overload most records end here, while the accepted records have to be sent.
         if self.impatient and not r.forced and not t.dropped and PyList_GET_ITEM(t.open, partition) == <PyObject*>None:
             if self.reserved + need + more > self.buffer_memory or not (r.free or self.partition_fits(t, partition, need + more)):
                 return self.wait_for_room(t, r, need + more)
@@ -505,18 +501,15 @@ cdef class Accumulator:
         return 1
 
     cdef object no_room(self, Topic t, Item* r):
-        """The error for `r`, which `append` has refused."""
         return BufferFull(self.limits, self.reserved, t.name, decided(r), r.lacking)
 
     cdef int append_or_raise(self, Topic t, Item* r, object callback, Delivery d) except -1:
-        """Do the work of `append`, but raise an error for a record without room."""
         cdef int done = self.append(t, r, callback, d)
         if done == REFUSED:
             raise self.no_room(t, r)
         return done
 
     cdef int complete(self, Topic t, Batch b, Item* r) except -1:
-        """Seal `b` if with `r` it has reached a limit of its topic, and wake the loop if there is news."""
         try:
             if is_reached(t, b, r):
                 self.fill(t, b, r, False)
@@ -526,11 +519,9 @@ cdef class Accumulator:
         return 1
 
     cdef int refuse(self) except -1:
-        """Raise the error because of which the producer accepts no more records."""
         raise self.refusal.again()
 
     cdef Topic find(self, object topic):
-        """The Topic of the name `topic`, cached for the next `send`."""
         cdef str name = exact_name(topic)
         cdef PyObject* found = PyDict_GetItemWithError(self.topics, name)
         cdef Topic t = <Topic>found if found != NULL else self.meet(name)
@@ -603,19 +594,15 @@ cdef class Accumulator:
         return d
 
     def send_many(self, topic, values, *, keys=None, headers=None, partition=None, timestamp_ms=None, on_delivery=None) -> list:
-        """Accept a record for each of `values`; returns their handles. See `Producer.send_many`."""
         return send_many(self, topic, values, keys, headers, partition, timestamp_ms, on_delivery)
 
     def send_rows(self, ArrowRows rows not None, SentRows sent=None, int64_t most=INT64_MAX) -> SentRows:
-        """Accept a record for each of `rows`; returns the handle of all. See `reference.Accumulator.send_rows`."""
         return send_rows(self, rows, sent, most)
 
     def send_batch(self, topic, partition, bytes data not None) -> Batch:
-        """Accept a raw batch. See `reference.Accumulator.send_batch`."""
         return send_batch(self, topic, partition, data)
 
     def drop_batch(self, topic, int32_t partition, bytes data not None, str code, cause) -> Batch:
-        """Drop a raw batch. See `reference.Accumulator.drop_batch`."""
         return drop_batch(self, exact_name(topic), partition, PyBytes_AS_STRING(checked_batch(data)), code, cause)
 
     cdef int append_anew(self, str name, Item* r, int64_t partition, object callback, Delivery d) except -1:
@@ -631,33 +618,23 @@ cdef class Accumulator:
     # ------------------------------------------------------------ records whose topic is not known yet
 
     def set_partitions(self, topic, int count, available) -> None:
-        """Set the number of partitions of `topic`. The partitions in `available` have a leader (empty if it is not known which do)."""
         set_partitions(self, exact_name(topic), count, available)
 
     def designate(self, topic, int limit=1000, bint patient=False) -> tuple:
-        """Move up to `limit` parked records, in order, into batches.
-
-        Returns the number of records that are still parked, and for each record whose partition does not exist (code, error, None or a
-        callable that runs its callbacks). With `patient` such a record does not fail: it stays parked, and so do the records after it.
-        """
         return designate(self, exact_name(topic), limit, patient)
 
     def fail_parked(self, topic, error, double before=INFINITY) -> tuple:
-        """Fail records of `topic` parked up to the time `before`; returns (their number, None or a callable that runs their callbacks)."""
         return fail_parked(self, exact_name(topic), error, before)
 
     @property
     def lost_times(self) -> tuple:
-        """The lowest and highest timestamps of the parked records that the last `designate` or `fail_parked` has failed; -1 if none."""
         return self.lost_first, self.lost_last
 
     def direct(self, topic) -> bool:
-        """Whether the partitions of `topic` are known and none of its records is parked."""
         cdef Topic t = self.topics.get(exact_name(topic))
         return t is not None and t.direct
 
     def parked(self, topic) -> tuple:
-        """(number of parked records of `topic`, time of `send` of the oldest or 0.0)."""
         cdef Topic t = self.topics.get(exact_name(topic))
         if t is None or not t.parked:
             return 0, 0.0
@@ -666,13 +643,11 @@ cdef class Accumulator:
     # ------------------------------------------------------------ the loop
 
     def take(self, double now, bint no_linger=False) -> tuple:
-        """(batches sealed since the last call, in order; open batches that have become due since; the time of the next call).
+        """Do as `reference.Accumulator.take`, with two differences.
 
-        A batch is due when its linger has ended, when it and the batches combined with it have reached a limit, and after `hurry` or
-        `expedite`. A call that finds a batch whose linger has ended also takes the batches whose linger ends within an eighth of
-        that linger: one turn of the loop instead of several. If the oldest of them was opened within the same time after the last such
-        call, records come steadily, and the next batch is expected: the loop is not woken when that batch is opened, but calls again by
-        itself. With `no_linger` every batch that was opened by `now` is due.
+        A call that finds a batch whose linger has ended also takes the batches whose linger ends within an eighth of that linger: one turn
+        of the loop instead of several. If the oldest of them was opened within the same time after the last such call, records come
+        steadily, and the next batch is expected: its opening does not wake the loop, which calls again by itself.
         """
         cdef list fresh = []
         cdef list due = []
@@ -688,10 +663,6 @@ cdef class Accumulator:
         return [batch for batch in taken if (<Batch>batch).state == S_SEALED], due, self.wake_at
 
     def seal(self, Batch batch not None, bint taken=False) -> bool:
-        """Seal an open batch now; False if it is already sealed, or empty. If `taken`, the caller has the batch: `take` does not return it.
-
-        The next record without a key goes to another partition: otherwise a slow stream would stay with this one for `batch_size` bytes.
-        """
         cdef Topic home
         if batch.state != S_OPEN or batch.count == 0:
             return False
@@ -706,7 +677,6 @@ cdef class Accumulator:
         return True
 
     def limit_batches(self, topic, int64_t size) -> None:
-        """Fill no batch of `topic` beyond `size` bytes from now on: brokers refuse larger ones. A larger record has a batch of its own."""
         cdef Topic t = self.topics.get(exact_name(topic))
         if t is not None and size > 0:
             for limited in (t, t.late):
@@ -714,10 +684,6 @@ cdef class Accumulator:
                     (<Topic>limited).capacity = <int32_t>min((<Topic>limited).capacity, size)
 
     def limit_records(self, topic, int64_t size) -> None:
-        """Replace the known limit of `topic`: brokers accept batches of up to `size` bytes (0: the limit is not known).
-
-        From now on no batch is filled beyond `size`. Without compression larger records are refused; with compression they may still fit.
-        """
         cdef Topic t = self.topics.get(exact_name(topic))
         if t is None or size < 0:
             return
@@ -732,23 +698,16 @@ cdef class Accumulator:
                     lower_limit(<Topic>limited, size, "max.message.bytes of the topic")
 
     def assign(self, Batch batch not None, int partition) -> None:
-        """Give `batch`, which is sealed, `ready` and has no partition, its partition. From now on its bytes count there.
-
-        Raises RuntimeError for any other batch, ValueError if there is no such partition.
-        """
         assign(self, batch, partition)
 
     def expedite(self) -> None:
-        """Make every open batch due at once, for a flush."""
         self.flushing = True
         self.waker()
 
     def forget(self, str topic) -> bool:
-        """Drop `topic` if it has no parked record and no open or unsettled batch. The next `send` announces it again."""
         return forget(self, topic)
 
     def unfinished(self) -> list:
-        """The batches that are not settled, and the handles of parked records."""
         cdef list out
         cdef int64_t before
         while True:
@@ -761,8 +720,4 @@ cdef class Accumulator:
                 return out
 
     def census(self) -> tuple:
-        """(number of accepted records; (batch, records, in flight) of each batch without an outcome; (topic, number of parked records)).
-
-        Call this on the loop thread. All numbers are of one moment.
-        """
         return census(self)

@@ -17,7 +17,7 @@ cdef int[5] FOLLOWS = [1 << S_SEALED | 1 << S_FAILED, 1 << S_ACKED | 1 << S_FAIL
 
 @cython.final
 cdef class Hooks:
-    """The functions of the producer that handles call: so a handle that the application keeps need not keep the accumulator's memory."""
+    """The functions of the producer that handles call. So a handle that the application keeps does not keep the accumulator's memory."""
 
     cdef object wait, submit, awaiting, failure_seen, client_id
 
@@ -25,7 +25,7 @@ cdef class Hooks:
 @cython.final
 @cython.freelist(64)
 cdef class Batch:
-    """A record batch (format v2). Application threads fill it, the loop sends it, and then the batch has the outcome for its handles.
+    """A record batch (format v2). `_plain_batch.Batch` describes the methods.
 
     The garbage collector tracks batches, unlike handles and records: a batch refers to its accumulator, so it can be in a cycle.
     """
@@ -89,32 +89,27 @@ cdef class Batch:
 
     @property
     def size(self) -> int:
-        """The size in bytes as sent, header included."""
         return self.used
 
     @property
     def raw_size(self) -> int:
-        """The size in bytes before compression, header included; final once the batch is sealed."""
         return self.raw
 
     @property
     def wanted_codec(self) -> int:
-        """The codec of its bytes, or the codec that they get if compression makes them small enough."""
         return self.home.codec if self.own_codec < 0 else self.own_codec
 
     @property
     def times(self) -> tuple:
-        """The lowest and the highest timestamp of its records, in milliseconds."""
         return self.min_timestamp, self.max_timestamp
 
     @property
     def ready(self) -> bool:
-        """Whether the bytes except the header are final: sealed, and compressed if required."""
+        """Whether the bytes after the header are final: sealed, and compressed if required."""
         return self._ready
 
     @property
     def done(self) -> bool:
-        """Whether every record has its outcome."""
         cdef Batch b
         cdef list left             # no recursion: a batch can be split as often as it has records
         if self.state != S_SPLIT:
@@ -130,12 +125,10 @@ cdef class Batch:
 
     @property
     def maybe_repeated(self) -> bool:
-        """Whether an earlier attempt may have written the batch, too: without a producer id brokers find no duplicates."""
         return self.written and self.producer_id < 0
 
     @property
     def settled(self) -> bool:
-        """Whether the batch is done and its callbacks have returned."""
         cdef Batch b
         cdef list left
         if self.state != S_SPLIT:
@@ -152,7 +145,6 @@ cdef class Batch:
     # ------------------------------------------------------------ memory
 
     cdef void adopt(self, Block* block) noexcept:
-        """Use `block` for the bytes of the batch."""
         self.block = block
         self.buf = bytes_of(block)
         self.cap = block.cap
@@ -161,7 +153,7 @@ cdef class Batch:
         self.acc.reserve(self.home, self.slot, block.cap)
 
     cdef void book(self, int32_t metas) noexcept:
-        """Reserve the memory of callbacks of `metas` records, until they have returned."""
+        """Reserve memory for the callbacks of `metas` records, until they have returned."""
         cdef int64_t size = <int64_t>(metas - self.metas) * CALLBACK_COST
         self.metas = metas
         self.noted += size
@@ -175,7 +167,7 @@ cdef class Batch:
         self.drop(old)
 
     cdef void drop(self, Block* block) noexcept:
-        """Release one reference to `block`; the release of the last reference frees `block` or returns it to the pool."""
+        """Release one reference to `block`; the last release frees `block` or returns it to the pool."""
         cdef int32_t cap = block.cap
         block.refs -= 1
         if block.refs > 0:
@@ -194,7 +186,6 @@ cdef class Batch:
             self.forget()
 
     cdef void let_go(self) noexcept:
-        """Release the bytes, which the batch no longer needs."""
         cdef Block* block = self.block
         if block != NULL:
             self.block = NULL
@@ -202,7 +193,6 @@ cdef class Batch:
             self.drop(block)
 
     cdef void forget(self) noexcept:
-        """Forget the accumulator once the batch is settled and all its blocks are free."""
         if self._settled and self.blocks == 0:
             self.acc = None
             self.home = None
@@ -240,7 +230,6 @@ cdef class Batch:
             acc.nudge()
 
     def handle(self) -> Delivery:
-        """A handle of its first record, for a callback when the batch has its outcome."""
         cdef Delivery d = Delivery.__new__(Delivery)
         d.batch = self
         d.timestamp = self.base_timestamp
@@ -249,7 +238,6 @@ cdef class Batch:
 
     @property
     def outcome(self) -> tuple:
-        """(offset of the first record or -1, append time or -1; error code or None, whether written, cause), once there is an outcome."""
         if self.state == S_FAILED:
             return -1, -1, self.code, self.outcome_written, self.cause
         return self.base_offset, self.append_time, None, None, None
@@ -257,11 +245,6 @@ cdef class Batch:
     # ------------------------------------------------------------ to the broker
 
     def compress(self) -> None:
-        """Compress the records with `wanted_codec`, and keep the result if it is small enough; then the batch is `ready`.
-
-        Any thread may call this method: usually the thread that filled the batch, or the loop or a helper thread after the batch's linger.
-        A second call, or a call after the outcome, does nothing. Raises RuntimeError for an open batch.
-        """
         cdef Accumulator acc = self.acc
         if self.state == S_OPEN:
             raise RuntimeError(f"{self!r} must be sealed before it is compressed")
@@ -313,10 +296,7 @@ cdef class Batch:
         return 0
 
     def finish(self, int64_t producer_id, int producer_epoch, int base_sequence) -> None:
-        """Write header and checksum. A second call changes the values; to send the same bytes again, no call is needed.
-
-        Raises RuntimeError unless the batch is sealed and `ready`.
-        """
+        """Write header and checksum. A second call changes the values, even while a socket reads the old ones."""
         cdef Block* block
         if self.state != S_SEALED or not self._ready:
             raise RuntimeError(f"{self!r} is not ready to be sent")
@@ -361,7 +341,6 @@ cdef class Batch:
     # ------------------------------------------------------------ the outcome
 
     cdef int move(self, int state) except -1:
-        """Change the state, if the table allows it."""
         if not FOLLOWS[self.state] & 1 << state:
             raise RuntimeError(f"{self!r} cannot become {state_name(state)}: a batch has one outcome")
         if self.state == S_OPEN:
@@ -391,11 +370,6 @@ cdef class Batch:
         return settlement
 
     def complete(self, int64_t base_offset, int64_t log_append_time_ms):
-        """Acknowledge the batch, with its first record's offset (-1: unknown) and the broker's append time (-1: records keep their own).
-
-        A broker that already has the batch answers a repeated request with the batch's highest timestamp, even if the topic has
-        CREATE_TIME. That is no append time. Returns None, or a callable that runs the callbacks.
-        """
         cdef Settlement settlement = Settlement.__new__(Settlement)
         self.move(S_ACKED)
         self.base_offset = base_offset
@@ -404,7 +378,6 @@ cdef class Batch:
         return self.conclude(settlement)
 
     def fail(self, str code, written, cause=None):
-        """Fail the batch; its records are kept to be handed back. Returns None, or a callable that runs the callbacks."""
         cdef Settlement settlement = Settlement.__new__(Settlement)
         cause = fresh(cause)       # without a traceback: it refers to frames, these to handles, which the garbage collector cannot see
         kept = self.snapshot() if FOLLOWS[self.state] & 1 << S_FAILED else None
@@ -418,7 +391,6 @@ cdef class Batch:
         return self.conclude(settlement)
 
     cdef object snapshot(self):
-        """The bytes of the records, compressed or not."""
         if self.buf == NULL:
             return None
         return PyBytes_FromStringAndSize(self.buf + HEADER, self.used - HEADER)
@@ -456,7 +428,6 @@ cdef class Batch:
         )
 
     def records(self) -> list:
-        """Its records, as passed to `send`. Raises RuntimeError after the batch has been acknowledged or split."""
         if type(self.kept) is list:
             return list(self.kept)
         cdef bytes data = self.plain()
@@ -468,7 +439,6 @@ cdef class Batch:
         return out
 
     def lost(self) -> list:
-        """Its records that have failed, in whichever batches splits have put them."""
         cdef Batch b
         cdef list left = [self]
         cdef list out = []
@@ -481,7 +451,6 @@ cdef class Batch:
         return out
 
     def leaves(self) -> list:
-        """The batches that have its records now, in order: the results of splits, or the batch itself."""
         cdef Batch b
         cdef list left = [self]
         cdef list out = []
@@ -494,19 +463,11 @@ cdef class Batch:
         return out
 
     cdef object record(self, int index):
-        """The record at `index` of a failed batch; None if its records cannot be decoded.
-
-        The first call decodes all records: otherwise reading each of them would take quadratic time.
-        """
-        if type(self.kept) is not list:
+        if type(self.kept) is not list:  # decode all at once: one by one would take quadratic time
             self.kept = raw_records(self) if self.own_codec >= 0 else self.records()
         return self.kept[index] if index < len(self.kept) else None
 
     def split(self) -> list:
-        """Replace the batch by two of half the records each, sealed, not compressed yet, with the old sequence numbers; return them.
-
-        Raises ValueError for a batch of a single record, RuntimeError for a batch that is not sealed.
-        """
         cdef int32_t half = (self.count + 1) // 2
         cdef Batch first, second
         if self.count < 2:
@@ -519,11 +480,6 @@ cdef class Batch:
         return parts
 
     def set_apart(self, indexes) -> tuple:
-        """Replace the batch by (a batch of the records not at `indexes`, or None; for each of `indexes`, in order, a batch of that record).
-
-        The new batches are sealed, have no sequence numbers, and are not compressed yet. Raises ValueError for no, invalid or repeated
-        indexes, RuntimeError for a batch that is not sealed.
-        """
         cdef list apart = sorted(indexes)
         cdef list rest = []
         cdef list groups
@@ -589,7 +545,6 @@ cdef class Batch:
         return batches
 
     cdef int find_records(self, bytes data, const char** at) except -1:
-        """Store the start of each record, and the end of the last one, in `at`."""
         cdef Raw r
         cdef int32_t i
         cdef const char* end = PyBytes_AS_STRING(data) + PyBytes_GET_SIZE(data)
@@ -601,7 +556,6 @@ cdef class Batch:
         return 0
 
     cdef Batch part(self, list runs, const char** at):
-        """A batch of the records in `runs`, with their callbacks."""
         cdef Batch b = Batch.__new__(Batch)
         cdef Raw r
         cdef Item item
@@ -652,7 +606,6 @@ cdef class Batch:
         self.settle()
 
     cdef int share(self, Batch part, list runs) except -1:
-        """Pass the callbacks of the records in `runs` on to `part`."""
         cdef list callbacks = []
         cdef list some
         cdef int32_t start, count

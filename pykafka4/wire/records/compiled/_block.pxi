@@ -1,7 +1,7 @@
 # Counts references to the memory of batches. Invariant: no byte is reused while a socket may still read it.
 #
-# A socket may hold a batch's bytes long after the batch has failed, because its delivery timeout expired while the request was being
-# written. If the memory were reused, the request would send other records, to the wrong topic, with a valid checksum. So the bytes are in
+# A socket may hold a batch's bytes long after the batch has failed, if the delivery timeout expired while the request was being written.
+# If the memory were reused, the request would send other records, to the wrong topic, with a valid checksum. So the bytes are in
 # reference-counted blocks: one reference for the batch, one for each buffer export.
 
 
@@ -22,7 +22,7 @@ cdef inline void release(Block* block) noexcept nogil:
 
 @cython.final
 cdef class RecordsBuffer:
-    """The uncompressed records of a batch, as a buffer. The buffer keeps their block alive, even if the batch fails meanwhile."""
+    """The uncompressed records of a batch, as a buffer that keeps their block alive even if the batch fails meanwhile."""
 
     cdef Batch batch
     cdef Block* block

@@ -111,7 +111,7 @@ cdef int in_turn(Accumulator acc, Topic t, int64_t need) noexcept:
 
 
 cdef int ask_function(Accumulator acc, Topic t, Item* r) except -1:
-    """Let the application's function choose. The function may do anything, so callers read mutable state only after this call."""
+    """Let the application's function choose. The function may do anything, so callers read mutable state after this call."""
     cdef object key = None if r.key_size < 0 else PyBytes_FromStringAndSize(r.key, r.key_size)
     try:
         chosen = acc.function(t.name, key, range(t.count), t.available_tuple)
@@ -122,7 +122,6 @@ cdef int ask_function(Accumulator acc, Topic t, Item* r) except -1:
 
 
 cdef void next_sticky(Topic t) noexcept:
-    """Make the next available partition the sticky one."""
     t.cursor = (t.cursor + 1) % t.available_count
     t.sticky = t.available[t.cursor]
     t.sticky_bytes = 0
@@ -158,7 +157,7 @@ cdef void rotate(Topic t, int64_t unit) noexcept:
 
 
 cdef int await_topic(Accumulator acc, Topic t, Item* r) except -1:
-    """Wait until the partitions of `t` are known and no record of `t` is parked, or `t` was dropped."""
+    """Wait until the partitions of `t` are known and none of its records is parked, or `t` was dropped."""
     while not t.direct and not t.dropped:
         if acc.refusal is not None:
             acc.refuse()
@@ -188,7 +187,6 @@ cdef Topic late_topic(Accumulator acc, Topic t):
 
 
 cdef int assign(Accumulator acc, Batch b, int partition) except -1:
-    """Give `b` a partition; see `Accumulator.assign`."""
     cdef Topic t = acc.topics.get(b.topic)
     if b.acc is not acc or b.state != S_SEALED or not b._ready or b.partition >= 0:
         raise RuntimeError(f"{b!r} cannot be given a partition")

@@ -90,8 +90,8 @@ static Account *account_new(void) {
 }
 static int64_t account_bytes(Account *a) { return __atomic_load_n(&a->bytes, __ATOMIC_ACQUIRE); }
 
-/* Keep the blocks of `c`, or free them. The kernel adds pages to a new block one by one, and clearing a page costs as much as fifty
-   records. A thread that finds the lock taken does not wait, but frees the blocks. */
+/* Keep the blocks of `c`, or free them. The kernel adds pages to a new block one by one, and clearing one costs as much as fifty records.
+   A thread that finds the lock taken frees the blocks instead of waiting. */
 static void columns_recycle(Account *a, Columns *c) {
     if (columns_reset(c) <= MOST_SPARE && !__atomic_exchange_n(&a->locked, 1, __ATOMIC_ACQUIRE)) {
         for (int i = 0; i < SPARES && c; i++)
@@ -184,8 +184,8 @@ static int columns_fit(Columns *c, int64_t rows, int64_t topic_size, int64_t byt
 
 /* ---- rows */
 
-/* Prefetch the memory `ahead` bytes after `p`. Another processor has written fetched bytes, so while a batch is decoded, the batch after it
-   comes into the cache. */
+/* Prefetch the memory `ahead` bytes after `p`, so that the next batch comes into the cache while this one is decoded: another processor has
+   written the fetched bytes. */
 ALWAYS_INLINE void prefetch_record(const char *p, int64_t ahead) {
     if (!ahead) return;
     PREFETCH((const char *)((uintptr_t)p + (uintptr_t)ahead));

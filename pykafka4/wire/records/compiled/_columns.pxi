@@ -1,7 +1,7 @@
 # Collects fetched records as columns. Invariant: `add` finds the same records and errors as `Chunk.decode`, in the same order.
 #
-# The work per record is C code, without an object and mostly without the GIL. This code also enters the next batch, unless that is
-# compressed, a control batch, or in a chunk with aborted transactions: so one call can decode a complete chunk.
+# C code does the work per record, without an object and mostly without the GIL. It also enters the next batch, so that one call can
+# decode a complete chunk, unless the batch is compressed, a control batch, or in a chunk with aborted transactions.
 
 
 cdef extern from "_export.h" nogil:
@@ -84,7 +84,7 @@ cdef struct Taking:                # the state of a call of `add`
 
 
 cdef bint enter_plain(Chunk c, Taking* t) noexcept nogil:
-    """Enter the next batch if that needs no Python code. Any other batch, such as a corrupt one, is left to `Chunk.enter`."""
+    """Enter the next batch if that needs no Python code. `Chunk.enter` handles all other batches, such as corrupt ones."""
     cdef const char* batch = c.p
     cdef int64_t count, first
     cdef int16_t bits
@@ -212,7 +212,7 @@ cdef const char* walk(Chunk c, Columns* out, Taking* t) noexcept nogil:
 
 @cython.final
 cdef class ColumnsBuilder:
-    """Collects records of chunks as columns. See `_plain_columns.ColumnsBuilder` for the plain version."""
+    """Collects records of chunks as columns. `_plain_columns.ColumnsBuilder` describes arguments and methods."""
 
     cdef Columns* columns
     cdef Account* account
@@ -254,16 +254,13 @@ cdef class ColumnsBuilder:
 
     @property
     def nbytes(self) -> int:
-        """The size of the collected rows, in bytes."""
         return columns_bytes(self.columns)
 
     @property
     def held_bytes(self) -> int:
-        """The size of all finished columns that are still in use, in bytes."""
         return account_bytes(self.account)
 
     def add(self, Chunk chunk not None, int64_t limit, int64_t max_bytes=INT64_MAX) -> int:
-        """Add up to `limit` records of `chunk`; see `_plain_columns.ColumnsBuilder.add`."""
         cdef Taking t
         cdef Py_ssize_t size
         if wanted:
@@ -341,7 +338,6 @@ cdef class ColumnsBuilder:
         return 1
 
     cdef int add_legacy(self, Chunk chunk, Taking* t) except -1:
-        """Add messages of the message set entered (formats v0, v1)."""
         cdef Columns* columns = self.columns
         cdef const char* key
         cdef const char* value
@@ -383,7 +379,6 @@ cdef class ColumnsBuilder:
         return 0
 
     cdef int note(self, Chunk chunk, Taking* t) except -1:
-        """Note the position after the records of `chunk`, for `RecordColumns.positions`."""
         cdef int epoch = t.last_epoch
         tp = TopicPartition(chunk.topic, chunk.partition)
         if t.taken:
@@ -397,7 +392,6 @@ cdef class ColumnsBuilder:
         return 0
 
     def finish(self) -> RecordColumns:
-        """Return the collected rows as columns, and empty the builder."""
         cdef RecordColumns out = RecordColumns.__new__(RecordColumns)
         cdef Columns* columns
         if self.busy:

@@ -1,6 +1,6 @@
 # Decodes fetched bytes into records. Invariant: every length is checked against the bytes left before it is used.
 #
-# The code runs on the application thread inside `poll`, and decodes values at once: a lazy value would cost the same bytes object, and a
+# The code runs on the application thread inside `poll`. Values are decoded at once: a lazy value would cost the same bytes object, and a
 # property call when it is read. Headers are the exception: see `_record.h`.
 
 
@@ -15,7 +15,7 @@ cdef extern from "_raw.h":
 
 
 cdef const char* read_record(const char* p, const char* end, Raw* r) noexcept nogil:
-    """Find the fields of the record at `p`; NULL, or the reason why it is invalid."""
+    """Find the fields of the record at `p`; returns NULL, or the reason why the record is invalid."""
     cdef int64_t size
     p = get_varint(p, end, &size)
     if p == NULL or size < 1 or size > end - p:
@@ -47,7 +47,7 @@ cdef const char* read_record(const char* p, const char* end, Raw* r) noexcept no
 
 
 cdef object read_headers(const char* p, const char* end, int64_t count, const char** wrong):
-    """`count` headers as a tuple; None if they are invalid, with `wrong` set."""
+    """`count` headers as a tuple; None, with `wrong` set, if they are invalid."""
     wrong[0] = headers_check(p, end, count)
     return None if wrong[0] != NULL else headers_build(p, end, count)
 
@@ -109,16 +109,7 @@ cdef extern from *:
 @cython.no_gc_clear                # a clear would take the owner out of `view` while its export still counts; PyBuffer_Release does both
 @cython.final
 cdef class Chunk:
-    """One partition's bytes of one Fetch response, and how far they are decoded.
-
-    The constructor reads batch headers only. `next_offset` follows the last complete batch; `position` is the next offset to hand out;
-    `incomplete` is the size of the first batch if the bytes end inside it (of a header if they end before its magic byte), else 0.
-    `decoded` is the size of the records that the last call read: in memory for `decode`, of the batch for `whole_batch`, as columns for
-    `ColumnsBuilder.add`.
-    `high_watermark`: a batch that ends after it is too new to be compacted, so it has a record for each of its offsets, or is invalid.
-    `aborted` has (producer id, first offset) of each aborted transaction: its records are passed over, up to its marker.
-    `until`: records from this offset on are left out. A chunk that reaches it ends with `position` exactly there, whatever follows.
-    """
+    """One partition's bytes of one Fetch response, and how far they are decoded. `_plain_decode.Chunk` describes arguments and methods."""
 
     cdef Py_buffer view            # the buffer with the complete response
     cdef const char* data          # this partition's part of it
@@ -174,8 +165,8 @@ cdef class Chunk:
     cdef int hold(self, data) except -1:
         """Keep the bytes of `data` alive through their owner.
 
-        The owner must be neither a memoryview nor another object that the garbage collector clears. If the collector found such an owner as
-        garbage together with this chunk, it would clear the owner first, and the later release of its export would crash the process.
+        The garbage collector must not clear the owner (a memoryview, for example). Otherwise, if owner and chunk were garbage together, the
+        collector could clear the owner first, and the later release of its export would crash the process.
         """
         cdef Py_buffer part
         owner = data.obj if isinstance(data, memoryview) else data
@@ -190,7 +181,6 @@ cdef class Chunk:
         return 0
 
     def copy_bytes(self):
-        """Copy the bytes if most of the response belongs to other partitions, so that a waiting chunk does not keep it all in memory."""
         cdef const char* was = self.data
         if self.busy or not self.held or self.size * 2 > self.view.len:
             return
@@ -251,7 +241,6 @@ cdef class Chunk:
             self.drop()
 
     cdef void drop(self):
-        """Release the bytes, because everything was handed out."""
         if self.reaches:
             self.position = self.until
         if self.held:
@@ -263,11 +252,9 @@ cdef class Chunk:
 
     @property
     def exhausted(self) -> bool:
-        """Whether everything has been handed out, and the bytes have been released."""
         return not self.held
 
     def skip(self) -> int:
-        """Skip the (corrupt) batch at `position`, or after an invalid header all bytes that are left; returns the new position."""
         if self.busy:
             raise RuntimeError(f"{self.topic}-{self.partition}: skip was called on a chunk that is being decoded")
         if not self.held:
@@ -281,7 +268,6 @@ cdef class Chunk:
         return self.position
 
     cdef void pass_over(self, const char* batch):
-        """Store the extent of `batch`, which is entered."""
         self.entered = batch
         self.base = get64(batch)
         self.last_delta = get32(batch + 23) if batch[16] == 2 else 0
@@ -289,7 +275,7 @@ cdef class Chunk:
         self.p = batch + 12 + get32(batch + 8)
 
     cdef void leave(self):
-        """Leave the current batch, and continue after its last offset, whether a record had it or not."""
+        """Continue after the last offset of the current batch, whether a record had it or not."""
         self.left = -1
         self.unpacked = None
         self.legacy = None
@@ -307,7 +293,6 @@ cdef class Chunk:
         return after if after > self.position else self.position
 
     cdef object offset_after_entered(self):
-        """The offset after the batch entered."""
         return max(self.base + self.last_delta + 1, self.position)
 
     cdef damaged(self, const char* wrong):
@@ -347,7 +332,6 @@ cdef class Chunk:
         return 1
 
     cdef const char* next_batch(self) except? NULL:
-        """The batch to be entered next; NULL when there is none."""
         if self.p < self.end:
             return self.p
         if self.broken != NULL:
@@ -388,7 +372,6 @@ cdef class Chunk:
         return 1
 
     def whole_batch(self):
-        """The bytes of the batch at `position`. See `reference.Chunk.whole_batch`."""
         cdef const char* batch
         if wanted:
             give_way()
@@ -414,7 +397,6 @@ cdef class Chunk:
         return PyBytes_FromStringAndSize(batch, self.decoded)
 
     cdef int adopt(self, const char* batch) except -1:
-        """Make the objects that the records of `batch` share."""
         self.kind = LOG_APPEND_TIME if self.appended else CREATE_TIME
         self.stamp = self.base_timestamp
         self.last_stamp = self.base_timestamp
@@ -422,7 +404,6 @@ cdef class Chunk:
         return 0
 
     cdef int begin_aborted(self, const char* batch) except -1:
-        """Note the aborted transactions that begin in `batch` or before it."""
         cdef int64_t last = get64(batch) + get32(batch + 23)
         while self.to_abort and self.to_abort[len(self.to_abort) - 1][0] <= last:
             self.aborting.add(self.to_abort.pop()[1])
@@ -472,7 +453,7 @@ cdef class Chunk:
         return 0
 
     cdef int enter_legacy(self) except -1:
-        """Enter a message set entry (formats v0, v1), by the plain reader, because these formats are rare."""
+        """Enter a message set entry (formats v0, v1) by the plain reader: these formats are rare."""
         from pykafka4.wire.records.decoder import read_header, read_messages
 
         cdef const char* entry = self.p
@@ -492,7 +473,7 @@ cdef class Chunk:
         return 1
 
     cdef next_message(self):
-        """The next message of the message set entered; after the last one, leave the message set and return None."""
+        """The next message of the message set entered; None after the last one, when the set is left."""
         try:
             r = next(self.legacy, None)
         except BaseException:      # Ctrl-C, or no memory: the generator has ended
@@ -528,12 +509,7 @@ cdef class Chunk:
         return n
 
     def decode(self, list out not None, int limit, int64_t max_bytes=INT64_MAX) -> int:
-        """Append up to `limit` records to `out`, until their size in memory (`decoded`) reaches `max_bytes`; return their number.
-
-        Raises CorruptRecord for a damaged batch, RecordTooLarge for a batch that is too large once decompressed, and ConfigError for a
-        batch whose codec's library is missing, but only if this call has appended nothing: the records before it are handed out first.
-        `position` stays at that batch. Raises RuntimeError if the chunk is in use: a signal handler may call `decode` during decompression.
-        """
+        """Do as `_plain_decode.Chunk.decode`. Raises RuntimeError if the chunk is in use: signal handlers may run during decompression."""
         cdef int n = 0
         if wanted:
             give_way()
@@ -563,7 +539,6 @@ cdef class Chunk:
         return n
 
     cdef int take(self, list out, int room, int64_t max_bytes) except -1:
-        """Append up to `room` records of the batch entered, until `decoded` reaches `max_bytes`."""
         cdef Raw r
         cdef const char* wrong = NULL
         cdef int64_t stamp, offset, weight, left = max_bytes - self.decoded

@@ -4,7 +4,7 @@
 
 @cython.final
 cdef class Settlement:
-    """Runs the callbacks of a batch, once. Until they have returned, the batch keeps its reserved memory: slow callbacks slow `send`."""
+    """Runs the callbacks of a batch, once. The batch keeps its reserved memory until then: slow callbacks slow `send`."""
 
     cdef Batch batch
     cdef list callbacks, extras
@@ -35,7 +35,7 @@ cdef class Settlement:
                 acc.nudge()
 
     cdef void run(self, Batch batch, Accumulator acc):
-        """Call one callback after the other. If one of them forks, the remaining ones run in the parent only."""
+        """Call the callbacks. If one of them forks, the remaining ones run in the parent only."""
         cdef Delivery d
         cdef int32_t i
         if self.callbacks is not None:
@@ -110,7 +110,7 @@ cdef class Delivery:
         return self.batch
 
     cdef void descend(self) noexcept:
-        """Move to the part that has the record. The method allocates nothing: `Batch.divide` relies on that."""
+        """Move to the part that has the record. Allocates nothing, on which `Batch.divide` relies."""
         cdef list parts = self.batch.parts
         cdef Py_ssize_t i = PyList_GET_SIZE(parts)
         cdef int32_t start

@@ -57,12 +57,12 @@ cdef Dropped of_reason(Accumulator acc, str topic, int32_t partition, str code, 
 
 cdef list take_dropped(Accumulator acc):
     cdef list out = []
-    cdef list later = []           # before the exchange: the allocation may run the garbage collector, and through it a `send` that drops
+    cdef list later = []           # before the exchange: the allocation may run the garbage collector, and thus a `send` that drops
     cdef list taken
     cdef Dropped found
     taken, acc.fresh_drops = acc.fresh_drops, later
     for entry in taken:
-        found = <Dropped>entry     # for the same reason nothing here makes an object that the garbage collector tracks
+        found = <Dropped>entry     # for the same reason the loop allocates nothing that the garbage collector tracks
         out.append(found.batch.topic)
         out.append(found.batch.partition)
         out.append(found.batch.code)

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, embedsignature=False, auto_pickle=False
-"""Compiles the core as one unit: this file includes all `.pxi` files, which the docstring of the package lists.
+"""Compiles the core as one unit: this file includes the `.pxi` files, which the docstring of the package lists.
 
 Invariant: the same bytes and exception types as in `reference.py`; a record in a batch has no Python object except its handle and its
 callback.
@@ -7,8 +7,8 @@ callback.
 **The GIL is the lock**: between the choice of a batch and the written record no Python code may run. Python code runs in calls to Python,
 but also when an object that the garbage collector tracks is allocated (the collector runs `__del__` methods), and when the last reference
 to an object of other code is dropped. Without this rule: a thread finds room in batch B, an allocation runs the collector, a `__del__`
-calls `send`, which fills and seals B, and the thread writes its record into the sealed B, perhaps beyond its end. So functions allocate
-before they choose, and drop references afterwards.
+method calls `send`, which fills and seals B, and the thread writes its record into the sealed B, perhaps beyond its end. So functions
+allocate before they choose, and drop references afterwards.
 """
 
 cimport cython
@@ -172,7 +172,6 @@ cdef str exact_name(object topic):
 
 
 cdef object _copied(str topic, str what, object value):
-    """`value`, any C-contiguous buffer, as bytes."""
     cdef Py_buffer view
     try:
         PyObject_GetBuffer(value, &view, PyBUF_ND | PyBUF_FORMAT)
@@ -207,7 +206,7 @@ cdef object _slow_span(str topic, str what, object value, const char** data, int
 
 
 cdef inline object _span(str topic, str what, object value, const char** data, int64_t* size):
-    """Find the bytes of `value`; returns the object that keeps them alive. None has size -1."""
+    """Find the bytes of `value`; returns the object that keeps them alive. The size of None is -1."""
     if PyBytes_CheckExact(value):
         data[0] = PyBytes_AS_STRING(value)
         size[0] = PyBytes_GET_SIZE(value)
@@ -260,7 +259,6 @@ cdef int64_t _headers_size(list pairs) except -2:
 
 
 cdef bytes _header_bytes(str topic, object headers):
-    """Encode `headers`: their count, then length and bytes of each name and value."""
     cdef list pairs = <list>headers if type(headers) is list else list(headers) if type(headers) is tuple else _checked_headers(topic, headers)
     cdef int64_t total = _headers_size(pairs)
     cdef const char* data

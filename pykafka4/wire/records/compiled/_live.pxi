@@ -16,7 +16,7 @@ cdef extern from "string.h" nogil:
 
 @cython.final
 cdef class ColumnsStream:
-    """A stream of the `RecordColumns` that `source()` returns until it returns None. See `_plain_columns.ColumnsStream`."""
+    """A stream of the `RecordColumns` that `source()` returns until it returns None. `_plain_columns.ColumnsStream` has the rules."""
 
     cdef readonly tuple names
     cdef object source
@@ -36,10 +36,7 @@ cdef class ColumnsStream:
         return capsule
 
     def __arrow_c_stream__(self, requested_schema=None):
-        """Export the stream, in a capsule. Raises RuntimeError at the second call, because records are read only once.
-
-        Raises ValueError for a requested schema with another number of columns.
-        """
+        """Export the stream, in a capsule. Raises RuntimeError at the second call, ValueError if another number of columns is requested."""
         cdef ArrowArrayStream* stream = NULL
         cdef int order[8]
         cdef int64_t n
@@ -57,14 +54,13 @@ cdef class ColumnsStream:
         return capsule
 
     cdef RecordColumns make(self):
-        """The next columns; None at the end."""
         if self.source is None:
             return None
         try:
             made = self.source()
             if made is not None and (type(made) is not RecordColumns or (<RecordColumns>made).names != self.names):
                 raise TypeError(f"the source of a stream of {', '.join(self.names)} returned {made!r}")
-        except BaseException:  # it is not kept: its traceback refers to the frames of the stream's readers, which own the stream
+        except BaseException:  # not kept: its traceback refers to frames of the stream's readers, which own the stream
             self.source = None
             raise
         if made is None:

@@ -8,7 +8,6 @@ cdef enum:
 
 
 cdef list send_many(Accumulator acc, object topic, object values, object keys, object headers, object partition, object timestamp_ms, object on_delivery):
-    """Accept a record for each of `values`; see `Producer.send_many`."""
     cdef Item r
     cdef Topic t
     cdef Delivery d

@@ -22,8 +22,6 @@ cdef class Parked:
 
 @cython.final
 cdef class Topic:
-    """A topic's state in the accumulator."""
-
     cdef str name
     cdef int count                 # partitions; 0 while unknown
     cdef int slots                 # the highest number of partitions so far: the size of the arrays
@@ -68,11 +66,9 @@ cdef class Topic:
         free(self.online)
 
     cdef inline bint stays_plain(self, int32_t raw) noexcept:
-        """Whether a batch of `raw` bytes stays uncompressed."""
         return self.codec == 0 or raw - HEADER < self.compression_min
 
     cdef int widen(self, int slots) except -1:
-        """Make room for `slots` partitions."""
         cdef int64_t* held
         cdef char* last_was_full
         cdef int i
@@ -112,7 +108,6 @@ cdef Topic topic_named(Accumulator acc, str name):
 
 
 cdef int set_partitions(Accumulator acc, str topic, int count, object available) except -1:
-    """Set the number of partitions of `topic`; see `Accumulator.set_partitions`."""
     cdef Topic t = acc.topics.get(topic)
     cdef list chosen = [p for p in available if 0 <= p < count] or list(range(count))
     cdef tuple available_tuple = tuple(chosen)
@@ -155,7 +150,6 @@ cdef int set_partitions(Accumulator acc, str topic, int count, object available)
 
 
 cdef bint forget(Accumulator acc, str topic) except -1:
-    """Drop `topic`; see `Accumulator.forget`."""
     cdef Topic t = acc.topics.get(topic)
     cdef int i
     if t is None or t.parked:
@@ -203,7 +197,7 @@ cdef bint must_queue(Accumulator acc, Topic t, Item* r) except -1:
 
 
 cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) except -1:
-    """Keep `r` until the partitions of its topic are known, or drop `r`; 0 if they became known meanwhile.
+    """Keep `r` until the partitions of its topic are known, or drop `r`; returns 0 if they became known meanwhile.
 
     If `t` was dropped meanwhile, `r` goes to the current Topic of the same name.
     """
@@ -262,7 +256,6 @@ cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) ex
 
 
 cdef Parked unpark(Accumulator acc, Topic t):
-    """Remove the oldest parked record of `t`, and subtract it from the counters."""
     cdef Parked p = t.parked.popleft()
     t.parked_first += 1
     t.parked_bytes -= p.size
@@ -286,7 +279,6 @@ cdef int follow_parked(Accumulator acc, Topic t, Delivery d, object pair, list p
 
 
 cdef tuple designate(Accumulator acc, str topic, int limit, bint patient):
-    """Move up to `limit` parked records, in order, into batches; see `Accumulator.designate`."""
     cdef Topic t = acc.topics.get(topic)
     cdef Parked p
     cdef Batch lost
@@ -347,7 +339,6 @@ cdef int place(Accumulator acc, Topic t, Parked p) except -1:
 
 
 cdef tuple fail_parked(Accumulator acc, str topic, object error, double before):
-    """Fail the records of `topic` parked up to the time `before`; returns (their number, None or a callable that runs their callbacks)."""
     cdef Topic t = acc.topics.get(topic)
     cdef Batch lost
     cdef Settlement settlement = Settlement.__new__(Settlement)
@@ -386,13 +377,13 @@ cdef Batch failed_batch(Accumulator acc, Topic t, str code, object error):
 
 
 cdef int fail_oldest(Accumulator acc, Topic t, Batch b) except -1:
-    """Fail the oldest parked record of `t`, as part of `b`."""
+    """Move the oldest parked record of `t` into the failed batch `b`."""
     cdef Parked p = <Parked>t.parked[0]
     cdef object pair = (p.delivery, p.callback)
     (<list>b.kept).append(parked_record(t.name, p))
     acc.lost_first = p.timestamp if acc.lost_first < 0 else min(acc.lost_first, p.timestamp)
     acc.lost_last = max(acc.lost_last, p.timestamp)
-    # No other thread may see the handle between its two places, so from here on no object that the garbage collector tracks is allocated.
+    # No other thread may see the handle between its two places: from here on nothing that the garbage collector tracks is allocated.
     unpark(acc, t)
     p.delivery.batch = b
     p.delivery.index = b.count

@@ -235,8 +235,8 @@ ALWAYS_INLINE int32_t murmur2_hash(const char *data, size_t size) {
 
 /* ---- UTF-8 */
 
-/* The length of the valid UTF-8 at `p`, and in `*bad` the length of the invalid sequence after it, which one U+FFFD replaces. Unicode
-   recommends this way of counting, and Java and Python follow it. */
+/* The length of the valid UTF-8 at `p`, and in `*bad` the length of the invalid sequence after it, which one U+FFFD replaces: so
+   recommended by Unicode, and done by Java and Python. */
 static int64_t utf8_valid(const unsigned char *p, int64_t size, int *bad) {
     int64_t i = 0;
     *bad = 0;

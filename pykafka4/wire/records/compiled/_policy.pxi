@@ -6,8 +6,8 @@
 cdef class LingerList:
     """The open batches of all topics with the same linger, by age; with `combined` also with the same limits.
 
-    Combined batches leave together: when the linger of the oldest has ended, or their records reach a limit. Only records of
-    batches in the list count: a batch that waits for its connection, or is sealed, has left the list with its records.
+    Combined batches leave together: when the linger of the oldest has ended, or their records reach a limit. Only batches in the list
+    count: a batch that is sealed, or waits for its connection, has left the list.
     """
 
     cdef bint combined, reached
@@ -46,13 +46,12 @@ cdef class LingerList:
         b.older = b.newer = NULL
 
     cdef double take(self, double now, bint flushing, list due) except? -1:
-        """Append the batches that are due to `due`; returns the time of the next call. See `Accumulator.take`."""
+        """Append due batches to `due`; returns the time of the next call. See `Accumulator.take`."""
         if self.combined:
             return self.take_together(now, flushing, due)
         return self.take_each(now, flushing, due)
 
     cdef double take_together(self, double now, bint flushing, list due) except? -1:
-        """Do the work of `take` for combined batches: all of them are due, or none."""
         cdef Batch b
         if self.oldest == NULL:
             return INFINITY
@@ -129,7 +128,6 @@ cdef LingerList linger_list_of(Accumulator acc, object policy):
 
 
 cdef int store_policy(Accumulator acc, Topic t, object policy) except -1:
-    """Store `policy` in the fields of `t`."""
     t.linger_list = linger_list_of(acc, policy)
     t.codec = policy.codec
     t.level = policy.level
@@ -144,7 +142,6 @@ cdef int store_policy(Accumulator acc, Topic t, object policy) except -1:
 
 
 cdef int reset_limits(Accumulator acc, Topic t) except -1:
-    """Set the limits of batches and records of `t` to the values of the options."""
     t.capacity = acc.batch_size
     t.max_record, t.max_record_option = acc.max_request_size, "max_request_size"
     if acc.max_request_size < acc.asked_request_size:
@@ -155,7 +152,7 @@ cdef int reset_limits(Accumulator acc, Topic t) except -1:
 
 
 cdef int lower_limit(Topic t, int64_t size, str option) except -1:
-    """Let no batch of `t` grow beyond `size` bytes, and refuse records that alone exceed that size; the error has the name `option`."""
+    """Let no batch of `t` grow beyond `size` bytes, and refuse records that alone exceed `size`; the error names `option`."""
     if size < t.max_record:
         t.max_record, t.max_record_option = size, option
     t.capacity = <int32_t>min(t.capacity, size)
@@ -177,10 +174,10 @@ cdef bint is_reached(Topic t, Batch b, Item* r) noexcept:
 
 
 cdef int admitted(Accumulator acc, Topic t, Item* r, object callback, Delivery d) except -1:
-    """Accept `r` of a topic with `admit` once that function lets `r` pass, which may take a while, or drop `r`.
+    """Accept or drop `r` once `admit` of its topic has decided, which may take a while.
 
     Size and partition are checked before, so that a record that cannot be sent is refused without a wait. A record that is refused or
-    dropped afterwards gives its place back: it does not use up the rate.
+    dropped afterwards does not use up the rate.
     """
     cdef int64_t asked = r.partition
     cdef object admission

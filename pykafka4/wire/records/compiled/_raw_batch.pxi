@@ -6,7 +6,7 @@ cdef enum:
 
 
 cdef bytes checked_batch(bytes data):
-    """`data`. Raises ValueError unless it is one record batch of format v2 with records."""
+    """Raises ValueError unless `data` is one record batch of format v2 with records."""
     cdef const char* p = PyBytes_AS_STRING(data)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
     if size < HEADER or size > 0x7fffffff or p[16] != 2 or size != 12 + <int64_t>get32(p + 8) or get32(p + 57) < 1:
@@ -15,7 +15,6 @@ cdef bytes checked_batch(bytes data):
 
 
 cdef Batch send_batch(Accumulator acc, object topic, object partition, bytes data):
-    """Accept a raw batch; see `reference.Accumulator.send_batch`."""
     cdef Item r
     cdef Topic t
     cdef Batch b, opened
@@ -71,7 +70,6 @@ cdef Batch send_batch(Accumulator acc, object topic, object partition, bytes dat
 
 
 cdef void take_bytes(Batch b, const char* p, int32_t size) noexcept:
-    """Make `b` the batch at `p`."""
     memcpy(b.buf, p, size)
     b.used = b.raw = size
     b.count = get32(p + 57)
@@ -117,12 +115,10 @@ cdef list raw_records(Batch b):
 # ---------------------------------------------------------------- parts of batches
 
 def cut_records(bytes data not None, int64_t count, int64_t first, int64_t last) -> tuple:
-    """The records of `data` with offset deltas from `first` to `last`. See `reference.cut_records`."""
     return repacked(data, count, first, last, False, False)
 
 
 def pack_records(bytes data not None, int64_t count, bint appended) -> bytes:
-    """The records of `data` with consecutive offset deltas. See `reference.pack_records`."""
     return repacked(data, count, 0, 0x7fffffff, True, appended)[0]
 
 

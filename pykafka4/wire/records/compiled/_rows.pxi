@@ -35,7 +35,6 @@ cdef enum:                         # indexes of rows.ARGUMENTS
 
 
 cdef object field_of(const ArrowSchema* schema):
-    """The schema as a `Field`."""
     cdef int64_t i
     children = tuple([field_of(schema.children[i]) for i in range(schema.n_children)])
     name = "" if schema.name == NULL else (<bytes>schema.name).decode("utf-8", "replace")
@@ -44,7 +43,6 @@ cdef object field_of(const ArrowSchema* schema):
 
 
 cdef Column* column_of(object shape) except NULL:
-    """The `Shape` as a C struct."""
     cdef Column* column = column_new(shape.kind, shape.width, shape.signed, shape.times, shape.per)
     cdef int i
     if column == NULL:
@@ -60,7 +58,7 @@ cdef Column* column_of(object shape) except NULL:
 
 @cython.final
 cdef class ArrowRows:
-    """Rows of Arrow data for `Accumulator.send_rows`. See `_plain_rows.ArrowRows` for the plain version."""
+    """Rows of Arrow data for `Accumulator.send_rows`. `_plain_rows.ArrowRows` describes arguments and methods."""
 
     cdef ArrowArrayStream stream
     cdef ArrowArray batch
@@ -104,7 +102,6 @@ cdef class ArrowRows:
         free(self.headers.at)
 
     cdef int open(self, data, ArrowSchema* schema) except -1:
-        """Take the stream or the array of `data`, and its schema."""
         cdef int failed
         export = getattr(data, "__arrow_c_stream__", None)
         if export is not None:
@@ -133,7 +130,6 @@ cdef class ArrowRows:
         return stream_failed(self.topic, number, "" if text == NULL else (<bytes>text).decode("utf-8", "replace"))
 
     cdef void close(self) noexcept:
-        """Release batch and stream."""
         self.drop_batch()
         if self.stream.release != NULL:
             self.stream.release(&self.stream)
@@ -145,7 +141,6 @@ cdef class ArrowRows:
         memset(&self.batch, 0, sizeof(self.batch))
 
     cdef int bind(self) except -1:
-        """Check the arrays of the new batch."""
         cdef int i
         cdef const ArrowArray* a = &self.batch
         cdef const char* wrong = NULL
@@ -191,15 +186,12 @@ cdef class ArrowRows:
 
     @property
     def left(self) -> int:
-        """The number of rows that are left in the current batch."""
         return self.length - self.row
 
     def has_row(self) -> bool:
-        """Whether there is a next row. If necessary, the method reads the next batch."""
         return self.row < self.length or self.next_batch()
 
     def arguments(self) -> tuple:
-        """(value, key, headers, partition, timestamp_ms) of the next row, as `send` accepts them."""
         cdef Item r
         cdef const char* at
         cdef const char* end
@@ -296,7 +288,6 @@ cdef class BatchRows:
         free(self.runs)
 
     cdef inline bint has_room(self) noexcept:
-        """Make room for another run; False if there is no memory."""
         cdef int64_t cap
         cdef Run* larger
         if self.used < self.cap:
@@ -309,7 +300,7 @@ cdef class BatchRows:
         return True
 
     cdef inline void add(self, int32_t index, int64_t row) noexcept:
-        """Add the record at `index`, which is the row `row`. The caller has made room for a run."""
+        """Add the record at `index`, made of `row`. The caller has made room for a run."""
         cdef Run* next = self.runs + self.used
         self.rows += 1
         if self.used and (next - 1).index + (next - 1).count == index and (next - 1).row + (next - 1).count == row:
@@ -344,7 +335,7 @@ cdef class SentRows:
     cdef list failing              # entries with failures
     cdef list current              # by slot: the BatchRows of the slot's open batch
     cdef BatchRows last
-    cdef Delivery newest           # the argument of the last call of `took`
+    cdef Delivery newest           # the last argument of `took`: a second call with the same handle does nothing
     cdef Hooks hooks
     cdef readonly str topic
     cdef readonly int64_t acked    # rows that are known to be acknowledged
@@ -358,7 +349,7 @@ cdef class SentRows:
         self.enough = 64
 
     cdef int note(self, Delivery d, int64_t row) except -1:
-        """Add the row `row`, whose handle is `d`. Unless the record was parked, the caller may use `d` again for another record."""
+        """Add `row`, whose handle is `d`. Unless the record was parked, the caller may use `d` again for another record."""
         cdef BatchRows home = self.last
         cdef int32_t slot
         self.rows += 1
@@ -394,7 +385,6 @@ cdef class SentRows:
         return home if home != <PyObject*>None and <PyObject*>(<BatchRows>home).batch == b else NULL
 
     def took(self, ArrowRows rows not None, Delivery d not None):
-        """Add `d`, the handle of the next row of `rows`, which was accepted. A second call with the same handle does nothing."""
         if d is self.newest:
             return
         self.pending.append((rows.position, d))
@@ -515,7 +505,6 @@ ctypedef int (*Visit)(Delivery, int64_t, void*) except -1
 
 
 cdef Batch batch_of(object entry):
-    """The batch of an entry of `SentRows.pending`."""
     return (<BatchRows>entry).batch if type(entry) is BatchRows else (<Delivery>(<tuple>entry)[1]).home()
 
 
@@ -572,7 +561,7 @@ cdef int keep_failure(Delivery d, int64_t row, void* out) except -1:
 
 
 cdef int find_first(Delivery d, int64_t row, void* out) except -1:
-    """Find the failed row with the lowest number. Each failure counts as seen, as the note of `exception` has their number."""
+    """Find the failed row with the lowest number. Every failure counts as seen, because the note of `exception` counts it."""
     cdef First* first = <First*>out
     d.see()
     if first.row < 0 or row < first.row:
@@ -581,10 +570,7 @@ cdef int find_first(Delivery d, int64_t row, void* out) except -1:
 
 
 cdef int64_t send_run(Accumulator acc, Topic t, ArrowRows rows, SentRows sent, int64_t now, int64_t most):
-    """Write rows into open batches, up to a row that needs more than that; return the number of rows written. No Python code runs.
-
-    The result is the same as with `append`, for a record without a callback whose batch has room.
-    """
+    """Write rows into open batches, up to a row that needs more; return the number of rows written. Runs no Python code."""
     cdef Item r
     cdef PyObject* b               # borrowed from Topic.open: counting references takes longer than reading the row
     cdef PyObject* last = NULL
@@ -628,7 +614,6 @@ cdef int64_t send_run(Accumulator acc, Topic t, ArrowRows rows, SentRows sent, i
 
 
 cdef SentRows send_rows(Accumulator acc, ArrowRows rows, SentRows sent, int64_t most):
-    """Accept a record for each row; see `reference.Accumulator.send_rows`."""
     cdef Item r
     cdef Topic t
     cdef Delivery d = Delivery.__new__(Delivery)
@@ -688,7 +673,7 @@ cdef SentRows send_rows(Accumulator acc, ArrowRows rows, SentRows sent, int64_t 
 
 
 cdef Delivery taken_row(ArrowRows rows, SentRows sent, Delivery d):
-    """Count the row of `d` as accepted; return the handle for the next row."""
+    """Count the row of `d` as accepted; return a handle for the next row."""
     cdef int64_t row = rows.position
     cdef bint kept = d.batch.partition == PARKING
     rows.row += 1

@@ -41,7 +41,6 @@ cdef inline int64_t alone_size(Item* r) noexcept nogil:
 
 
 cdef void put(Batch b, Item* r, int64_t body) noexcept:
-    """Write `r` at the end of `b`, which has room for it."""
     cdef char* p = put_varint(b.buf + b.used, body)
     if b.count == 0:
         b.base_timestamp = b.min_timestamp = b.max_timestamp = r.timestamp
@@ -85,8 +84,8 @@ cdef int put_raw(Accumulator acc, Batch b, Item* r, int64_t headers, const char*
 cdef bint book_callbacks(Accumulator acc, Topic t, Batch b, Item* r) except -1:
     """Reserve memory for callbacks of more records of `b`; False if there is no room.
 
-    Without the reservation memory could exceed its limits: compressed records take less memory than their callbacks. There is always room
-    for the callback of a batch's first record (see `start`) and of a record that was parked (`PARKED_COST`).
+    Otherwise memory could exceed its limits: compressed records can take less memory than their callbacks. The callback of a batch's first
+    record (see `start`) and of a parked record (`PARKED_COST`) always has room.
     """
     cdef Meta* meta
     cdef int32_t metas = min(max(FIRST_CALLBACKS, b.count * 2), max(t.batch_records, b.count + 1))
@@ -107,7 +106,6 @@ cdef bint book_callbacks(Accumulator acc, Topic t, Batch b, Item* r) except -1:
 
 
 cdef int store_callback(Batch b, Item* r, object callback) except -1:
-    """Store the callback of the next record of `b`, whose memory is reserved."""
     while PyList_GET_SIZE(b.callbacks) < b.count:
         b.callbacks.append(None)
     b.callbacks.append(callback)
