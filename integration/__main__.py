@@ -69,7 +69,6 @@ def up(options: argparse.Namespace) -> None:
 
 
 def explain(told: dict[str, Any]) -> None:
-    """Print the options that a client needs, if the brokers demand any."""
     if told["clients"]:
         print(f"  clients need: {told['clients']}")
 
@@ -126,7 +125,7 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command. Returns 0, or 1 with the reason on standard error."""
+    """Returns 0, or 1 with the reason on standard error."""
     options = arguments().parse_args(argv)
     run: dict[str, Callable[[argparse.Namespace], None]] = {"up": up, "status": status, "down": down, "clean": clean}
     try:

@@ -70,7 +70,6 @@ class Acl:
     permission: int
 
     def filter(self) -> dict[str, Any]:
-        """Return the fields of a request that matches exactly this right."""
         return {
             "resource_type_filter": self.resource_type,
             "resource_name_filter": self.resource_name,
@@ -83,8 +82,6 @@ class Acl:
 
 
 class Access:
-    """Users, rights and certificates of a secured cluster."""
-
     def __init__(self, brokers: Brokers, admin: Admin, security: Security) -> None:
         self.brokers, self.admin, self.security = brokers, admin, security
         self.authority = Authority()  # signs the brokers' certificates
@@ -113,7 +110,7 @@ class Access:
         return found
 
     def password(self, user: str, mechanism: Mechanism) -> str:
-        """Return the user's current password. Raises ValueError if there is none."""
+        """Raises ValueError if the user has none."""
         if (user, mechanism) not in self.passwords:
             raise ValueError(f"{user} has no password of {mechanism}; known are {', '.join(map(' by '.join, self.passwords)) or 'none'}")
         return self.passwords[user, mechanism]
@@ -127,7 +124,7 @@ class Access:
     # -- logins ------------------------------------------------------------------------------------------------------------
 
     def own_certificate(self) -> tuple[str, str] | None:
-        """Return the files of the harness's own certificate; None if the brokers demand no certificate."""
+        """None if the brokers demand no certificate."""
         return self.client_files("harness") if self.security.client_auth == "required" else None
 
     def context(self) -> ssl.SSLContext | None:
@@ -135,7 +132,7 @@ class Access:
         return unchecked(self.own_certificate()) if self.security.tls else None
 
     def login(self, node: int, user: str, mechanism: Mechanism, password: str, timeout: float = APPLY_S) -> Session:
-        """Log in at one broker, and send one request. Raises `Refused` if the broker refuses. For OAUTHBEARER `password` is the token."""
+        """Raises `Refused` if the broker refuses. For OAUTHBEARER `password` is the token."""
         return login(self.brokers.listener_address(node), self.context(), mechanism, user, password, timeout)
 
     def admits(self, node: int, user: str, mechanism: Mechanism, password: str) -> bool:
@@ -148,7 +145,6 @@ class Access:
     # -- users -------------------------------------------------------------------------------------------------------------
 
     def given(self) -> dict[tuple[str, Mechanism], str]:
-        """Return the passwords of a new cluster."""
         named = [name for name in self.security.mechanisms if self.security.sasl and name in PASSWORDS]
         return {(user, name): word for user, word in self.security.users.items() for name in named}
 
@@ -161,7 +157,6 @@ class Access:
                 self.set_password(user, name, word, deadline.left())
 
     def set_password(self, user: str, mechanism: Mechanism, password: str, timeout: float = APPLY_S) -> None:
-        """Set the password of a new or known user, while the brokers run."""
         self.check_scram(mechanism)
         deadline = Deadline(timeout)
         row = credential(user, mechanism, password)  # one per request: Kafka refuses two of the same user
@@ -295,7 +290,6 @@ class Access:
         self.everywhere(lambda node: all(self.believes(node, files) is wanted for files, wanted in shown), deadline, what)
 
     def believes(self, node: int, files: tuple[str, str]) -> bool:
-        """Whether a broker serves a client that shows this certificate."""
         try:
             login(self.brokers.listener_address(node), unchecked(files))
         except (ssl.SSLError, ConnectionError):
@@ -314,7 +308,7 @@ class Access:
     # -- waiting -----------------------------------------------------------------------------------------------------------
 
     def everywhere(self, condition: Callable[[int], bool], deadline: Deadline, what: str) -> None:
-        """Wait until `condition` holds for every running broker. A broker that does not answer does not fulfil it yet."""
+        """A broker that does not answer does not fulfil the condition yet."""
         until(lambda: all(map(condition, self.brokers.running())), deadline.left(), what, forgive=(OSError, KafkaError))
 
 

@@ -65,7 +65,6 @@ class Partition:
     error: int = 0
 
     def whole(self, alive: set[int]) -> bool:
-        """Whether the partition has a leader, and all its replicas are alive and in sync."""
         return self.leader in alive and set(self.isr) == set(self.replicas) <= alive
 
 
@@ -86,7 +85,6 @@ class Connection:
         self.offered = {api.api_key: (api.min_version, api.max_version) for api in told.api_keys}
 
     def request(self, message: Request[ResponseT], timeout: float = ANSWER_S, highest: int | None = None) -> ResponseT:
-        """Send `message` in the highest version that both sides know (at most `highest`), and return the answer."""
         deadline = Deadline(timeout)
         return self.exchange(message, self.version(type(message), highest), deadline)
 
@@ -162,19 +160,16 @@ class Admin:
     # -- asking ------------------------------------------------------------------------------------------------------------
 
     def ask(self, node: int, message: Request[ResponseT], timeout: float = ANSWER_S, highest: int | None = None) -> ResponseT:
-        """Return the answer of broker `node`."""
         return self.ask_address(self.brokers.admin_address(node), message, timeout, highest)
 
     def ask_address(
         self, address: Address, message: Request[ResponseT], timeout: float = ANSWER_S, highest: int | None = None
     ) -> ResponseT:
-        """Return the answer of the broker or controller at `address`."""
         deadline = Deadline(timeout)
         with self.turn(address, timeout):
             return self.connection(address, deadline.left()).request(message, deadline.left(), highest)
 
     def version(self, node: int, kind: type[Request[Any]], timeout: float = ANSWER_S) -> int:
-        """Return the version of requests to broker `node`. Raises UnsupportedVersion if the broker does not know them."""
         deadline = Deadline(timeout)
         address = self.brokers.admin_address(node)
         with self.turn(address, timeout):
@@ -192,7 +187,6 @@ class Admin:
 
     @contextlib.contextmanager
     def turn(self, address: Address, timeout: float) -> Iterator[None]:
-        """Let one thread at a time use the connection to `address`."""
         with self.lock:
             turn = self.turns.setdefault(address, threading.Lock())
         if not turn.acquire(timeout=timeout):
@@ -203,7 +197,6 @@ class Admin:
             turn.release()
 
     def connection(self, address: Address, timeout: float) -> Connection:
-        """Return the connection to `address`; a new one if the broker has closed the last one."""
         known = self.connections.get(address)
         if known is not None and known.usable():
             return known
@@ -256,7 +249,7 @@ class Admin:
         return next((node for node in votes if node > 0 and votes.count(node) * 2 > len(self.brokers.nodes)), None)
 
     def vote(self, node: int) -> int:
-        """Return the controller that `node` names. A controller gets the request at its controller listener."""
+        """A controller gets the request at its controller listener."""
         address = self.brokers.controller_address(node)
         if address == self.brokers.admin_address(node):
             return self.describe_cluster(node).controller
@@ -366,7 +359,6 @@ class Refused(Exception):
 
 
 def check(code: int, what: str, detail: str | None = None) -> None:
-    """Raise the error of `code`, unless it is 0."""
     if code:
         raise broker_error(code, what, detail)
 

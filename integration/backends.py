@@ -21,7 +21,6 @@ BACKENDS = MappingProxyType(
 
 
 def chosen() -> str:
-    """Return the name of the backend in `$CLUSTER`; without it, `local`."""
     return os.environ.get("CLUSTER") or "local"
 
 

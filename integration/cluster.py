@@ -107,7 +107,6 @@ class Cluster(Brokers):
         until(served, deadline.left(), f"the ports of broker {node} to be free", forgive=(PortTaken,))
 
     def restart(self, node: int, timeout: float = READY_S) -> None:
-        """Stop a broker cleanly, and start it."""
         deadline = Deadline(timeout)
         self.stop(node, timeout=min(30.0, deadline.left()))
         self.start(node, timeout=deadline.left())
@@ -152,7 +151,6 @@ class Cluster(Brokers):
         return folder
 
     def keep_logs_for(self, error: BaseException) -> None:
-        """Keep the logs that exist, and add the path of their folder to the error."""
         if any(self.server_log(node).exists() for node in self.nodes):
             error.add_note(f"the brokers' logs are kept in {self.keep_logs(Path(tempfile.mkdtemp(prefix='pykafka4-logs-')))}")
 
@@ -184,7 +182,6 @@ class Cluster(Brokers):
                 raise
 
     def begin(self, deadline: Deadline) -> None:
-        """Wait until every new broker serves, and create the users."""
         self.wait_ready(timeout=deadline.left())
         if self.security is not None:
             self.access.begin(deadline.left())
@@ -206,7 +203,6 @@ class Cluster(Brokers):
         return {node: self.access.certificate(node).keystore for node in self.nodes}
 
     def close_failed(self, error: BaseException) -> None:
-        """Close a cluster that did not come up, and add the path of its logs to the error."""
         self.keep_logs_for(error)
         self.close()
 
@@ -221,16 +217,13 @@ class Cluster(Brokers):
             raise
 
     def check_alive(self, node: int) -> None:
-        """Raise `BrokerDied` if the process of `node` has ended."""
         if self.state(node) is State.DOWN:
             raise died(f"broker {node}", self.last_words(node))
 
     def last_words(self, node: int) -> str:
-        """Return the broker's output, or the last part of it."""
         return self.server_log(node).read_text(errors="replace")
 
     def wait_down(self, node: int, timeout: float) -> None:
-        """Wait until the broker's process is gone."""
         until(lambda: self.state(node) is State.DOWN, timeout, f"broker {node} to end")
 
     # -- waiting -----------------------------------------------------------------------------------------------------------
@@ -240,7 +233,6 @@ class Cluster(Brokers):
         return until(condition, timeout, what, forgive=NOT_YET)
 
     def wait_everywhere(self, condition: Callable[[int], bool], timeout: float, what: str) -> None:
-        """Wait until `condition` holds for every running broker."""
         self.wait(lambda: all(condition(node) for node in self.running()), timeout, what)
 
     def wait_ready(self, node: int | None = None, timeout: float = READY_S) -> None:
@@ -308,7 +300,7 @@ class Cluster(Brokers):
         )
 
     def partitions(self, topic: str) -> dict[int, Partition]:
-        """Return the partitions according to a running broker: leader, epoch, replicas, in-sync replicas."""
+        """According to a running broker."""
         return self.admin.partitions(topic)
 
     # -- leaders -----------------------------------------------------------------------------------------------------------
@@ -318,7 +310,6 @@ class Cluster(Brokers):
         return self.partitions(topic)[partition].leader
 
     def controller(self, timeout: float = LEADER_S) -> int:
-        """Wait for an active controller, and return its node."""
         return self.wait(self.admin.active_controller, timeout, "an active controller")
 
     def wait_leader(self, topic: str, partition: int = 0, other_than: int | None = None, timeout: float = LEADER_S) -> int:

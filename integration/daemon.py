@@ -52,7 +52,6 @@ def status(cluster: Cluster) -> dict[str, Any]:
 
 
 def answers(cluster: Cluster) -> dict[str, Any]:
-    """Return the facts that only running brokers know."""
     return {
         "cluster_id": cluster.admin.describe_any().cluster_id,
         "controller": cluster.admin.active_controller(),
@@ -62,7 +61,6 @@ def answers(cluster: Cluster) -> dict[str, Any]:
 
 
 def carry_out(cluster: Cluster, order: dict[str, Any]) -> Any:
-    """Carry out one order, and return its result."""
     if order["do"] == "status":
         return status(cluster)
     if order["do"] == "start" and order["node"] is None:
@@ -82,7 +80,6 @@ def answer(cluster: Cluster, order: dict[str, Any]) -> dict[str, Any]:
 
 
 def serve(cluster: Cluster, listener: socket.socket) -> None:
-    """Carry out orders until `down`."""
     verb = None
     while verb != "down":
         connection, _ = listener.accept()
@@ -97,7 +94,7 @@ def serve(cluster: Cluster, listener: socket.socket) -> None:
 
 
 def main(name: str, brokers: int, version: str, protocol: str) -> None:
-    """Start a cluster and serve it. `protocol` is the security protocol of the clients' listener; empty: PLAINTEXT."""
+    """`protocol` is the security protocol of the clients' listener; empty: PLAINTEXT."""
     security: dict[str, Any] = {"security": Security(cast(Protocol, protocol))} if protocol else {}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     folder = Path(tempfile.mkdtemp(prefix="pykafka4-daemon-"))

@@ -37,12 +37,10 @@ class Total:
 
     @property
     def discarded(self) -> int:
-        """The number of discarded messages, for all reasons."""
         return sum(self.discards.values())
 
     @property
     def at_rest(self) -> bool:
-        """Whether no message waits, in memory or on disk."""
         return self.queued == self.spooled == 0
 
 
@@ -106,36 +104,31 @@ class AgentProcess:
                 return False
 
     def check_alive(self) -> None:
-        """Raise AgentEnded if the process has ended."""
         if self.process is None or self.process.poll() is not None:
             code = None if self.process is None else self.process.returncode
             raise AgentEnded(f"the agent ended with {code}: {self.said()[-3000:]}")
 
     def kill(self) -> None:
-        """Send SIGKILL; without effect if the process has ended."""
+        """Without effect if the process has ended."""
         if self.process is not None:
             self.process.kill()
             self.process.wait(END_S)
             self.process = None
 
     def terminate(self) -> None:
-        """Send SIGTERM; `ended` waits for the end."""
         self.signal(signal.SIGTERM)
 
     def ended(self, timeout: float = END_S) -> int:
-        """Wait until the process has ended by itself, and return its exit code."""
         assert self.process is not None
         code = self.process.wait(timeout)
         self.process = None
         return code
 
     def end(self, timeout: float = END_S) -> int:
-        """Send SIGTERM, wait, and return the exit code."""
         self.terminate()
         return self.ended(timeout)
 
     def signal(self, number: int) -> None:
-        """Send the process a signal."""
         assert self.process is not None
         self.process.send_signal(number)
 
@@ -146,11 +139,10 @@ class AgentProcess:
         return self.output.read_text(errors="replace") if self.output.exists() else ""
 
     def get(self, path: str, method: str = "GET") -> Any:
-        """Return the JSON of a page."""
         return json.loads(self.page(path, method))
 
     def page(self, path: str, method: str = "GET") -> str:
-        """Return the text of a page. Raises OSError if the page does not answer."""
+        """Raises OSError if the page does not answer."""
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", method=method)
         with urllib.request.urlopen(request, timeout=ANSWER_S) as answer:
             text: str = answer.read().decode()
@@ -164,7 +156,6 @@ class AgentProcess:
         return found
 
     def read_all(self, accepted: int, timeout: float = OUTCOME_S) -> Total:
-        """Wait until the agent has accepted this many messages, and return the account."""
         return until(
             lambda: self.total_if(lambda it: it.accepted == accepted), timeout, lambda: f"{accepted} messages to be read: {self.total()}"
         )
@@ -179,7 +170,6 @@ class AgentProcess:
         return until(lambda: self.total_if(settled), timeout, lambda: f"{what}: {self.total()}; {self.said()[-2000:]}")
 
     def total_if(self, holds: Callable[[Total], bool]) -> Total | None:
-        """Return the account of all messages if `holds` is true for it, otherwise None."""
         found = self.total()
         return found if holds(found) else None
 
@@ -193,7 +183,6 @@ class AgentProcess:
 
 
 def free_port() -> int:
-    """Return a port of this machine that no process uses now."""
     with socket.socket() as sock:
         sock.bind((HOST, 0))
         port: int = sock.getsockname()[1]
@@ -209,7 +198,6 @@ def toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def inline(value: Any) -> str:
-    """Write a value as TOML, also a table or a list."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{json.dumps(key)} = {inline(each)}" for key, each in value.items()) + " }"
     if isinstance(value, list | tuple):

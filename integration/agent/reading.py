@@ -13,8 +13,6 @@ READING_S, MOST = 120.0, 10_000
 
 
 class Read(NamedTuple):
-    """A record that librdkafka has returned."""
-
     partition: int
     offset: int
     key: bytes | None

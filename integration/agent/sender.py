@@ -16,7 +16,6 @@ START_MS = 1_790_000_000_000  # milliseconds
 
 
 def packed(topic: bytes, key: bytes, value: bytes, partition_key: int | None, timestamp: int) -> bytes:
-    """Return a message in Dory's format."""
     head = struct.pack(">hhh", 256, 0, 0) if partition_key is None else struct.pack(">hhhI", 257, 0, 0, partition_key)
     body = head + struct.pack(f">h{len(topic)}sq", len(topic), topic, timestamp)
     body += struct.pack(f">i{len(key)}si{len(value)}s", len(key), key, len(value), value)
@@ -24,7 +23,6 @@ def packed(topic: bytes, key: bytes, value: bytes, partition_key: int | None, ti
 
 
 def connected(order: dict) -> socket.socket:  # type: ignore[type-arg]
-    """Return a socket that is connected to the agent."""
     if isinstance(order["to"], int):
         return socket.create_connection(("127.0.0.1", order["to"]))
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM if order["kind"] == "datagram" else socket.SOCK_STREAM)
@@ -33,7 +31,6 @@ def connected(order: dict) -> socket.socket:  # type: ignore[type-arg]
 
 
 def main(order: dict) -> None:  # type: ignore[type-arg]
-    """Send all messages, then print the result."""
     topics = [topic.encode() for topic in order["topics"]]
     name, modulus, rate = order["name"], order["partition_key"], order["rate"]
     sock = connected(order)

@@ -19,8 +19,6 @@ SENDING_S = 240.0  # seconds
 
 
 class Sender:
-    """A process of `sender.py`."""
-
     def __init__(
         self,
         to: Path | int,
@@ -42,7 +40,6 @@ class Sender:
         self.process = subprocess.Popen([sys.executable, "-S", "-E", str(PROGRAM), json.dumps(order)], stdout=subprocess.PIPE)
 
     def result(self, timeout: float = SENDING_S) -> dict[str, Any]:
-        """Wait for the end of the process, and return the result that it prints."""
         out, _ = self.process.communicate(timeout=timeout)
         if self.process.returncode != 0:
             raise RuntimeError(f"the sender ended with {self.process.returncode}")
@@ -50,7 +47,6 @@ class Sender:
         return told
 
     def close(self) -> None:
-        """Kill the process if it still runs."""
         self.process.kill()
         with self.process:
             pass
@@ -91,11 +87,9 @@ def senders(each: Iterable[Sender]) -> Iterator[list[Sender]]:
 
 
 def send(to: Path | int, topics: Sequence[str], count: int, **options: Any) -> dict[str, Any]:
-    """Send with one process, and return its result."""
     with senders([Sender(to, topics, count, **options)]) as (sender,):
         return sender.result()
 
 
 def value_of(n: int, name: str = "s", size: int = 100) -> bytes:
-    """Return the value of a sender's message `n`."""
     return f"{name} {n} ".encode().ljust(size, b".")

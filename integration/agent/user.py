@@ -20,14 +20,12 @@ __all__: list[str] = []
 
 
 def client_of(order: dict[str, Any]) -> Client:
-    """Return a client for the agent's input."""
     if order["kind"] == "tcp":
         return Client.tcp(order["to"])
     return Client(order["to"]) if order["kind"] == "datagram" else Client.stream(order["to"])
 
 
 def main(order: dict[str, Any]) -> None:
-    """Send until standard input ends."""
     refused, longest, n = [], 0.0, 0
     with client_of(order) as client:
         begin = time.monotonic()

@@ -127,7 +127,7 @@ class DockerCluster(Cluster):
         self.close()
 
     def prepare(self) -> None:
-        """Make engine, image, networks and containers; no broker runs yet."""
+        """No broker runs yet."""
         self.engine = engine = self.lent or Engine()
         if engine is not self.lent:
             engine.open()
@@ -282,7 +282,6 @@ class DockerCluster(Cluster):
             self.reconnect(node)
 
     def on(self, node: int) -> Iterator[Network]:
-        """Return the networks that a broker is connected with."""
         attached = self.inspect(node)["NetworkSettings"]["Networks"]
         return (network for network in self.networks if network.name in attached)
 
@@ -319,7 +318,7 @@ class DockerCluster(Cluster):
         return self.opened().scratch / self.name / "security"
 
     def put_keystore(self, node: int, keystore: bytes) -> dict[str, str]:
-        """See `Brokers.put_keystore`; also for a container that does not run."""
+        """Also for a container that does not run."""
         self.members[node].container.put_archive("/", archive(KEYSTORE, keystore))
         return {f"listener.name.{listener}.ssl.keystore.location": KEYSTORE for listener in map(str.lower, self.secured_listeners)}
 

@@ -93,7 +93,7 @@ class Engine:
             raise EngineFailed(f"the engine at {self.host} cannot be used{tail(self.log)}")
 
     def greeted(self) -> bool:
-        """Connect to a keeper. Returns whether it has accepted this user."""
+        """Returns whether the keeper has accepted this user."""
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(GREETING_S)
         try:
@@ -121,7 +121,6 @@ class Engine:
 
     @property
     def log(self) -> Path:
-        """The file with the output of the keeper."""
         return self.place.folder / "keeper.log"
 
     def close(self) -> None:

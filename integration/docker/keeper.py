@@ -38,8 +38,6 @@ FIRST_USER_S = 20.0  # seconds for the first user, which started this process, t
 
 
 class Kept(Protocol):
-    """An engine that a keeper starts and stops."""
-
     def start(self) -> None: ...
 
     def stop(self) -> None: ...
@@ -47,8 +45,6 @@ class Kept(Protocol):
 
 @attrs.frozen
 class Foreign:
-    """An engine that is not ours: only its objects with our label are removed."""
-
     place: Place
     host: str
 
@@ -79,8 +75,6 @@ class User:
 
 
 class Keeper:
-    """Serves the users of one running engine."""
-
     def __init__(self, place: Place, host: str, alive: Callable[[], bool] = lambda: True) -> None:
         self.place, self.host, self.alive = place, host, alive
         self.selector = selectors.DefaultSelector()
@@ -152,7 +146,6 @@ class Keeper:
 
 
 def watch(keeper: Keeper, dockerd: Dockerd) -> None:
-    """Wake the keeper at the end of dockerd."""
     assert dockerd.process is not None
     keeper.selector.register(os.pidfd_open(dockerd.process.pid), selectors.EVENT_READ, lambda: None)
 

@@ -60,7 +60,6 @@ class Place:
 
     @property
     def host(self) -> str:
-        """The engine's address, as a value of DOCKER_HOST."""
         return f"unix://{self.run / 'docker.sock'}"
 
     @property
@@ -97,12 +96,10 @@ class Place:
 
     @staticmethod
     def own(folder: Path | None = None) -> Place:
-        """The place of an engine that we start ourselves."""
         return Place(folder or cache() / "engine")
 
     @staticmethod
     def at(host: str) -> Place:
-        """The place of an engine that is not ours; `host` is its DOCKER_HOST."""
         return Place(cache() / f"engine-at-{hashlib.sha256(host.encode()).hexdigest()[:8]}")
 
 

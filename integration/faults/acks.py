@@ -52,14 +52,11 @@ class Heads:
 
 
 class Acks:
-    """Finds the responses of one connection that acknowledge records."""
-
     def __init__(self) -> None:
         self.requests, self.responses = Heads(REQUEST), Heads(CORRELATION)
         self.waiting: set[bytes] = set()  # correlation ids of Produce requests
 
     def asked(self, data: bytes) -> None:
-        """Note the Produce requests in bytes of the client."""
         for head in self.requests.feed(data):
             if int.from_bytes(head[:API]) == PRODUCE:
                 self.waiting.add(head[-CORRELATION:])

@@ -108,7 +108,6 @@ Action: TypeAlias = Callable[[Run, Step], None]
 
 
 def _away(run: Run, node: int, seconds: float) -> None:
-    """Crash a broker, and start it again after `seconds`."""
     run.cluster.kill(node)
     time.sleep(seconds)
     run.cluster.start(node)
@@ -222,7 +221,6 @@ def _recreate(run: Run, _step: Step) -> None:
 
 
 def _retention(run: Run, step: Step) -> None:
-    """Delete the first half of a partition's records."""
     topic, partition = run.fragile.topic, step.pick % FRAGILE
     first, end = run.cluster.offsets(topic)[partition]
     row = DeleteRecordsRequest.Topic.Partition(partition_index=partition, offset=(first + end) // 2)

@@ -148,5 +148,4 @@ CONSUMERS: Final = _spans((fault.name, fault.consumers) for fault in FAULTS)
 
 
 def real(lane: Lane) -> list[ScheduledFault]:
-    """Return the faults of real brokers in `lane`."""
     return [fault for fault in (*FAULTS, *REAL_ONLY) if fault.lane == lane]

@@ -56,7 +56,6 @@ def seed_of(text: str | None) -> int:
 
 
 def draw(seed: int, seconds: float = 120.0) -> ChaosPlan:
-    """Return the plan of `seed`."""
     r = Random(seed)
     replicas = r.choice((1, 2))
     without = UNCLEAN if replicas == 1 else LEADERLESS

@@ -21,8 +21,6 @@ class Connection(Protocol):
 
 @attrs.define(eq=False)
 class Broker:
-    """A broker: its address, its condition, and its connections."""
-
     node: int
     host: str
     port: int
@@ -33,20 +31,17 @@ class Broker:
     sessions: dict[Connection, None] = attrs.Factory(dict)  # in the order in which they were opened
 
     def running(self, now: float) -> bool:
-        """Whether the broker executes requests now: it is up, and not frozen."""
         return self.up and now >= self.frozen_until
 
     def close_sessions(self) -> None:
-        """Close every connection."""
         for session in list(self.sessions):
             session.close()
 
 
 class Brokers(dict[int, Broker]):
-    """The brokers of a cluster, by number. One of them is the controller."""
+    """By number. One of the brokers is the controller."""
 
     controller = 1
 
     def alive(self) -> list[int]:
-        """The numbers of the brokers that are up."""
         return [node for node, broker in self.items() if broker.up]

@@ -36,8 +36,6 @@ BAR = 30  # characters
 
 @attrs.frozen
 class Check:
-    """A promise, whether the run kept it, and the figures."""
-
     promise: str
     kept: bool
     found: str
@@ -61,10 +59,7 @@ class Demo:
     started: float = attrs.field(factory=time.monotonic)
 
     def run(self) -> list[Check]:
-        """Play the story from the first record to the checks; return the checks.
-
-        Raises TimeoutError if a step takes more than a minute, or the error of a thread that has failed.
-        """
+        """Raises TimeoutError if a step takes more than a minute, or the error of a thread that has failed."""
         with ThreadPoolExecutor(MEMBERS + 1, thread_name_prefix="demo") as threads:
             members = [threads.submit(self._consume, number) for number in range(MEMBERS)]
             try:
@@ -100,7 +95,6 @@ class Demo:
                 self.owned[number] = len(consumer.assignment())
 
     def _kill_and_restart(self, threads: Sequence[Future[None]]) -> None:
-        """Kill the leader of the most partitions after a third of the records; start it again after two thirds."""
         self.event = "the producer sends, the group reads"
         self._until(lambda: self.sent >= self.records / 3, "a third of the records", threads)
         leaders = Counter(self.server.do(lambda cluster: [p.leader for p in cluster.topics[TOPIC].partitions]))
@@ -112,7 +106,6 @@ class Demo:
         self._tell(f"broker {victim} is back")
 
     def _until(self, condition: Callable[[], bool], awaited: str, threads: Sequence[Future[None]]) -> None:
-        """Draw until the condition holds. Raises the error of a thread that has failed, or TimeoutError after a minute."""
         deadline = time.monotonic() + WAIT_S
         while not condition():
             for thread in threads:
@@ -124,7 +117,6 @@ class Demo:
             time.sleep(FRAME_S)
 
     def _tell(self, event: str) -> None:
-        """Show the event at once, on a line that stays."""
         self.event = event
         self._draw(last=True)
 
@@ -163,7 +155,6 @@ class Demo:
 
 
 def by_customer(log: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The numbers of each customer, in the order of the log."""
     found: list[list[int]] = [[] for _ in range(CUSTOMERS)]
     for numbers in log:
         for number in numbers:
@@ -182,7 +173,6 @@ ABOUT: Final = (
 
 
 def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> int:
-    """Run the demo; returns 0 when every check holds, otherwise 1."""
     parser = argparse.ArgumentParser("pykafka4 demo", description=ABOUT, epilog="example: pykafka4 demo --records 10000")
     parser.add_argument(
         "--records", type=int, default=RECORDS, metavar="N", help=f"how many records the producer sends (default {RECORDS:,})"

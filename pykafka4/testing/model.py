@@ -44,7 +44,6 @@ class ModelCluster(Cluster):
         return session
 
     def _execute(self, call: Call) -> Any:
-        """The response of a control function, otherwise of the API's handler."""
         answer = self.controls.use_function(call.key, call)
         return HANDLERS[call.key](call) if answer is None else answer
 

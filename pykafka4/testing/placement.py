@@ -14,8 +14,6 @@ __all__ = ["Placement"]
 
 
 class Placement:
-    """The coordinators of groups, or of transactional ids."""
-
     def __init__(self, brokers: Brokers, timeline: Timeline, random: Random) -> None:
         self._brokers, self._timeline, self._random = brokers, timeline, random
         self._moved: dict[str, int] = {}  # key: its coordinator, if it has moved
@@ -26,7 +24,7 @@ class Placement:
         return self._moved.get(key, sorted(self._brokers)[sum(key.encode()) % len(self._brokers)])
 
     def coordinator_of(self, key: str) -> int | None:
-        """The broker that coordinates `key`; None while no broker runs."""
+        """None while no broker runs."""
         node, alive = self._last(key), self._brokers.alive()
         if node in alive:
             return node
@@ -41,9 +39,7 @@ class Placement:
         return self._moved[key]
 
     def loading(self, key: str) -> bool:
-        """Whether the coordinator of `key` is still loading the key's state."""
         return self._loading.get(key, 0.0) > self._timeline.now
 
     def heal(self) -> None:
-        """End all loading of state."""
         self._loading.clear()

@@ -21,11 +21,10 @@ class Moment:
 
     @property
     def pending(self) -> bool:
-        """Whether the event has yet to happen."""
         return self.act is not None
 
     def cancel(self) -> None:
-        """Cancel the event; harmless if it has already happened."""
+        """Harmless if the event has already happened."""
         self.act = None
 
 

@@ -74,7 +74,6 @@ def digest(public: Path) -> str:
 
 
 def system(release: str) -> Path:
-    """Return a tar file with the bare system and the user vagrant."""
     return install(place(release), lambda folder: bootstrap(release, folder)) / "system.tar"
 
 
@@ -130,7 +129,6 @@ def load(client: DockerClient, tag: str, base: Path, public: Path) -> None:
 
 
 def furnish(archive: tarfile.TarFile, public: Path) -> None:
-    """Add Java, the program of process 1, and the key that may log in."""
     java = java_home()
     for path in sorted(java.rglob("*")):
         if path.is_file() and not skipped(path.relative_to(java)):

@@ -31,7 +31,6 @@ def veil() -> None:
 
 
 def obey(child: int) -> None:
-    """Wait until the pipe ends, then end dockerd cleanly."""
     while os.read(0, 4096):
         pass
     os.kill(child, signal.SIGTERM)

@@ -183,14 +183,12 @@ class Dockerd:
                 yield folder.name
 
     def groups(self) -> list[Path]:
-        """Return our control group in each hierarchy, version 1 or 2."""
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
         roots = [Path(fields[1]) for fields in mounts if fields[2] in ("cgroup", "cgroup2")]
         return [root / self.place.name for root in roots if (root / self.place.name).is_dir()]
 
 
 def ports(bridge: str) -> list[str]:
-    """Return the interfaces that are attached to a bridge."""
     try:
         return [port.name for port in (NETWORKS / bridge / "brif").iterdir()]
     except OSError:
@@ -210,7 +208,6 @@ def gone(group: Path) -> bool:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Close the pipe of the cell, which asks it to end, and kill it if it does not."""
     assert process.stdin is not None
     process.stdin.close()
     try:

@@ -115,7 +115,6 @@ def prune(client: DockerClient, keep: str, family: str) -> None:
 
 
 def broker(jars: Path, template: Path) -> Iterator[tuple[str, Path | bytes]]:
-    """Yield all files of the image."""
     java = java_home()
     runtime = [path for path in sorted(java.rglob("*")) if path.is_file() and not skipped(path.relative_to(java))]
     linked = [path for path in runtime if path.suffix == ".so" and not DISPLAYS.search(path.name)] + [java / "bin" / "java"]
@@ -147,7 +146,6 @@ def merged(library: Path) -> str:
 
 
 def tools() -> list[Path]:
-    """Return the programs of the image, by their paths on this machine."""
     for name in NEEDED:
         if not shutil.which(name):
             prerequisites.require(f"{name} is missing: the image's entry script needs it; apt-get install -y bash coreutils sed")

@@ -45,8 +45,6 @@ class Request(Protocol):
 
 
 class Cluster:
-    """Brokers, topics with their replicas, groups, and the functions that are called on events."""
-
     def __init__(
         self,
         brokers: int = 3,
@@ -76,7 +74,7 @@ class Cluster:
         self.shares = Shares(self.topics, timeline)
         markers = MarkerWriter(self.brokers, self.topics, timeline, self.appended, self._settle_offsets)
         self.transactions = TransactionCoordinators(self.brokers, timeline, random, self.new_producer_id, markers)
-        self.transaction_version = behaviour.transaction_version  # the finalized level of the feature `transaction.version`
+        self.transaction_version = behaviour.transaction_version
         # shortcuts
         self.alive, self.partition, self.partitions = self.brokers.alive, self.topics.partition, self.topics.partitions
         self.groups, self.group, self.coordinator = self.coordinators.groups, self.coordinators.group, self.coordinators.coordinator_of
@@ -100,16 +98,14 @@ class Cluster:
             self.on_request(f"broker {call.broker.node}: {call.name} v{call.version} {fault.fault.name if fault else ''}")
 
     def use_throttle(self, call: Request) -> float:
-        """Remove the throttle time of the response, in seconds, and return it."""
         return self.controls.use_throttle(call.key)
 
     def new_producer_id(self) -> int:
-        """A new producer id."""
         self._last_producer += 1
         return self._last_producer
 
     def _settle_offsets(self, group: str, marker: Marker) -> bool:
-        """End a transaction that has offsets of the group; False if no coordinator serves the group now."""
+        """False if no coordinator serves the group now."""
         if not self.coordinators.serves(group):
             return False
         self.group(group).settle(marker.producer_id, marker.producer_epoch, committed=marker.kind is ControlType.COMMIT)
@@ -133,7 +129,7 @@ class Cluster:
         return topic
 
     def ensure_topic(self, name: str) -> Topic:
-        """The topic `name`, which is created if it does not exist."""
+        """The topic; it is created if it does not exist."""
         return self.topics[name] if name in self.topics else self.create_topic(name)
 
     def add_partitions(self, name: str, total: int, *, leaders: Iterable[int] = ()) -> None:

@@ -28,8 +28,6 @@ class Snapshot:
 
 
 class Metadata:
-    """The state of the cluster, and the brokers whose view of it is out of date."""
-
     def __init__(self, brokers: Brokers, topics: Topics, timeline: Timeline) -> None:
         self._brokers, self._topics, self._timeline = brokers, topics, timeline
         self._hidden: dict[str, float] = {}  # topic: the time until which it is left out
@@ -56,11 +54,9 @@ class Metadata:
         )
 
     def make_stale(self, seconds: float) -> None:
-        """For `seconds` let all brokers return the state of this moment."""
         self._stale = (self.snapshot(), self._timeline.now + seconds)
 
     def deafen(self, node: int, seconds: float, coordinators: Mapping[str, int]) -> None:
-        """For `seconds` let `node` return the state of this moment, with `coordinators`."""
         self._deaf[node] = (attrs.evolve(self.snapshot(), coordinators=coordinators), self._timeline.now + seconds)
 
     def was_replaced(self, node: int, partition: Partition) -> bool:
@@ -72,11 +68,9 @@ class Metadata:
         return any(leader == node for leader, *_ in partitions[partition.tp.partition :][:1])
 
     def hide(self, topic: str, seconds: float) -> None:
-        """For `seconds` leave the topic out of new snapshots."""
         self._hidden[topic] = self._timeline.now + seconds
 
     def heal(self) -> None:
-        """End all faults: every broker returns the current state again."""
         self._hidden.clear()
         self._stale = None
         self._deaf.clear()

@@ -71,8 +71,6 @@ def versions_of(release: str) -> Ranges:
 
 
 class Behaviour:
-    """The behaviour of a release's brokers where releases differ."""
-
     def __init__(self, release: str) -> None:
         number = tuple(int(part) for part in release.split("."))
         self.unknown_producer = (

@@ -52,14 +52,14 @@ LOG_SETTINGS: Final = tuple(name for name, _ in CONFIGS.values() if name not in 
 
 
 def checked_settings(settings: Mapping[str, Any], brokers: Collection[int]) -> dict[str, Any]:
-    """The settings of `create_topic`, checked. Raises TypeError or ValueError for an invalid one."""
+    """Raises TypeError or ValueError for an invalid setting."""
     checks: dict[str, Callable[[str, Any], Any]] = {**SETTINGS, "replicas": partial(whole, least=1, most=len(brokers))}
     known(settings, {*checks, "leaders"}, "a setting of a topic")
     return {name: checks[name](name, value) for name, value in settings.items()}
 
 
 def settings_from_configs(configs: Mapping[str, str]) -> dict[str, Any]:
-    """The settings for these topic configs; configs that the model does not have are ignored."""
+    """Configs that the model does not have are ignored."""
     settings = {name: read(configs[config]) for config, (name, read) in CONFIGS.items() if config in configs}
     if BOTH_LIMITS in configs:
         settings = {"before_max_ms": int(configs[BOTH_LIMITS]), "after_max_ms": int(configs[BOTH_LIMITS]), **settings}
@@ -74,7 +74,6 @@ def altered(settings: Mapping[str, Any], changes: Mapping[str, str | None]) -> d
 
 
 def configs_of(settings: Mapping[str, Any]) -> dict[str, str]:
-    """The topic configs max.message.bytes and min.insync.replicas, with their values or defaults."""
     return {
         "max.message.bytes": str(settings.get("max_message_bytes", MOST_BYTES)),
         "min.insync.replicas": str(settings.get("min_in_sync", 1)),

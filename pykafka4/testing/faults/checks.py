@@ -22,7 +22,6 @@ MOST: Final = 2**31 - 1
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
-    """`value` as a plain int. It may have any integer type, and must be from `least` to `most`."""
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
         raise TypeError(f"{name}={value!r} is not an int")
     number = operator.index(value)
@@ -32,7 +31,6 @@ def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
 
 
 def seconds(name: str, value: Any, *, zero: bool = True) -> float:
-    """`value` as a float. It must be finite, and at least 0, or above 0 if `zero` is False."""
     allowed = "a finite, non-negative number" if zero else "a positive number"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name}={value!r} is not {allowed}")
@@ -43,7 +41,6 @@ def seconds(name: str, value: Any, *, zero: bool = True) -> float:
 
 
 def instance(name: str, value: Any, kind: type[T]) -> T:
-    """`value`, which must be an instance of `kind`."""
     if not isinstance(value, kind):
         raise TypeError(f"{name}={value!r} is not a {kind.__name__}")
     return value
@@ -53,7 +50,6 @@ flag: Final = functools.partial(instance, kind=bool)
 
 
 def broker(name: str, value: Any, brokers: Collection[int]) -> int:
-    """`value` as an int. It must be the number of one of `brokers`."""
     number = whole(name, value, -MOST)
     if number not in brokers:
         raise ValueError(f"{name}={number}: the brokers are {', '.join(map(str, brokers))}")
@@ -61,7 +57,7 @@ def broker(name: str, value: Any, brokers: Collection[int]) -> int:
 
 
 def partition(value: Any, topic: Topic | None) -> int:
-    """`value` as an int. It must be the number of a partition of `topic` (None: of any topic)."""
+    """If `topic` is None, any partition number is accepted."""
     number = whole("partition", value)
     if topic is not None and number >= len(topic.partitions):
         raise ValueError(f"partition={number}: topic {topic.name!r} has {len(topic.partitions)} partitions")
@@ -69,14 +65,12 @@ def partition(value: Any, topic: Topic | None) -> int:
 
 
 def known(given: Iterable[str], allowed: Collection[str], what: str) -> None:
-    """Raise TypeError for a name that is not allowed, with the nearest allowed name."""
     for name in given:
         if name not in allowed:
             raise TypeError(f"{name!r} is not {what} ({', '.join(sorted(allowed))}){nearest(name, allowed)}")
 
 
 def leaders(value: Any, brokers: Collection[int]) -> list[int]:
-    """The argument `leaders`: a broker for each partition."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise TypeError(f"leaders={value!r} is not a list of brokers, one for each partition")
     return [broker(f"leaders[{place}]", node, brokers) for place, node in enumerate(value)]
@@ -86,8 +80,6 @@ def leaders(value: Any, brokers: Collection[int]) -> list[int]:
 
 
 class Named(Protocol):
-    """The brokers and topics to which arguments refer."""
-
     brokers: Brokers
     topics: Topics
 
@@ -107,7 +99,7 @@ ARGUMENTS: Final[Mapping[str, Callable[[str, Any, Named], Any]]] = {
 
 
 def checked(method: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a method of the cluster, so that its arguments are checked by their names. None is accepted if it is the default."""
+    """Check the arguments of a cluster's method by their names. None is accepted if it is the default."""
     signature = inspect.signature(method)
 
     @functools.wraps(method)
@@ -126,7 +118,6 @@ def checked(method: Callable[P, T]) -> Callable[P, T]:
 
 
 def _check_place(method: str, given: Mapping[str, Any], cluster: Named) -> None:
-    """Check that the topic has the partition, and that `to`, if it names a broker, is one of the partition's replicas."""
     topic = cluster.topics[given["topic"]]
     replicas = topic.partitions[partition(given["partition"], topic)].replicas
     if f"{method}.to" not in ARGUMENTS and given.get("to") is not None and given["to"] not in replicas:

@@ -50,7 +50,6 @@ class Injected:
     seconds: float
 
     def fits(self, key: int, node: int) -> bool:
-        """Whether the fault matches a request of this API at this broker."""
         return self.times > 0 and self.key == key and self.node in (None, node)
 
 
@@ -66,7 +65,7 @@ class PushedError:
     when: When
 
     def fits(self, key: int, topic: str | None, partition: int | None, when: When) -> bool:
-        """Whether the error matches this part of a response; an entry without a topic matches every part."""
+        """An entry without a topic matches every part of a response."""
         same_place = self.topic in (None, topic) and self.partition in (None, partition)
         return self.times > 0 and self.key == key and self.when is when and same_place
 
@@ -81,7 +80,7 @@ ERRORS: Final = {resource: f"{resource.upper()}_AUTHORIZATION_FAILED" for resour
 
 
 def _checked(resource: str, operations: Iterable[str]) -> frozenset[str]:
-    """`operations`, by default all that the model checks on such a resource. Raises ValueError for an unknown resource or operation."""
+    """`operations`, by default all that the model checks on the resource. Raises ValueError for an unknown resource or operation."""
     if resource not in OPERATIONS:
         raise ValueError(f"{resource!r} is not one of {', '.join(OPERATIONS)}")
     named = frozenset(operations)
@@ -96,7 +95,6 @@ Counted = TypeVar("Counted", Injected, PushedError)
 
 
 def _taken(entries: list[Counted], found: Counted | None) -> Counted | None:
-    """Count `found` down, and remove it from `entries` after its last time; return it."""
     if found is not None:
         found.times -= 1
         if not found.times:
@@ -106,8 +104,6 @@ def _taken(entries: list[Counted], found: Counted | None) -> Counted | None:
 
 @attrs.define(eq=False)
 class Controls:
-    """All ordered faults."""
-
     injected: list[Injected] = attrs.Factory(list)
     pushed: list[PushedError] = attrs.Factory(list)
     throttles: dict[int, list[float]] = attrs.Factory(dict)  # API: throttle times of its next responses
@@ -116,20 +112,16 @@ class Controls:
     denials: dict[tuple[str, str], set[str]] = attrs.Factory(dict)  # (resource, name): the denied operations
 
     def deny(self, resource: str, name: str, operations: Iterable[str]) -> None:
-        """Deny these operations on a resource, by default all, until they are allowed."""
         self.denials.setdefault((resource, name), set()).update(_checked(resource, operations))
 
     def allow(self, resource: str, name: str, operations: Iterable[str]) -> None:
-        """Allow these operations on a resource again, by default all."""
         denied = self.denials.setdefault((resource, name), set())
         denied -= _checked(resource, operations)
 
     def denied(self, resource: str, name: str, operation: str) -> str | None:
-        """The error for the operation if it is denied, otherwise None."""
         return ERRORS[resource] if operation in self.denials.get((resource, name), ()) else None
 
     def inject(self, api: Api, fault: Fault, *, node: int | None = None, times: int = 1, seconds: float = 0.0) -> None:
-        """Order `fault` for the next `times` requests of this API (at `node`, or at any broker)."""
         self.injected.append(Injected(api_key(api), fault, node, checks.whole("times", times, 1), checks.seconds("seconds", seconds)))
 
     def push_error(
@@ -142,11 +134,9 @@ class Controls:
         self.pushed.append(PushedError(api_key(api), error_name(error), topic, partition, checks.whole("times", times, 1), when))
 
     def throttle(self, api: Api, seconds: float, times: int) -> None:
-        """Set a throttle time in the next `times` responses of this API."""
         self.throttles.setdefault(api_key(api), []).extend([seconds] * times)
 
     def control(self, api: Api, function: Control, keep: bool) -> None:
-        """Call `function(call)` for the next request of this API, or with `keep` for all of them."""
         self.functions.setdefault(api_key(api), []).append((function, keep))
 
     def after_append(self, tp: TopicPartition, act: AfterAppend) -> None:
@@ -154,7 +144,6 @@ class Controls:
         self.orders.append((tp, act))
 
     def heal(self) -> None:
-        """Cancel all orders."""
         self.injected.clear()
         self.pushed.clear()
         self.throttles.clear()
@@ -169,7 +158,6 @@ class Controls:
         return _taken(self.injected, next((f for f in self.injected if f.fits(key, node)), None))
 
     def use_error(self, key: int, topic: str | None = None, partition: int | None = None, when: When = When.BEFORE) -> str | None:
-        """Count down the error that matches this part of a response, and return its name; None if no error matches."""
         found = self.use_pushed(key, topic, partition, when)
         return found.error if found else None
 
@@ -180,11 +168,9 @@ class Controls:
         return found.error if found else None
 
     def use_pushed(self, key: int, topic: str | None, partition: int | None, when: When) -> PushedError | None:
-        """As `use_error`, but return the complete entry."""
         return _taken(self.pushed, next((e for e in self.pushed if e.fits(key, topic, partition, when)), None))
 
     def use_throttle(self, key: int) -> float:
-        """Remove the throttle time of this response, in seconds, and return it."""
         waiting = self.throttles.get(key)
         return waiting.pop(0) if waiting else 0.0
 
@@ -200,7 +186,6 @@ class Controls:
         return None
 
     def use_after_append(self, tp: TopicPartition) -> AfterAppend | None:
-        """Remove the function to call after this append, and return it; None if no function was ordered."""
         found = next((entry for entry in self.orders if entry[0] == tp), None)
         if found is not None:
             self.orders.remove(found)

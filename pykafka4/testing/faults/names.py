@@ -18,8 +18,6 @@ NAMES: Final[dict[int, str]] = {key: name for name, key in KEYS.items()}
 
 
 class Keyed(Protocol):
-    """A message class with its API key."""
-
     api_key: ClassVar[int]
 
 
@@ -39,7 +37,6 @@ def api_key(api: Api) -> int:
 
 
 def api_name(api: Api) -> str:
-    """The name of an API. Raises ValueError as `api_key` does."""
     return NAMES[api_key(api)]
 
 

@@ -16,7 +16,6 @@ DEFAULT: Final = "uniform"
 
 
 def by_topic(parts: Iterable[Part]) -> dict[UUID, list[int]]:
-    """The partitions of each topic, in order, for a response."""
     topics: dict[UUID, list[int]] = {}
     for topic_id, number in sorted(parts):
         topics.setdefault(topic_id, []).append(number)
@@ -64,7 +63,6 @@ def _level(shares: Shares, subscribers: Subscribers) -> None:
 
 
 def range_(subscribers: Subscribers, sizes: Mapping[UUID, int], before: Shares) -> Shares:
-    """Assign consecutive partitions of each topic to each member."""
     shares: Shares = {member: set() for those in subscribers.values() for member in those}
     for topic, those in subscribers.items():
         members, start = sorted(those), 0

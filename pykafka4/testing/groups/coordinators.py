@@ -16,10 +16,7 @@ __all__ = ["Coordinators"]
 
 
 class Coordinators(Placement):
-    """The groups of a cluster, by name.
-
-    `interrupts_sync`: see `Group`. `replication_lag`: seconds until a new coordinator returns the offsets that were committed last.
-    """
+    """`interrupts_sync`: see `Group`. `replication_lag`: seconds until a new coordinator returns the offsets that were committed last."""
 
     def __init__(
         self, brokers: Brokers, topics: Topics, timeline: Timeline, random: Random, interrupts_sync: bool, replication_lag: float
@@ -31,7 +28,7 @@ class Coordinators(Placement):
         self.groups: dict[str, Group] = {}
 
     def group(self, name: str) -> Group:
-        """The group; it is created if it does not exist."""
+        """The group is created if it does not exist."""
         if name not in self.groups:
             modern = ConsumerProtocolGroup(self._timeline, self._topics, self.session_timeout)
             self.groups[name] = Group(name, self._timeline, self._member_id, self._interrupts_sync, modern)
@@ -41,13 +38,11 @@ class Coordinators(Placement):
         return f"{prefix}-{UUID(int=self._random.getrandbits(128))}"
 
     def move(self, key: str, to: int | None = None, *, loading: float = 0.0) -> int:
-        """Let another broker coordinate the group, after `loading` seconds; return the new coordinator."""
         super().move(key, to, loading=loading)
         if key in self.groups:
             self.groups[key].change_coordinator(self._replication_lag)
         return self._moved[key]
 
     def serves(self, group: str) -> bool:
-        """Whether the group's coordinator runs, and has loaded the group's state."""
         node = self.coordinator_of(group)
         return node is not None and self._brokers[node].running(self._timeline.now) and not self.loading(group)

@@ -46,8 +46,6 @@ TABLE = Transitions[S](
 
 @attrs.define(eq=False)
 class Member:
-    """One member, as its coordinator sees it."""
-
     id: str
     request: JoinRequest
     assignment: bytes = b""
@@ -57,13 +55,12 @@ class Member:
     session: Moment = NEVER
 
     def metadata(self, protocol: str) -> bytes:
-        """The member's metadata for `protocol`."""
         return next(data for name, data in self.request.protocols if name == protocol)
 
 
 @attrs.define(eq=False)
 class Group:
-    """A consumer group and its committed offsets. While any member uses the consumer protocol, all members are in `modern`."""
+    """While any member uses the consumer protocol, all members are in `modern`."""
 
     id: str
     timeline: Timeline
@@ -95,7 +92,7 @@ class Group:
     # ---- JoinGroup
 
     def join(self, request: JoinRequest, answer: Callable[[Joined], None]) -> None:
-        """Let a member join; `answer` is called when the generation is complete, or at once with an error or if no rebalance is needed."""
+        """`answer` is called when the generation is complete; at once with an error, or if no rebalance is needed."""
         if self.modern.members:
             return self.mixed.join(request, answer)
         error = self._join_refusal(request)
@@ -175,7 +172,6 @@ class Group:
     # ---- rebalances
 
     def prepare(self) -> None:
-        """Begin a rebalance: waiting syncs get an error, and members have their rebalance timeout to rejoin."""
         if self.state is S.PREPARING:
             return
         for member in self.members.values():
@@ -185,7 +181,7 @@ class Group:
         self._rebalance = self.timeline.after(self._longest(), self._complete)
 
     def _complete(self) -> None:
-        """Begin the next generation, because all members have joined, or the rebalance timeout has passed.
+        """Begin the next generation: all members have joined, or the rebalance timeout has passed.
 
         Members that have not joined are dropped; static members stay until their session ends. If only such members are left, wait again.
         """
@@ -239,7 +235,7 @@ class Group:
     def sync(
         self, generation: int, member_id: str, instance_id: str | None, assignments: Mapping[str, bytes], answer: Callable[[Synced], None]
     ) -> None:
-        """Serve a SyncGroup; `answer` is called when the leader's assignment has arrived, or at once with an error."""
+        """`answer` is called when the leader's assignment has arrived, or at once with an error."""
         if self.modern.members:
             return self.mixed.sync(generation, member_id, instance_id, answer)
         error = self.refusal(generation, member_id, instance_id)
@@ -282,7 +278,7 @@ class Group:
         return "REBALANCE_IN_PROGRESS" if rebalancing else "NONE"
 
     def leave(self, member_id: str, instance_id: str | None) -> str:
-        """Remove the member, so that the others rejoin; returns NONE or the error."""
+        """NONE, or the error."""
         if self.modern.members:
             return self.mixed.leave(member_id, instance_id)
         static = self._static(instance_id)
@@ -332,7 +328,6 @@ class Group:
     # ---- sessions
 
     def keep_alive(self, member: Member) -> None:
-        """Restart the session timeout of a member."""
         member.session.cancel()
         member.session = self.timeline.after(member.request.session_timeout, lambda: self._expired(member))
 
@@ -342,7 +337,6 @@ class Group:
             self._after_drop()
 
     def dismiss(self, member: Member, error: str) -> None:
-        """End the session of a member; its waiting join and sync get `error`."""
         member.session.cancel()
         joining, member.joining = member.joining, None
         syncing, member.syncing = member.syncing, None
@@ -369,7 +363,6 @@ class Group:
         return bool(self.members or self.modern.members or self.generation or self.modern.epoch or self.offsets or self.pending)
 
     def forget(self, tp: TopicPartition) -> None:
-        """Delete a committed offset."""
         self.offsets.pop(tp, None)
         self._before.pop(tp, None)
 
@@ -389,11 +382,11 @@ class Group:
         return error
 
     def may_look_up(self, generation: int, member_id: str) -> str | None:
-        """The error for a lookup of offsets by a member, or None. A lookup without a member is always allowed."""
+        """A lookup without a member is always allowed."""
         return self.modern.stale(member_id, generation) if member_id and self.modern.members else None
 
     def commit(self, tp: TopicPartition, position: OffsetAndMetadata) -> None:
-        """Store an offset after `may_commit` has allowed it."""
+        """Call `may_commit` first."""
         self._commits += 1
         self._last_commit[tp] = self._commits
         self._store(tp, position)

@@ -9,8 +9,6 @@ __all__ = ["JoinRequest", "Joined", "Synced"]
 
 @attrs.frozen
 class JoinRequest:
-    """A JoinGroup request of any version."""
-
     member_id: str
     instance_id: str | None
     client_id: str
@@ -24,8 +22,6 @@ class JoinRequest:
 
 @attrs.frozen
 class Joined:
-    """The response to a join."""
-
     error: str = "NONE"
     generation: int = -1
     protocol: str | None = None
@@ -37,8 +33,6 @@ class Joined:
 
 @attrs.frozen
 class Synced:
-    """The response to a sync."""
-
     error: str = "NONE"
     assignment: bytes = b""
     protocol: str | None = None

@@ -28,16 +28,12 @@ VERSION: Final = 3  # version in which assignments are encoded
 
 
 class ClassicMember(Protocol):
-    """A member of a classic group."""
-
     id: str
     request: JoinRequest
     held: bytes  # its last assignment
 
 
 class ClassicGroup(Protocol):
-    """The group that is converted."""
-
     modern: ConsumerProtocolGroup
     generation: int
     protocol_type: str
@@ -153,7 +149,6 @@ class Mixed:
     # ---- SyncGroup, Heartbeat, LeaveGroup
 
     def refusal(self, generation: int, member_id: str, instance_id: str | None) -> str | None:
-        """The error for a request of a classic member, or None."""
         if error := self._modern.refusal(member_id, instance_id):
             return error
         member = self._modern.members[member_id]

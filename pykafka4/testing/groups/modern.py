@@ -25,7 +25,7 @@ JOIN, LEAVE, LEAVE_STATIC = 0, -1, -2  # epochs
 
 @attrs.frozen
 class GroupHeartbeat:
-    """A ConsumerGroupHeartbeat request. A field that is None is as in the last heartbeat."""
+    """A field that is None is as in the last heartbeat."""
 
     member_id: str
     epoch: int
@@ -45,7 +45,7 @@ class GroupHeartbeat:
 
 @attrs.frozen
 class GroupHeartbeatResponse:
-    """The response to a heartbeat. `assignment` is None in an error, and where the response need not repeat it."""
+    """`assignment` is None in an error, and where the response need not repeat it."""
 
     error: str = "NONE"
     member_id: str = ""
@@ -64,8 +64,6 @@ def _is_regex(text: str) -> bool:
 
 @attrs.define(eq=False)
 class ModernMember:
-    """One member, as its coordinator sees it."""
-
     id: str
     instance_id: str | None = None
     client_id: str = ""
@@ -86,14 +84,11 @@ class ModernMember:
 
     @property
     def settled(self) -> bool:
-        """Whether the member has its complete target, and has given back all other partitions."""
         return not self.pending and not self.waits
 
 
 @attrs.define(eq=False)
 class ConsumerProtocolGroup:
-    """The members of a group that uses the consumer protocol."""
-
     timeline: Timeline
     cluster_topics: Topics
     session_timeout: float = 45.0
@@ -114,7 +109,6 @@ class ConsumerProtocolGroup:
         return "Stable" if done else "Reconciling"
 
     def heartbeat(self, beat: GroupHeartbeat) -> GroupHeartbeatResponse:
-        """Let a member join, stay, acknowledge its assignment, or leave."""
         if beat.epoch < 0:
             return self._leave(beat)
         member, error, message = self._join(beat) if beat.epoch == JOIN else self._known(beat)
@@ -176,13 +170,11 @@ class ConsumerProtocolGroup:
         return member, "", None
 
     def static(self, instance_id: str | None) -> ModernMember | None:
-        """The member with this instance id, or None."""
         if instance_id is None:
             return None
         return next((m for m in self.members.values() if m.instance_id == instance_id), None)
 
     def refusal(self, member_id: str, instance_id: str | None = None) -> str | None:
-        """The error if the member is not in the group, or another member has its instance id; otherwise None."""
         static = self.static(instance_id)
         if static is not None and static.id != member_id:
             return "FENCED_INSTANCE_ID"
@@ -225,7 +217,6 @@ class ConsumerProtocolGroup:
         return member
 
     def assign_classic(self, member: ModernMember, topics: tuple[str, ...], owned: frozenset[Part]) -> None:
-        """Assign partitions to a classic member that has joined, with its topics and `owned` partitions."""
         member.topics, member.adopted = topics, False
         self.compute_target()
         self._reconcile(member, owned)
@@ -243,7 +234,6 @@ class ConsumerProtocolGroup:
         return not self._taken(member) & (self.target[member.id] - member.assigned)
 
     def _taken(self, member: ModernMember) -> set[Part]:
-        """The partitions that other members have, or have to give back."""
         return {part for m in self.members.values() if m is not member for part in m.assigned | m.pending}
 
     def compute_target(self) -> None:
@@ -294,7 +284,6 @@ class ConsumerProtocolGroup:
     # ---- sessions
 
     def keep_alive(self, member: ModernMember) -> None:
-        """Restart the session timeout of a member."""
         member.session.cancel()
         seconds = self.session_timeout if member.classic is None else member.classic.session_timeout
         member.session = self.timeline.after(seconds, lambda: self._expired(member))

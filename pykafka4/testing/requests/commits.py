@@ -29,7 +29,6 @@ METADATA_MAX: Final = 4096  # offset.metadata.max.bytes
 
 
 def commit(call: Call) -> OffsetCommitResponse:
-    """Store committed offsets, if the group allows the commit."""
     message: OffsetCommitRequest = call.message
     refused = refusal(call, message.group_id, nameless=True)
     group = call.cluster.group(message.group_id)
@@ -81,7 +80,6 @@ def keep(
 
 
 def fetch_offsets(call: Call) -> OffsetFetchResponse:
-    """The committed offsets; -1 if none is committed."""
     message: OffsetFetchRequest = call.message
     if call.version >= 8:
         return OffsetFetchResponse(groups=[_fetch_group(call, wanted, message.require_stable) for wanted in message.groups])

@@ -33,15 +33,12 @@ Answer: TypeAlias = FetchResponse.Topic.Partition
 
 @attrs.frozen(eq=False)
 class Wanted:
-    """The partitions that a Fetch requests, and its session."""
-
     asked: list[RequestedPartition]
     session: FetchSession | None = None  # the session to which the Fetch belongs
     opens: bool = False  # whether the Fetch begins a session
 
 
 def fetch(call: Call) -> Any:
-    """Respond at once if there is enough data or an error, otherwise when there is, or when `max_wait_ms` has passed."""
     message: FetchRequest = call.message
     wanted, refused = want(call)
     if refused is not None:
@@ -110,7 +107,6 @@ def enough(call: Call, asked: Iterable[RequestedPartition]) -> bool:
 
 
 def end_of(call: Call, log: PartitionLog) -> int:
-    """The offset up to which this client may read; followers read to the end of the log."""
     return log.end_offset if call.message.replica_id >= 0 else log.end_for(isolation(call))
 
 
@@ -131,7 +127,7 @@ def _diverging(log: PartitionLog, part: FetchRequest.Topic.Partition) -> tuple[i
 
 
 def fetched(call: Call, wanted: Wanted, epoch: int | None = None) -> FetchResponse:
-    """The response with the records of this moment. `epoch`: the session's epoch when the wait began; None without either."""
+    """`epoch`: the session's epoch when the wait began; None without a session or a wait."""
     session = wanted.session
     if session is not None and epoch not in (None, session.epoch):
         return FetchResponse(error_code=code("INVALID_FETCH_SESSION_EPOCH"), session_id=session.id, responses=[])

@@ -72,7 +72,6 @@ def error_after(call: Call, error: str) -> str:
 
 
 def join(call: Call) -> Any:
-    """Let a member join; see `Group.join` for the time of the response."""
     message: JoinGroupRequest = call.message
     refused = refusal(call, message.group_id)
     if refused:
@@ -112,7 +111,6 @@ def _joined(call: Call, joined: Joined) -> JoinGroupResponse:
 
 
 def sync(call: Call) -> Any:
-    """Give a member its assignment; the response follows when the leader's assignment has arrived."""
     message: SyncGroupRequest = call.message
     refused = refusal(call, message.group_id)
     if refused:
@@ -134,7 +132,6 @@ def _synced(synced: Synced) -> SyncGroupResponse:
 
 
 def heartbeat(call: Call) -> HeartbeatResponse:
-    """Restart the session of a member, unless the request gets an error; the response may tell the member to rejoin."""
     message: HeartbeatRequest = call.message
     error = refusal(call, message.group_id) or call.cluster.group(message.group_id).heartbeat(
         message.generation_id, message.member_id, message.group_instance_id
@@ -143,7 +140,6 @@ def heartbeat(call: Call) -> HeartbeatResponse:
 
 
 def leave(call: Call) -> LeaveGroupResponse:
-    """Remove one member (up to v2) or several."""
     message: LeaveGroupRequest = call.message
     refused = refusal(call, message.group_id)
     if refused:
@@ -158,7 +154,6 @@ def leave(call: Call) -> LeaveGroupResponse:
 
 
 def group_heartbeat(call: Call) -> ConsumerGroupHeartbeatResponse:
-    """Let a member of the consumer protocol join, stay, acknowledge or leave."""
     message: ConsumerGroupHeartbeatRequest = call.message
     topics, owned = message.subscribed_topic_names, message.topic_partitions
     if refused := member_refusal(call, topics):
@@ -216,7 +211,6 @@ def beaten(kind: Any, beat: Any, member_id: str, interval: float) -> Any:
 
 
 def find_coordinator(call: Call) -> FindCoordinatorResponse:
-    """The coordinator of each group or transactional id."""
     message: FindCoordinatorRequest = call.message
     if call.version >= 4:
         found = [_coordinator(call, key, message.key_type) for key in message.coordinator_keys]
@@ -240,7 +234,6 @@ def _coordinator(call: Call, key: str, kind: int) -> FindCoordinatorResponse.Coo
 
 
 def describe(call: Call) -> DescribeGroupsResponse:
-    """The state and members of classic groups."""
     return DescribeGroupsResponse(groups=[_describe_one(call, name) for name in call.message.groups])
 
 
@@ -296,7 +289,6 @@ def _listed(group: Group) -> ListGroupsResponse.Group:
 
 
 def describe_consumer_groups(call: Call) -> ConsumerGroupDescribeResponse:
-    """The state and members of groups of the consumer protocol."""
     return ConsumerGroupDescribeResponse(groups=[_describe_modern(call, name) for name in call.message.group_ids])
 
 
@@ -340,7 +332,6 @@ def _described_modern(call: Call, member: ModernMember, target: set[Part]) -> Co
 
 
 def delete_groups(call: Call) -> DeleteGroupsResponse:
-    """Delete empty groups with their offsets."""
     kind, names = DeleteGroupsResponse.Result, call.message.groups_names
     return DeleteGroupsResponse(results=[kind(group_id=name, error_code=code(_delete_one(call, name))) for name in names])
 

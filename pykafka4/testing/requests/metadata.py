@@ -19,12 +19,10 @@ NAMELESS_FROM: Final = 12  # the first version of Metadata whose responses may o
 
 
 def bad_name(name: str) -> bool:
-    """Whether Kafka refuses a topic of this name."""
     return not LEGAL.fullmatch(name) or name in (".", "..")
 
 
 def api_versions(call: Call) -> ApiVersionsResponse:
-    """The version ranges of the release, and the level of its feature transaction.version."""
     ranges = call.cluster.versions.items()
     keys = [ApiVersionsResponse.Api(api_key=key, min_version=low, max_version=high) for key, (low, high) in ranges]
     level = call.cluster.transaction_version
@@ -36,7 +34,7 @@ def api_versions(call: Call) -> ApiVersionsResponse:
 
 
 def metadata(call: Call) -> MetadataResponse:
-    """The brokers, leaders and topic ids. An unknown topic is created if both the request and the cluster allow it."""
+    """An unknown topic is created if both the request and the cluster allow it."""
     cluster, message = call.cluster, call.message
     known = cluster.metadata.snapshot(call.broker.node)
     everything = message.topics is None or (call.version == 0 and not message.topics)
@@ -94,7 +92,6 @@ def _partition(
 
 
 def describe_cluster(call: Call) -> DescribeClusterResponse:
-    """The brokers and the controller."""
     known = call.cluster.metadata.snapshot(call.broker.node)
     brokers = [call.cluster.brokers[node] for node in known.brokers]
     rows = [DescribeClusterResponse.Broker(broker_id=b.node, host=b.host, port=b.port, rack=b.rack) for b in brokers]

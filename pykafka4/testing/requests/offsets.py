@@ -15,7 +15,6 @@ LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 
 
 def list_offsets(call: Call) -> ListOffsetsResponse:
-    """The earliest or latest offset, the offset of the newest record, or the first offset from a timestamp on."""
     message: ListOffsetsRequest = call.message
     kind = ListOffsetsResponse.Topic
     topics = [kind(name=t.name, partitions=[_listed(call, t.name, p) for p in t.partitions]) for t in message.topics]
@@ -56,7 +55,6 @@ def _lookup(log: PartitionLog, timestamp: int, end: int) -> tuple[int, int]:
 
 
 def offsets_for_epochs(call: Call) -> EpochResponse:
-    """The end offset of each epoch."""
     message: EpochRequest = call.message
     kind = EpochResponse.Topic
     topics = [kind(topic=t.topic, partitions=[_epoch_end(call, t.topic, p) for p in t.partitions]) for t in message.topics]

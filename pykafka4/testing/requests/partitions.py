@@ -44,7 +44,7 @@ def readable(call: Call, topic: str, partition: int, epoch: int) -> tuple[Partit
 
 
 def endpoints(call: Call, kind: Callable[..., T], nodes: Container[int]) -> list[T]:
-    """The addresses of the running brokers among `nodes`, as instances of `kind`, the response's class for an address."""
+    """The addresses of the running brokers among `nodes`, as instances of `kind`."""
     up = [broker for broker in call.cluster.brokers.values() if broker.up and broker.node in nodes]
     return [kind(node_id=broker.node, host=broker.host, port=broker.port, rack=broker.rack) for broker in up]
 

@@ -58,7 +58,7 @@ def produce(call: Call) -> Any:
 
 
 def _settle(call: Call, rows: list[Row]) -> bool:
-    """Remove the rows that have an outcome from the list; return whether none is left."""
+    """Remove the rows that have an outcome; return whether none is left."""
     for row in list(rows):
         outcome = _outcome(call, row)
         if outcome is not None:
@@ -102,7 +102,6 @@ def _name_leader(call: Call, answer: ProduceResponse.Topic.Partition, partition:
 
 
 def _with_leaders(call: Call, response: ProduceResponse) -> ProduceResponse:
-    """`response`, with the addresses of the leaders that it names."""
     if call.version >= LEADERS_SINCE:
         leaders = {p.current_leader.leader_id for t in response.responses for p in t.partition_responses}
         response.node_endpoints = endpoints(call, ProduceResponse.Endpoint, leaders)

@@ -80,13 +80,10 @@ Handler = Callable[[Call], Any]
 
 
 def code(error: str | None) -> int:
-    """The code of an error; 0 for None."""
     return 0 if error is None else BY_NAME[error].code
 
 
 class Session:
-    """One client's connection to one broker."""
-
     __slots__ = (
         *("_arrived", "_busy", "_execute", "_fault", "_pieces", "_proceeding"),
         *("abandoned", "broker", "cluster", "dead", "front", "open"),
@@ -105,7 +102,6 @@ class Session:
     # ---- from the client
 
     def receive(self, data: bytes) -> None:
-        """Accept the next bytes, in any pieces, and execute the requests that are complete."""
         if not self.open:
             return None
         self._pieces += data
@@ -120,7 +116,7 @@ class Session:
         return self.proceed()
 
     def lost(self) -> None:
-        """React to a disconnect by the client; requests that have arrived may still be executed (`zombies`)."""
+        """React to a disconnect by the client."""
         self.abandoned = True
         if self.open:
             self.open = False
@@ -130,7 +126,6 @@ class Session:
             self._retire()
 
     def close(self) -> None:
-        """Close the connection on the broker's side; requests that have not been executed never will be."""
         self.dead = True
         self._arrived.clear()
         self.broker.sessions.pop(self, None)
@@ -145,7 +140,6 @@ class Session:
     # ---- executing
 
     def proceed(self) -> None:
-        """Execute the requests that have arrived, up to one that has to wait."""
         if self._proceeding:  # the loop below has executed a request, whose response has led here: the loop continues by itself
             return
         self._proceeding = True
@@ -220,7 +214,6 @@ class Session:
     # ---- to the client
 
     def answered(self, call: Call, response: Any) -> None:
-        """Send the response to a request that was executed, unless a fault prevents that."""
         fault, self._fault = self._fault, None
         mute = self.cluster.use_throttle(call)
         data = b"" if response is NO_ANSWER else self._encode(call, response, mute)

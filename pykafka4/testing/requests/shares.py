@@ -34,7 +34,6 @@ Errors = dict[tuple[UUID, int], str]
 
 
 def heartbeat(call: Call) -> ShareGroupHeartbeatResponse:
-    """Let a member join, stay or leave."""
     message: ShareGroupHeartbeatRequest = call.message
     topics = message.subscribed_topic_names
     beat = ShareBeat(member_refusal(call, topics) or "NONE")
@@ -104,7 +103,6 @@ def _carry_out(call: Call, session: ShareSession) -> tuple[Errors, set[tuple[UUI
 
 
 def _close(call: Call, session: ShareSession) -> None:
-    """End the session: the records that it holds are released."""
     call.cluster.shares.close(call.broker.node, session.group, session.member)
     call.cluster.replication.fetches.wake_all()
 
@@ -121,7 +119,6 @@ def _leader(call: Call, topic_id: UUID, number: int, refused: str | None) -> Lea
 
 
 def acknowledge(call: Call) -> ShareAcknowledgeResponse:
-    """Acknowledge records, and close the session if the request's epoch is CLOSES."""
     message: ShareAcknowledgeRequest = call.message
     session, refused = _session(call)
     if session is None:

@@ -62,7 +62,6 @@ def _create_refusal(call: Call, wanted: CreateTopicsRequest.Topic) -> str | None
 
 
 def delete_topics(call: Call) -> DeleteTopicsResponse:
-    """Delete topics by name or id."""
     if call.version < 6:
         return DeleteTopicsResponse(responses=[_delete(call, name) for name in call.message.topic_names])
     known = call.cluster.topics.by_id
@@ -84,7 +83,6 @@ def _delete(call: Call, name: str) -> DeleteTopicsResponse.Topic:
 
 
 def create_partitions(call: Call) -> CreatePartitionsResponse:
-    """Add partitions to topics."""
     return CreatePartitionsResponse(results=[_grow(call, topic) for topic in call.message.topics])
 
 
@@ -103,7 +101,6 @@ def _growth_refusal(call: Call, wanted: CreatePartitionsRequest.Topic) -> str | 
 
 
 def delete_records(call: Call) -> DeleteRecordsResponse:
-    """Raise the start offsets of logs."""
     kind, topics = DeleteRecordsResponse.Topic, call.message.topics
     rows = [kind(name=t.name, partitions=[_cut(call, t.name, p.partition_index, p.offset) for p in t.partitions]) for t in topics]
     return DeleteRecordsResponse(topics=rows)
@@ -121,7 +118,6 @@ def _cut(call: Call, topic: str, partition: int, offset: int) -> DeleteRecordsRe
 
 
 def describe_log_dirs(call: Call) -> DescribeLogDirsResponse:
-    """The broker's only log directory, with the size of each replica in bytes."""
     if refused := call.ordered_error():
         return DescribeLogDirsResponse(error_code=code(refused), results=[])
     kind, node, wanted = DescribeLogDirsResponse.Result.Topic, call.broker.node, call.message.topics
@@ -139,5 +135,4 @@ def describe_log_dirs(call: Call) -> DescribeLogDirsResponse:
 
 
 def _size(partition: Partition, node: int) -> int:
-    """The size of the partition's replica on `node`, in bytes."""
     return sum(len(batch.data) for batch in partition.copies[node].log.batches)

@@ -49,14 +49,13 @@ def _elsewhere(call: Call, transactional_id: str) -> str | None:
 
 
 def code_for(call: Call, error: str | None) -> int:
-    """The code of an error in the request's version."""
     if error == "PRODUCER_FENCED" and call.version < FENCED_SINCE.get(call.name, 0):
         error = "INVALID_PRODUCER_EPOCH"
     return code(error)
 
 
 def init_producer_id(call: Call) -> InitProducerIdResponse:
-    """Give out a producer id and epoch. A request without a transactional id always gets a new producer id, whatever else it contains."""
+    """A request without a transactional id always gets a new producer id, whatever else it contains."""
     message: InitProducerIdRequest = call.message
     transactional_id = message.transactional_id
     if transactional_id is None:
@@ -79,7 +78,6 @@ def init_producer_id(call: Call) -> InitProducerIdResponse:
 
 
 def _after(call: Call) -> str | None:
-    """The error that a test has ordered with `When.AFTER`, or None."""
     error = error_after(call, "NONE")
     return None if error == "NONE" else error
 
@@ -88,10 +86,7 @@ def _after(call: Call) -> str | None:
 
 
 def add_partitions(call: Call) -> AddPartitionsToTxnResponse:
-    """Add partitions to a transaction.
-
-    From version 4 on, brokers name several transactions in a request, and for each either add partitions or check that they were added.
-    """
+    """From version 4 on, brokers name several transactions in a request, and for each add partitions, or check that they were added."""
     message: AddPartitionsToTxnRequest = call.message
     if call.version < BATCHED_SINCE:
         name, topics = message.v3_and_below_transactional_id, message.v3_and_below_topics
@@ -149,7 +144,7 @@ def add_offsets(call: Call) -> AddOffsetsToTxnResponse:
 
 
 def end(call: Call) -> EndTxnResponse:
-    """Commit or abort the transaction; from version 5 on, the response has the producer id and epoch of the next transaction."""
+    """From version 5 on, the response has the producer id and epoch of the next transaction."""
     message: EndTxnRequest = call.message
     name, transactions = message.transactional_id, call.cluster.transactions
     refused = refusal(call, name)
@@ -191,7 +186,6 @@ def verified(call: Call, name: str, producer: tuple[int, int], what: TopicPartit
 
 
 def commit_offsets(call: Call) -> TxnOffsetCommitResponse:
-    """Keep offsets of a group pending until the transaction ends."""
     message: TxnOffsetCommitRequest = call.message
     producer = message.producer_id, message.producer_epoch
     refused = call.denied("transactional_id", message.transactional_id, "WRITE") or group_refusal(call, message.group_id)

@@ -47,7 +47,6 @@ class Order:
 
 
 def fail(cluster: ModelCluster, api: Api, error: str, topic: str | None, partition: int | None, times: int, after: bool) -> Order:
-    """See `ModelServer.fail`."""
     name = known(cluster, api)
     error_name(error)
     times = whole("times", times, 1)
@@ -64,13 +63,11 @@ def fail(cluster: ModelCluster, api: Api, error: str, topic: str | None, partiti
 
 
 def delay(cluster: ModelCluster, api: Api, seconds: float, broker: int | None, times: int) -> Order:
-    """See `ModelServer.delay`."""
     seconds = checks.seconds("seconds", seconds, zero=False)
     return inject(cluster, "delay", f"seconds={seconds}", api, Fault.DELAY, broker, times, seconds)
 
 
 def disconnect(cluster: ModelCluster, api: Api, broker: int | None, times: int, after: bool) -> Order:
-    """See `ModelServer.disconnect`."""
     fault = Fault.DROP_AFTER if flag("after", after) else Fault.DROP_BEFORE
     return inject(cluster, "disconnect", f"after={after}", api, fault, broker, times, 0.0)
 
@@ -86,7 +83,7 @@ def inject(cluster: ModelCluster, word: str, detail: str, api: Api, fault: Fault
 
 
 def known(cluster: ModelCluster, api: Api) -> str:
-    """The name of `api`. Raises ValueError if this release does not have the API."""
+    """Raises ValueError if this release does not have the API."""
     name = api_name(api)
     if api_key(api) not in cluster.versions:
         raise ValueError(f"the model of Kafka {cluster.release} has no {name}")

@@ -25,8 +25,6 @@ def end(sock: socket.socket) -> None:
 
 
 class SocketFront:
-    """Carries the bytes of one session."""
-
     __slots__ = ("_closing", "_out", "_sockets", "session", "sock")
 
     def __init__(self, sockets: Sockets, sock: socket.socket) -> None:
@@ -60,7 +58,6 @@ class SocketFront:
             self._sockets.watch(self, events)
 
     def ready(self, events: int) -> None:
-        """Read, write or both: the socket is ready for `events`."""
         if events & selectors.EVENT_READ:
             self._read()
         if events & selectors.EVENT_WRITE and self.sock.fileno() >= 0:
@@ -81,7 +78,7 @@ class SocketFront:
 
 
 def bound(port: int) -> socket.socket:
-    """A socket that is bound to `port`, or to any free port if `port` is 0."""
+    """Port 0: any free port."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind((HOST, port))
@@ -104,7 +101,6 @@ class Sockets:
         self.follow_brokers()
 
     def wake(self) -> None:
-        """End a running `select`."""
         try:
             self._wake_in.send(b"\0")
         except (BlockingIOError, OSError):
@@ -114,12 +110,10 @@ class Sockets:
         self._wake_out.recv(4096)
 
     def select(self, timeout: float) -> list[tuple[Any, int]]:
-        """Wait for events. Other code may use the cluster meanwhile."""
         ready: list[tuple[Any, int]] = self._selector.select(timeout)
         return ready
 
     def serve(self, ready: list[tuple[Any, int]]) -> None:
-        """Read and write for the events that `select` has returned."""
         for key, events in ready:
             if self._selector.get_map().get(key.fd) is key:  # an earlier event of this list may have closed the socket
                 key.data(events)
@@ -163,19 +157,16 @@ class Sockets:
         self._selector.register(sock, selectors.EVENT_READ, front.ready)
 
     def watch(self, front: SocketFront, events: int) -> None:
-        """Have `select` wait for `events` on the socket of `front`."""
         if front in self._fronts and self._selector.get_key(front.sock).events != events:
             self._selector.modify(front.sock, events, front.ready)
 
     def forget(self, front: SocketFront) -> None:
-        """Close the socket of `front`, whose connection has ended."""
         if front in self._fronts:
             self._fronts.discard(front)
             self._selector.unregister(front.sock)
             end(front.sock)
 
     def close(self) -> None:
-        """Close all sockets."""
         for front in list(self._fronts):
             self.forget(front)
         for listener in [*self._listeners.values(), *self._ports.values()]:

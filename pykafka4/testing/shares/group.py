@@ -16,7 +16,7 @@ JOIN, LEAVE = 0, -1  # epochs
 
 @attrs.frozen
 class ShareBeat:
-    """The response to a heartbeat. `assignment` is None in an error, and where the response need not repeat it."""
+    """`assignment` is None in an error, and where the response need not repeat it."""
 
     error: str = "NONE"
     epoch: int = 0
@@ -26,8 +26,6 @@ class ShareBeat:
 
 @attrs.define(eq=False)
 class ShareMember:
-    """One member of a share group."""
-
     epoch: int = 0
     previous: int = 0
     topics: tuple[str, ...] = ()
@@ -37,8 +35,6 @@ class ShareMember:
 
 @attrs.define(eq=False)
 class ShareGroup:
-    """The members of a share group."""
-
     timeline: Timeline
     topics: Topics
     session_timeout: float
@@ -47,7 +43,6 @@ class ShareGroup:
     _basis: object = None  # the assignments of the current epoch
 
     def heartbeat(self, member_id: str, epoch: int, topics: tuple[str, ...] | None) -> ShareBeat:
-        """Let a member join, stay or leave."""
         if epoch == LEAVE:
             return self._leave(member_id)
         member = self.members.get(member_id)

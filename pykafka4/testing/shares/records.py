@@ -23,8 +23,6 @@ GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)  # types of acknowledgement
 
 
 class RecordState(enum.Enum):
-    """The state of a record in a share group."""
-
     AVAILABLE = "available"
     ACQUIRED = "acquired"
     ACKNOWLEDGED = "acknowledged"
@@ -88,7 +86,6 @@ class SharePartition:
             self._release(slot for slot in self.slots.values() if slot.state is RecordState.ACQUIRED)
 
     def drop_ended(self) -> None:
-        """Release the records that ended sessions had acquired."""
         acquired = (slot for slot in self.slots.values() if slot.state is RecordState.ACQUIRED and slot.holder is not None)
         self._release(slot for slot in acquired if slot.holder is not None and slot.holder.releases(self.key))
 
@@ -124,7 +121,6 @@ class SharePartition:
     # ---- acquiring
 
     def available(self, log: PartitionLog) -> bool:
-        """Whether there is a record to acquire."""
         self.drop_ended()
         first = max(self.start, log.start_offset)
         return any(self._is_free(offset) for offset in range(first, log.high_watermark))

@@ -17,8 +17,6 @@ __all__ = ["ShareSession", "Shares", "SessionConnection"]
 
 
 class SessionConnection(Protocol):
-    """The connection of a session."""
-
     open: bool
 
 
@@ -35,19 +33,15 @@ class ShareSession:
 
     @property
     def ended(self) -> bool:
-        """Whether the session was closed or replaced, or has lost its connection."""
         return self.closed or not self.way.open
 
     def releases(self, partition: tuple[UUID, int]) -> bool:
-        """Whether the session's end has released the records of `partition`. As in Kafka, records of forgotten partitions stay locked."""
+        """As in Kafka, records of forgotten partitions stay locked."""
         return self.ended and partition in self.partitions
 
 
 class Shares:
-    """The share groups, share sessions and shared partitions of a cluster.
-
-    Tests set `auto_offset_reset`, `lock_seconds` and `most_deliveries` before a group begins; Kafka has these options for each group.
-    """
+    """Tests set `auto_offset_reset`, `lock_seconds` and `most_deliveries` before a group begins; Kafka has these options for each group."""
 
     def __init__(self, topics: Topics, timeline: Timeline) -> None:
         self._topics, self._timeline = topics, timeline
@@ -61,7 +55,7 @@ class Shares:
         self.on_event: list[Callable[[ShareEvent], None]] = []
 
     def group(self, name: str) -> ShareGroup:
-        """The group; it is created if it does not exist."""
+        """The group is created if it does not exist."""
         if name not in self.groups:
             self.groups[name] = ShareGroup(self._timeline, self._topics, self.session_timeout)
         return self.groups[name]
@@ -105,7 +99,7 @@ class Shares:
         return session
 
     def find(self, node: int, group: str, member: str) -> ShareSession | None:
-        """The session; None if there is none, or if it has ended or lost its connection."""
+        """None if the member has no session, or the session has ended."""
         session = self.sessions.get((node, group, member))
         return None if session is None or session.ended else session
 

@@ -58,7 +58,6 @@ class Header(NamedTuple):
 
     @property
     def transactional(self) -> bool:
-        """Whether the batch belongs to a transaction."""
         return bool(self.attributes & TRANSACTIONAL)
 
     @property
@@ -68,7 +67,6 @@ class Header(NamedTuple):
 
 
 def parse_header(data: bytes) -> Header | None:
-    """The header at the start of `data`; None if `data` is too short."""
     return Header._make(HEADER.unpack_from(data)) if len(data) >= HEADER.size else None
 
 
@@ -151,7 +149,7 @@ class StoredBatch:
 
     @classmethod
     def of(cls, data: bytes) -> StoredBatch:
-        """The batch in `data`, which keeps its base offset. Raises ValueError if `data` is too short for a record batch."""
+        """The batch keeps its base offset. Raises ValueError if `data` is too short for a record batch."""
         header = parse_header(data)
         if header is None:
             raise ValueError(f"{len(data)} bytes are too few for a record batch, whose header has {HEADER.size}")
@@ -159,7 +157,6 @@ class StoredBatch:
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last record of the batch."""
         return self.base_offset + self.header.last_offset_delta + 1
 
     def records(self) -> tuple[WireRecord, ...]:

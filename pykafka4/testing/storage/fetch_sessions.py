@@ -39,7 +39,6 @@ class RequestedPartition:
 
     @property
     def key(self) -> Key:
-        """The key of the partition in its session."""
         return self.topic if self.topic_id == NO_UUID else self.topic_id, self.wish.partition
 
     def note(self, answer: Answer) -> bool:
@@ -54,8 +53,6 @@ class RequestedPartition:
 
 @attrs.define(eq=False)
 class FetchSession:
-    """The partitions that one client requests from one broker repeatedly."""
-
     id: int
     by_id: bool  # requests name topics by id
     created_at: float
@@ -82,8 +79,6 @@ class FetchSession:
 
 
 class FetchSessions:
-    """The sessions that a broker remembers."""
-
     def __init__(self, timeline: Timeline, numbers: Iterator[int]) -> None:
         """`numbers` yields the ids of the next sessions. No id is used twice, not even after a restart."""
         self._timeline, self._numbers = timeline, numbers
@@ -111,17 +106,13 @@ class FetchSessions:
         return session.id
 
     def close(self, number: int) -> None:
-        """Forget a session, if it is known."""
         self._sessions.pop(number, None)
 
     def clear(self) -> None:
-        """Forget all sessions."""
         self._sessions.clear()
 
     def _evict(self, size: int) -> bool:
-        """Make room for a session with `size` partitions: evict an unused session, or an old one that is not larger. Returns whether
-        one was evicted.
-        """
+        """Evict an unused session, or an old one with at most `size` partitions. Returns whether a session was evicted."""
         latest = self._timeline.now - EVICTED_AFTER_S
         unused = min(self._sessions.values(), key=lambda session: session.used_at, default=None)
         if unused is not None and unused.used_at >= latest:

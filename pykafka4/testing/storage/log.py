@@ -47,7 +47,7 @@ class DuplicateAnswer(Enum):
 
 @attrs.define(eq=False)
 class PartitionLog:
-    """Batches, leader epochs and producer state of one replica. Clients read up to `high_watermark`."""
+    """Clients read up to `high_watermark`."""
 
     tp: TopicPartition
     wall_ms: Callable[[], int]
@@ -70,7 +70,6 @@ class PartitionLog:
     _bases: list[int] = attrs.Factory(list)
 
     def append(self, data: bytes, leader_epoch: int) -> Appended:
-        """Validate a produced batch and append it, or return the error."""
         header = parse_header(data)
         refused = batch_refusal(header, data, self.max_message_bytes)
         if refused or header is None:
@@ -246,7 +245,6 @@ class PartitionLog:
         return self.transactions.stable_until(self.high_watermark, self.start_offset)
 
     def end_for(self, isolation: Isolation) -> int:
-        """The offset up to which a client with this isolation level reads."""
         return self.stable_offset if isolation is Isolation.READ_COMMITTED else self.high_watermark
 
     def aborted(self, offset: int, size: int) -> list[Ended]:
@@ -277,12 +275,10 @@ class PartitionLog:
         return at if at >= 0 and self.batches[at].next_offset > offset else at + 1
 
     def records(self) -> Iterator[WireRecord]:
-        """Every record, in order."""
         for batch in self.batches:
             yield from batch.records()
 
     def records_in(self, batch: StoredBatch) -> Iterable[WireRecord]:
-        """The records of one batch."""
         return batch.records()
 
     def offset_at(self, timestamp_ms: int, limit: int | None = None) -> tuple[int, int]:
@@ -319,7 +315,6 @@ class PartitionLog:
         return (self.epochs[at - 1][0] if at else epoch), self.epochs[at][1]
 
     def epoch_at(self, offset: int) -> int:
-        """The leader epoch of `offset`; -1 if there is none."""
         at = bisect.bisect_right([start for _, start in self.epochs], offset) - 1
         return self.epochs[at][0] if at >= 0 else -1
 

@@ -19,8 +19,6 @@ NO_LEADER: Final = -1
 
 @attrs.define(eq=False)
 class Replica:
-    """A partition's log on one broker."""
-
     node: int
     log: PartitionLog
     confirmed: int = 0  # the replica's end offset, as far as the leader knows it
@@ -30,8 +28,6 @@ class Replica:
 
 @attrs.define(eq=False)
 class Partition:
-    """A partition: its replicas and its leader (-1: none)."""
-
     tp: TopicPartition
     leader: int
     epoch: int
@@ -44,7 +40,6 @@ class Partition:
 
     @property
     def replicas(self) -> tuple[int, ...]:
-        """The brokers that have a replica."""
         return tuple(self.copies)
 
     @property
@@ -54,13 +49,12 @@ class Partition:
 
     @property
     def followers(self) -> Iterator[Replica]:
-        """The replicas except the leader."""
         return (copy for node, copy in self.copies.items() if node != self.leader)
 
 
 @attrs.define(eq=False)
 class Topic:
-    """A topic. A topic that is deleted and created again is a new `Topic` with a new id."""
+    """A topic that is deleted and created again is a new `Topic` with a new id."""
 
     name: str
     id: UUID
@@ -70,17 +64,12 @@ class Topic:
 
 
 class Topics(dict[str, Topic]):
-    """The topics that exist, by name."""
-
     def partition(self, topic: str, partition: int) -> Partition | None:
-        """The partition; None if it does not exist."""
         found = self.get(topic)
         return found.partitions[partition] if found and 0 <= partition < len(found.partitions) else None
 
     def partitions(self) -> list[Partition]:
-        """The partitions of all topics."""
         return [partition for topic in self.values() for partition in topic.partitions]
 
     def by_id(self, topic_id: UUID) -> Topic | None:
-        """The topic with this id; None if there is none."""
         return next((topic for topic in self.values() if topic.id == topic_id), None)

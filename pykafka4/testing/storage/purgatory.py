@@ -29,14 +29,11 @@ class Delayed(Generic[K]):
 
 
 class Purgatory(Generic[K]):
-    """The waiting requests of one kind, by key."""
-
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._delayed: dict[K, list[Delayed[K]]] = {}
 
     def add(self, delayed: Delayed[K], seconds: float) -> None:
-        """Keep a request for at most `seconds`."""
         delayed.timer = self._timeline.after(seconds, lambda: self._expire(delayed))
         for key in dict.fromkeys(delayed.keys):
             self._delayed.setdefault(key, []).append(delayed)
@@ -49,7 +46,6 @@ class Purgatory(Generic[K]):
                 self._end(delayed)
 
     def wake_all(self) -> None:
-        """Respond to all requests that are ready, because any key may have changed."""
         for key in list(self._delayed):
             self.wake(key)
 

@@ -26,8 +26,6 @@ LAG_MAX_S: Final = 30.0  # seconds: the default of replica.lag.time.max.ms
 
 
 class Replication:
-    """Followers, elections and high watermarks of all partitions."""
-
     def __init__(self, brokers: Mapping[int, Broker], topics: Topics, timeline: Timeline, random: Random) -> None:
         self._brokers, self._topics, self._timeline, self._random = brokers, topics, timeline, random
         self.fetches: Purgatory[TopicPartition] = Purgatory(timeline)  # Fetches that wait for records
@@ -42,22 +40,18 @@ class Replication:
     # ---- faults
 
     def slow_follower(self, node: int, seconds: float) -> None:
-        """Let the broker take `seconds` to copy; 0 ends this."""
         self._delays[node] = seconds
         self.resume(node)
 
     def pause(self, node: int, seconds: float) -> None:
-        """Let the broker copy nothing for `seconds`."""
         self._paused[node] = max(self._paused.get(node, 0.0), self._timeline.now + seconds)
         self._timeline.at(self._paused[node], lambda: self.resume(node))
 
     def hold(self, partition: Partition, node: int, seconds: float) -> None:
-        """Let the broker copy nothing of this partition for `seconds`."""
         partition.held[node] = max(partition.held.get(node, 0.0), self._timeline.now + seconds)
         self._timeline.at(partition.held[node], lambda: self.spread(partition))
 
     def heal(self) -> None:
-        """End all faults: no broker is slow or paused any more."""
         self._delays.clear()
         self._paused.clear()
         for partition in self._topics.partitions():
@@ -75,7 +69,6 @@ class Replication:
     # ---- writes
 
     def spread(self, partition: Partition) -> None:
-        """Let the followers copy the records that they lack."""
         if partition.leader == NO_LEADER:
             return
         end = partition.log.end_offset
@@ -140,7 +133,6 @@ class Replication:
             partition.in_sync = [n for n in partition.replicas if n in partition.in_sync or n == follower.node]
 
     def _advance(self, partition: Partition) -> None:
-        """Raise the high watermark to the lowest end offset of the in-sync replicas."""
         log = partition.log
         below_min = len(partition.in_sync) < partition.min_in_sync and self.waits_below_min
         reached = min(partition.copies[node].confirmed for node in partition.in_sync)
@@ -206,7 +198,6 @@ class Replication:
         self.fetches.wake(partition.tp)
 
     def no_leader(self, partition: Partition) -> None:
-        """Leave the partition without a leader, and respond to waiting requests."""
         if partition.leader != NO_LEADER:
             partition.last_leader, partition.leader = partition.leader, NO_LEADER
         partition.epoch += 1
@@ -228,7 +219,6 @@ class Replication:
             self.elect(partition)
 
     def deleted(self, topic: Topic) -> None:
-        """Respond to the requests that wait for partitions of a deleted topic."""
         self.fetches.wake_all()
         for partition in topic.partitions:
             self.produces.wake(partition)

@@ -23,22 +23,19 @@ INDEX_INTERVAL: Final = 4096  # bytes between two entries of a log's index
 
 
 class Isolation(Enum):
-    """The isolation level of a request, with the protocol's number."""
-
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
 
 
 @attrs.frozen
 class Marker:
-    """The end of a transaction, which its coordinator sends to the leaders of its partitions."""
+    """The end of a transaction, as the coordinator sends it to the leaders of the partitions."""
 
     producer_id: int
     producer_epoch: int
     kind: ControlType
 
     def batch(self, base_offset: int, leader_epoch: int, timestamp_ms: int) -> bytes:
-        """The control batch that a leader stores for the marker."""
         return build_batch(
             [attrs.evolve(control_record(self.kind), timestamp_ms=timestamp_ms)],
             base_offset=base_offset,
@@ -52,8 +49,6 @@ class Marker:
 
 @attrs.frozen
 class Ended:
-    """A transaction in a log, from its first record to its marker."""
-
     producer_id: int
     first_offset: int
     marker_offset: int
@@ -62,14 +57,11 @@ class Ended:
 
 @attrs.define(eq=False)
 class LogTransactions:
-    """The open and the ended transactions in a log."""
-
     open: dict[int, int] = attrs.Factory(dict)  # producer id: the offset of the transaction's first record
     ended: list[Ended] = attrs.Factory(list)  # in the order of their markers
     epochs: dict[int, int] = attrs.Factory(dict)  # producer id: the producer epoch of its last marker
 
     def note(self, batch: StoredBatch) -> None:
-        """Update the transactions for a batch that was added to the end of the log."""
         header = batch.header
         if header.producer_id < 0 or not header.transactional:
             return

@@ -28,8 +28,6 @@ OVER: Final = {S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT}
 
 
 class TransactionCoordinators:
-    """The transactional ids of a cluster."""
-
     def __init__(
         self, brokers: Brokers, timeline: Timeline, random: Random, new_producer_id: Callable[[], int], markers: MarkerWriter
     ) -> None:
@@ -41,15 +39,12 @@ class TransactionCoordinators:
         self.on_decided: list[Callable[[str, int, int, bool], None]] = []
 
     def coordinator_of(self, transactional_id: str) -> int | None:
-        """The broker that coordinates the transactional id; None while no broker runs."""
         return self.placement.coordinator_of(transactional_id)
 
     def move(self, transactional_id: str, to: int | None = None, *, loading: float = 0.0) -> int:
-        """Let another broker coordinate the transactional id, after `loading` seconds; return the new coordinator."""
         return self.placement.move(transactional_id, to, loading=loading)
 
     def serves(self, transactional_id: str) -> bool:
-        """Whether the coordinator of the transactional id runs, and has loaded its state."""
         node = self.coordinator_of(transactional_id)
         return node is not None and self._brokers[node].running(self._timeline.now) and not self.placement.loading(transactional_id)
 
@@ -152,7 +147,7 @@ class TransactionCoordinators:
         return None
 
     def _repeated(self, known: Transaction, committed: bool) -> str | None:
-        """The error, or None, for a repeated request to end a transaction: a second commit of a committed transaction succeeds."""
+        """A second commit of a committed transaction succeeds."""
         if known.state is (S.COMPLETE_COMMIT if committed else S.COMPLETE_ABORT):
             return None
         same = known.state is (S.PREPARE_COMMIT if committed else S.PREPARE_ABORT)
@@ -192,6 +187,5 @@ class TransactionCoordinators:
         self._timeline.after(MARKER_RETRY_S, lambda: self._complete(known, ending))
 
     def heal(self) -> None:
-        """End all faults: no coordinator is loading, and markers are written at once."""
         self.placement.heal()
         self.marker_delay = 0.0

@@ -27,7 +27,6 @@ class Ending:
 
     @property
     def done(self) -> bool:
-        """Whether all partitions and groups have the marker."""
         return not self.partitions and not self.groups
 
 
@@ -49,7 +48,6 @@ class MarkerWriter:
         self._appended, self._settle_offsets = appended, settle_offsets
 
     def begin(self, marker: Marker, partitions: dict[TopicPartition, None], groups: dict[str, None]) -> Ending:
-        """Begin to end a transaction with these partitions and groups."""
         return Ending(marker, {tp: self._topics.partition(*tp) for tp in partitions}, dict(groups))
 
     def write(self, ending: Ending) -> None:

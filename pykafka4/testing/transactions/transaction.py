@@ -69,11 +69,9 @@ class Transaction:
         return self.epoch >= MAX_EPOCH - 1
 
     def move(self, to: TransactionState) -> None:
-        """Change the state; an illegal change is a bug in the model."""
         self.state = TABLE.move(self.state, to)
 
     def refusal(self, producer_id: int, epoch: int) -> str | None:
-        """The error for a request of this producer about the current transaction, or None."""
         if producer_id != self.producer_id:
             return "INVALID_PRODUCER_ID_MAPPING"
         if epoch != self.epoch:
