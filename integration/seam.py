@@ -82,7 +82,6 @@ class Brokers(abc.ABC):
         return (self.advertised or {}).get(node, real)
 
     def extra(self, node: int) -> Mapping[str, str]:
-        """Return the additional settings of a broker (`properties`)."""
         return self.properties(node) if callable(self.properties) else self.properties or {}
 
     # -- operations of every backend ---------------------------------------------------------------------------------------

@@ -204,7 +204,6 @@ class DockerCluster(Cluster):
     # -- one broker --------------------------------------------------------------------------------------------------------
 
     def launch(self, node: int) -> None:
-        """Start the process of one broker, without a wait."""
         member = self.members[node]
         if self.ports is not None:
             self.ports.release(member.port)
@@ -219,7 +218,6 @@ class DockerCluster(Cluster):
         self.stopped_by(node, lambda: self.signal(node, "SIGTERM"), timeout)
 
     def kill(self, node: int) -> None:
-        """Send SIGKILL, and wait until the process is gone."""
         self.signal(node, "SIGKILL")
         self.thaw(node)  # some engines deliver no signal to a paused container
         self.wait_down(node, STOP_S)
@@ -232,11 +230,9 @@ class DockerCluster(Cluster):
                 raise
 
     def freeze(self, node: int) -> None:
-        """Pause the container: all threads stop at once, and the sockets stay open and silent."""
         self.members[node].container.pause()
 
     def thaw(self, node: int) -> None:
-        """End a freeze; without effect for a broker that is not frozen."""
         if self.state(node) is not State.FROZEN:
             return
         try:
@@ -263,7 +259,6 @@ class DockerCluster(Cluster):
             network.handle.disconnect(self.members[node].container)
 
     def reconnect(self, node: int) -> None:
-        """Connect a broker with both networks again, with its former addresses and names."""
         attached = list(self.on(node))
         for network in self.networks:
             if network not in attached:
@@ -276,7 +271,6 @@ class DockerCluster(Cluster):
             brokers.handle.disconnect(self.members[node].container)
 
     def mend(self, node: int) -> None:
-        """Connect a broker with the brokers' network again."""
         clients, _ = self.networks
         if list(self.on(node)) == [clients]:
             self.reconnect(node)

@@ -28,7 +28,6 @@ class Proxied(Cluster):
         return self.proxies[node].address
 
     def heal_proxies(self) -> None:
-        """End every fault of every proxy."""
         for proxy in self.proxies.values():
             proxy.heal()
 

@@ -125,7 +125,6 @@ class Direction(asyncio.Protocol):
         return self.last_due
 
     def pump(self) -> None:
-        """Forward the bytes that are due, and set a timer for the remaining bytes."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
@@ -145,7 +144,7 @@ class Direction(asyncio.Protocol):
             self.transport.resume_reading()
 
     def forward(self, data: bytes, to: asyncio.Transport) -> bool:
-        """Write `data`, up to the place of a cut. Returns False if the connection was cut."""
+        """Returns False if the connection was cut."""
         counters, cut = self.link.proxy.counters, self.faults.cut_after
         piece = data if cut is None else data[:cut]
         if not to.is_closing():
@@ -174,7 +173,6 @@ class Link:
         self.dead = self.lossy = False
 
     def passes(self, direction: Direction, data: bytes, lost: bool) -> None:
-        """Count the bytes of one side, and the lost bytes among them."""
         counters = self.proxy.counters
         if lost:
             counters.swallowed_bytes += len(data)
@@ -196,7 +194,6 @@ class Link:
             self.proxy.spawn(self.connect())
 
     async def adopt(self, client: socket.socket) -> None:
-        """Take over an accepted connection."""
         self.proxy.links.add(self)
         self.proxy.counters.connections += 1
         if self.proxy.chaotic is not None:
@@ -279,12 +276,10 @@ class Proxy:
 
     @property
     def address(self) -> Address:
-        """The address for clients."""
         return HOST, self.port
 
     @property
     def open(self) -> int:
-        """The number of clients' connections that are open now."""
         return self.call(lambda: len(self.links))
 
     # -- faults ------------------------------------------------------------------------------------------------------------
@@ -321,7 +316,6 @@ class Proxy:
         self.change(self.responses, hold=True)
 
     def release(self) -> None:
-        """Forward the held bytes."""
         self.both(hold=False)
         self.call(self.pump_all)
 
@@ -335,7 +329,6 @@ class Proxy:
         self.drop_connections()
 
     def accept(self) -> None:
-        """Listen again."""
         self.call(self.listen)
 
     def silence(self) -> None:
@@ -365,7 +358,7 @@ class Proxy:
     # -- life --------------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Reset all connections and end the thread; a second call does nothing."""
+        """A second call does nothing."""
         if not self.thread.is_alive():
             return
         self.refuse()
@@ -445,7 +438,6 @@ class Proxy:
         self.call(lambda: assign(self, values))
 
     def call(self, work: Callable[[], T]) -> T:
-        """Run `work` on the proxy's thread, and return its result."""
 
         async def wrapped() -> T:
             return work()

@@ -80,7 +80,6 @@ class Storm:
 
     @property
     def cuts(self) -> int:
-        """The number of connections that were cut."""
         return self.since()[0]
 
     @property

@@ -70,7 +70,6 @@ class GoMember:
                 self.errors.append(line.strip())
 
     def stop(self) -> None:
-        """Leave the group."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:

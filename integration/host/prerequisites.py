@@ -40,7 +40,6 @@ def java_version(program: str) -> int | None:
 
 
 def javac() -> str:
-    """Return the compiler in the folder of `java()`."""
     return str(Path(java()).with_name("javac")) if "/" in java() else "javac"
 
 
@@ -61,7 +60,6 @@ def missing_java() -> str | None:
 
 
 def missing(rows: Mapping[str, str], path: str | None = None) -> list[str]:
-    """Return a line for each missing program, with its use and the command that installs it."""
     return [f"{name} is missing: {cure}" for name, cure in rows.items() if not shutil.which(name, path=path)]
 
 
@@ -77,7 +75,6 @@ def optional() -> list[str]:
 
 
 def require(*lines: str) -> None:
-    """Raise `MissingPrerequisite` with all lines, if there are any."""
     if lines:
         raise MissingPrerequisite("; ".join(lines))
 

@@ -23,7 +23,6 @@ TIMEOUT_S = 600.0
 
 
 def java_assign(groups: Iterable[dict[str, Any]], jvm: Iterable[str] = JVM) -> list[dict[str, Any]]:
-    """Return the answers of Kafka's assignors for each group."""
     lines = "".join(json.dumps(group) + "\n" for group in groups)
     told = java([*jvm, *with_program(PROGRAM), "Assignors"], lines, TIMEOUT_S)
     return [json.loads(line) for line in told.splitlines()]

@@ -77,7 +77,6 @@ def java_hash(text: str) -> int:
 
 
 def parsed(group: str, records: Iterable[LogRecord]) -> Iterator[Event]:
-    """Yield the events of `group` in these records of the offsets topic."""
     names: dict[str, str] = {}  # member id -> client id
     for record in records:
         key = Reader(record.key or b"")
@@ -121,7 +120,6 @@ def classic(_: Reader, record: LogRecord, __: dict[str, str]) -> Iterator[Event]
 
 
 def assignment(data: bytes) -> frozenset[int]:
-    """Return the partitions in an assignment of the classic protocol."""
     if not data:
         return frozenset()
     value, found = Reader(data), set[int]()
@@ -162,8 +160,6 @@ KINDS: dict[int, Callable[[Reader, LogRecord, dict[str, str]], Iterator[Event]]]
 
 
 class Reader:
-    """Bytes of a coordinator's record, read from the front."""
-
     def __init__(self, data: bytes) -> None:
         self.bytes, self.at = data, 0
 
@@ -183,7 +179,6 @@ class Reader:
         return int.from_bytes(self.take(8), signed=True)
 
     def varint(self) -> int:
-        """Read an unsigned varint."""
         value = shift = 0
         while True:
             (byte,) = self.take(1)
@@ -206,7 +201,6 @@ class Reader:
         return None if not size else self.take(size - 1).decode()
 
     def partitions(self) -> frozenset[int]:
-        """Read the partitions in an array of topics, of a flexible version."""
         found = set[int]()
         for _ in range(self.varint() - 1):
             self.take(16)  # topic id

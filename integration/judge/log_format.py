@@ -127,8 +127,6 @@ def commits(rows: list[LogRecord], where: str) -> bool:
 
 
 class Bytes:
-    """The records of one batch, read from the front."""
-
     def __init__(self, data: bytes, where: str) -> None:
         self.data, self.at, self.where = data, 0, where
 

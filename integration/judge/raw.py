@@ -24,8 +24,6 @@ class NotNow(ConnectionError):
 
 
 class Reader:
-    """Fields of an answer, read from the front."""
-
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 

@@ -45,7 +45,6 @@ def offsets(brokers: Brokers, topic: str, deadline: Deadline) -> dict[int, tuple
 
 
 def find_offset(brokers: Brokers, topic: str, partition: int, timestamp: int, deadline: Deadline) -> int:
-    """Look up an offset of a partition by timestamp, EARLIEST or LATEST."""
 
     def attempt() -> tuple[int]:
         with leader_of(brokers, topic, partition) as broker:
@@ -64,7 +63,7 @@ def leaders(brokers: Brokers, topic: str) -> dict[int, int]:
 
 
 def leader_of(brokers: Brokers, topic: str, partition: int) -> Broker:
-    """Connect to the leader of a partition. Raises NotNow if there is none."""
+    """Raises NotNow if there is no leader."""
     leader = leaders(brokers, topic).get(partition, -1)
     if leader not in brokers.nodes:
         raise NotNow(f"{topic}-{partition} has no leader now")
@@ -102,7 +101,6 @@ def committed_of(log: Iterable[Batch]) -> Committed:
 
 
 def read(brokers: Brokers, topic: str, partition: int, first: int, end: int, deadline: Deadline) -> list[LogRecord]:
-    """Return the records from `first` up to `end`."""
     found = batches(brokers, topic, partition, first, end, deadline)
     records = [record for batch in found for record in batch.records if first <= record.offset < end]
     rising(f"{topic}-{partition}", records)
@@ -130,7 +128,7 @@ def batches(brokers: Brokers, topic: str, partition: int, first: int, end: int, 
 
 
 def fetch(brokers: Brokers, topic: str, partition: int, offset: int) -> bytes | None:
-    """Return the bytes of one answer; None if there are none yet."""
+    """None if there are no bytes yet."""
     release = tuple(int(part) for part in brokers.version.split(".")[:2])
     with leader_of(brokers, topic, partition) as broker:
         return broker.fetch(topic, partition, offset, PIECE, WAIT_MS, old=release < RECORD_BATCHES_SINCE) or None

@@ -52,7 +52,6 @@ def classpath(folder: Path) -> str:
 
 
 def copy(profiles: str, properties: dict[str, str], folder: Path) -> None:
-    """Have Maven copy the jars of some profiles of the pom into `folder`."""
     prerequisites.require(*prerequisites.check())
     command = ["mvn", "-B", "-q", "-f", str(POM), "-P", profiles, "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
     command += [f"-D{name}={value}" for name, value in properties.items()]

@@ -35,7 +35,7 @@ TABLE = (
 
 
 def release(version: str) -> Release:
-    """Return the row of `version`. Raises ValueError for a release that is too old to run here."""
+    """Raises ValueError for a release that is too old to run here."""
     number = tuple(int(part) for part in version.split("."))
     found = next((row for row in TABLE if number >= row.since), None)
     if found is None:

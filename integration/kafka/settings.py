@@ -20,7 +20,6 @@ OLD_LOGGING = BROKER / "log4j.properties"  # for brokers before 4.0, their ZooKe
 
 
 def expand(brokers: int) -> dict[str, str]:
-    """Return the properties for this many brokers."""
     replicas = min(3, brokers)
     counts = {"replication.factor": replicas, "insync.replicas": max(1, replicas - 1), "min.isr": max(1, replicas - 1)}
     lines = (BROKER / "broker.properties").read_text().splitlines()

@@ -40,7 +40,6 @@ def train_tool(bootstrap: str, folder: Path) -> None:
 
 
 def exercise(bootstrap: str) -> None:
-    """Send and read one record."""
     with Producer(bootstrap_servers=bootstrap, compression_type="lz4") as producer:
         producer.send("training", b"value").result(timeout=TIMEOUT_S)
     with Consumer(bootstrap_servers=bootstrap, group_id="training", auto_offset_reset="earliest") as consumer:

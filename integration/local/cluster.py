@@ -95,7 +95,7 @@ class LocalCluster(Cluster):
             super().keep_logs_for(error)
 
     def prepare(self) -> None:
-        """Make folders, ports and configurations; no broker runs yet."""
+        """No broker runs yet."""
         secured = () if self.security is None else self.security.jvm
         jars = kafka_jars(self.version)
         path = ":".join([classpath(jars), *map(str, self.plugins)])
@@ -126,7 +126,7 @@ class LocalCluster(Cluster):
         }
 
     def launch(self, node: int) -> None:
-        """Start the process of one broker; with ZooKeeper, after the session of its last run has ended. Does not wait for the start."""
+        """With ZooKeeper, wait until the session of the broker's last run has ended."""
         member = self.members[node]
         self.quorum.admit(node, STOP_S)
         if self.ports is not None:
@@ -142,17 +142,14 @@ class LocalCluster(Cluster):
         self.stopped_by(node, lambda: self.guarded().signal(str(node), signal.SIGTERM), timeout)
 
     def kill(self, node: int) -> None:
-        """Send SIGKILL, and wait until the process is gone."""
         self.guarded().signal(str(node), signal.SIGKILL)
         self.wait_down(node, STOP_S)
 
     def freeze(self, node: int) -> None:
-        """Send SIGSTOP: the sockets stay open and silent."""
         self.guarded().signal(str(node), signal.SIGSTOP)
         until(lambda: self.state(node) is State.FROZEN, STOP_S, f"broker {node} to freeze")
 
     def thaw(self, node: int) -> None:
-        """Send SIGCONT; without effect for a broker that is not frozen."""
         self.guarded().signal(str(node), signal.SIGCONT)
         until(lambda: self.state(node) is not State.FROZEN, STOP_S, f"broker {node} to thaw")
 
@@ -166,7 +163,6 @@ class LocalCluster(Cluster):
         return f"pid {self.pid(node)}"
 
     def pid(self, node: int) -> int:
-        """Return the process id of a broker, for tools that watch it."""
         child = self.child(node)
         if child is None:
             raise RuntimeError(f"broker {node} was never started")
@@ -184,7 +180,6 @@ class LocalCluster(Cluster):
         return all(set(self.members[node].ports) <= self.listening(node) for node in wanted) and super().ready(wanted)
 
     def listening(self, node: int) -> set[int]:
-        """Return the ports on which the broker's own process listens."""
         import psutil  # imported here: the offline tests import this module, and run without it
 
         self.check_alive(node)

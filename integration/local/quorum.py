@@ -87,8 +87,6 @@ class Quorum(Protocol):
 
 
 class Raft:
-    """The quorum of the brokers themselves."""
-
     def __init__(self, site: Site) -> None:
         self.site = site
         self.cluster_id = random_id()

@@ -92,7 +92,6 @@ class ZooKeeper:
         until(lambda: node not in self.registered(), timeout, f"the last session of broker {node} to end", forgive=NOT_YET)
 
     def registered(self) -> set[int]:
-        """Return the brokers whose sessions live, according to ZooKeeper."""
         return {int(number) for number in REGISTERED.findall(self.ask("dump"))}
 
     def ask(self, word: str) -> str:

@@ -66,19 +66,16 @@ class Authority:
         return path
 
     def server(self, *names: str) -> Certificate:
-        """Issue a valid certificate for a server with these names."""
         return self.issued(names or HERE)
 
     def wrong_host(self) -> Certificate:
         return self.issued(("elsewhere.invalid",))
 
     def expired(self, *names: str) -> Certificate:
-        """Issue a certificate that expired yesterday."""
         now = datetime.datetime.now(datetime.UTC)
         return self.issued(names or HERE, since=now - 30 * DAY, until=now - DAY)
 
     def not_yet_valid(self, *names: str) -> Certificate:
-        """Issue a certificate that is valid from tomorrow on."""
         now = datetime.datetime.now(datetime.UTC)
         return self.issued(names or HERE, since=now + DAY, until=now + 30 * DAY)
 

@@ -102,7 +102,6 @@ class Realm:
     # -- the KDC -----------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the KDC, and wait until it listens."""
         log = self.folder / "kdc.log"
         settings = [f"{name}={value}" for name, value in self.environment.items()]
         self.ward.start(KDC, ["env", *settings, self.program("krb5kdc"), "-n", "-r", self.name], log, self.folder)
@@ -130,7 +129,6 @@ class Realm:
     # -- principals and tickets --------------------------------------------------------------------------------------------
 
     def principal(self, name: str) -> str:
-        """Return a principal with the realm's name."""
         return f"{name}@{self.name}"
 
     def add(self, *names: str) -> Path:
@@ -146,15 +144,12 @@ class Realm:
         self.administer(f"ktadd -norandkey -k {keytab} {' '.join(names)}")
 
     def administer(self, query: str) -> str:
-        """Carry out a query of `kadmin`, and return its output."""
         return self.run("kadmin.local", "-r", self.name, "-q", query)
 
     def log_in(self, cache: Path, keytab: Path, name: str, lifetime: str = "1h") -> None:
-        """Get a ticket into a cache, with `kinit`."""
         self.run("kinit", "-c", str(cache), "-k", "-t", str(keytab), "-l", lifetime, self.principal(name))
 
     def has_expired(self, cache: Path) -> bool:
-        """Whether the cache has no valid ticket."""
         return self.call("klist", "-s", "-c", str(cache)).returncode != 0
 
     def run(self, program: str, *arguments: str) -> str:

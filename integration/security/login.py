@@ -113,7 +113,6 @@ class Line:
         self.connection.close()
 
     def call(self, api_key: int, version: int, body: bytes) -> bytes:
-        """Send a request, and return the body of its response."""
         frame = struct.pack(">hhih", api_key, version, 1, len(CLIENT_ID)) + CLIENT_ID + body
         self.connection.settimeout(max(0.001, self.deadline.left()))
         self.connection.sendall(struct.pack(">i", len(frame)) + frame)
@@ -134,7 +133,7 @@ class Line:
 
 
 def authenticated(line: Line, mechanism: str, messages: Exchange) -> int:
-    """Send the messages that `messages` yields, pass it the answers, and return the session's lifetime."""
+    """Carry out the exchange; return the lifetime of the session."""
     answer = line.call(SASL_HANDSHAKE, 1, struct.pack(">h", len(mechanism)) + mechanism.encode())
     (code,) = struct.unpack_from(">h", answer)
     if code:

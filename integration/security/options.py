@@ -32,7 +32,6 @@ def for_librdkafka(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def for_kafka_python(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options for kafka-python."""
     other = {"sasl_username": "sasl_plain_username", "sasl_password": "sasl_plain_password"}
     return {other.get(name, name): value for name, value in options.items()}
 

@@ -96,7 +96,6 @@ class Security:
 
     @property
     def jvm(self) -> tuple[str, ...]:
-        """The options of the brokers' JVMs."""
         return () if self.kerberos is None else (f"-Djava.security.krb5.conf={self.kerberos.config}",)
 
     def settings(
