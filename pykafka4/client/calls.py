@@ -67,11 +67,9 @@ class Calls:
         return self._machine
 
     def promise(self) -> Promise[Any]:
-        """See `Asker`."""
         return self._loop.promise(self._machine)
 
     def post(self, fn: Callable[[float], object]) -> None:
-        """See `Asker`."""
         self._loop.call(fn, self._machine)
 
     def begin(self, begin: Begin, timeout: float | None, finish: Callable[[dict[Any, Any]], T]) -> Answers[T]:
@@ -100,7 +98,6 @@ class Calls:
     def fetch(
         self, offsets: FetchOffsets, timeout: float | None, max_wait_ms: int, min_bytes: int, isolation_level: str
     ) -> Answers[dict[TopicPartition, FetchedPartition]]:
-        """See Client.fetch."""
         wanted, seconds = _wanted(offsets), api_timeout(timeout)
         limits = FetchLimits(
             check_count(max_wait_ms, "max_wait_ms", MOST_INT32),
@@ -114,17 +111,14 @@ class Calls:
         return self.begin(stateless.fetched(wanted, limits), timeout, dict)
 
     def list_offsets(self, times: Times, timeout: float | None, isolation_level: str) -> Answers[dict[TopicPartition, ListedOffset]]:
-        """See Client.list_offsets."""
         return self.begin(listing(times, isolation_level), timeout, dict)
 
     def find_coordinator(self, group: str, timeout: float | None) -> Answers[GroupCoordinator]:
-        """See Client.find_coordinator."""
         return self.begin(stateless.found_coordinator(check_group(group)), timeout, single_outcome)
 
     def committed_offsets(
         self, group: str, partitions: Partitions | None, timeout: float | None, require_stable: bool
     ) -> Answers[dict[TopicPartition, CommittedOffset]]:
-        """See Client.committed_offsets."""
         name = check_group(group)
         if partitions is None:
             from pykafka4.core.admin import calls  # imported here: bounded reads need no messages about groups
@@ -133,7 +127,6 @@ class Calls:
         return self.begin(stateless.committed_of(name, as_partitions(partitions), stable=require_stable), timeout, dict)
 
     def commit_offsets(self, group: str, offsets: Offsets, timeout: float | None) -> Answers[dict[TopicPartition, CommitResult]]:
-        """See Client.commit_offsets."""
         return self.begin(stateless.committing(check_group_to_set(group), as_offsets(offsets)), timeout, dict)
 
     def locate(
@@ -148,7 +141,6 @@ class Calls:
     def splits(
         self, topics: Topics, n: int, start: BoundSpec, until: BoundSpec, partitions: object, timeout: float | None, isolation_level: str
     ) -> Answers[list[Split]]:
-        """See Client.splits."""
         selection, count = as_selection(topics, partitions), check_count(n, "n, the number of splits,", MOST_SPLITS)
         if not count:
             raise ConfigError("n, the number of splits, must be at least 1")
@@ -159,7 +151,6 @@ class Calls:
         return self.begin(begin, timeout, lambda found: divide(spans := _spans(bounds, found), _bytes_per_offset(spans, found), count))
 
     def request(self, target: Target | int, message: Request[R], timeout: float | None, max_version: int | None) -> Answers[R]:
-        """See Client.request."""
         to = as_target(target)
         if not isinstance(message, Request):
             raise TypeError(

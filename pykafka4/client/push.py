@@ -33,7 +33,6 @@ class LazyFigures:
         self._pushed: PushedFigures | None = None
 
     def encode(self, subscription: MetricsSubscription) -> bytes:
-        """See `core.telemetry.machine.PushedFigures`."""
         if self._pushed is None:
             from pykafka4.metrics.pushed import figures_of
 

@@ -184,7 +184,6 @@ class Runtime:
                 page.close()
 
     def close(self, timeout: float | None = None) -> None:
-        """See Client.close."""
         if self._users and logs.current().on_loop():  # a destructor on a loop thread must not wait for the loop, as closing users do
             # Not on the callback thread: a producer that is closed there does not wait until its records are delivered.
             system.Thread(target=self.close, args=(timeout,), name="pykafka4-close", daemon=True).start()
@@ -207,7 +206,6 @@ class Runtime:
     # -- questions
 
     def refresh_metadata(self, topics: Collection[str] | None, timeout: float) -> None:
-        """See Client.refresh_metadata."""
         promise: Promise[None] = self.loop.promise()
         cluster, waiters = self.engine.cluster, list[Waiter]()
 
@@ -281,7 +279,6 @@ class Runtime:
         return wait, ask, stop
 
     def status(self) -> dict[str, Any]:
-        """See Client.status."""
         return client_status(self.loop, self.engine)
 
     def _missing(self, topic: str) -> str:

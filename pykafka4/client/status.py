@@ -44,7 +44,6 @@ class MachineFindings:
 
 
 def client_status(loop: Loop, engine: Engine) -> dict[str, Any]:
-    """See Client.status."""
     try:
         look = loop.ask(partial(look_at_machines, engine), ANSWER_S, "the client's status")
         found = in_slices(loop, look.topics, lambda topics, _: engine.cluster.troubles(topics))

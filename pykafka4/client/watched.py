@@ -33,7 +33,6 @@ class WatchedClient:
         return cls(runtime.config.client_id, runtime.loop, runtime.engine, weakref.ref(runtime))
 
     def figures(self) -> Figures:
-        """See `pages.watched.Watched`."""
         runtime = self._runtime()
         users = () if runtime is None else tuple(_user(user) for user in runtime.users)
         return Figures(client_status(self._loop, self._engine), {}, users)

@@ -77,7 +77,6 @@ class Assignment:
 
     @call
     def subscribe(self, topics: Topics, listener: object | None, exclude: Topics | None) -> None:
-        """See Consumer.subscribe."""
         selection = self._selection
         config = self._config
         names, chosen = as_subscription(
@@ -104,7 +103,6 @@ class Assignment:
         self._reader.withhold([tp for tp in claims if tp.topic in gone and tp not in selection.by_hand])
 
     def subscription(self) -> set[str]:
-        """See Consumer.subscription."""
         selection, membership = self._selection, self._attachment.machine.membership
         names = set(selection.topics)
         # `matching` belongs to this pattern only after the loop has executed the posted `subscribe`.
@@ -113,11 +111,9 @@ class Assignment:
         return names
 
     def extend_lease(self, seconds: float) -> None:
-        """See Consumer.extend_lease."""
         at_once(self.extending_lease(seconds))
 
     def extending_lease(self, seconds: float) -> Steps[None]:
-        """See Consumer.extend_lease."""
         attachment = self._attachment
         attachment.check()
         if not self._selection.subscribed:
@@ -132,7 +128,6 @@ class Assignment:
 
     @call
     def assign(self, partitions: Partitions) -> None:
-        """See Consumer.assign."""
         tps, selection = as_partitions(partitions), self._selection
         check_overlap(selection.topics, selection.filter, tps)
         with self.guard.using("assign"):
@@ -172,7 +167,6 @@ class Assignment:
 
     @call
     def unsubscribe(self) -> None:
-        """See Consumer.unsubscribe."""
         with self.guard.using("unsubscribe"):
             at_once(self.unsubscribing())
 

@@ -52,11 +52,9 @@ class Commits:
 
     @call
     def commit(self, offsets: Offsets | None, timeout: float, topic: str | None = None) -> None:
-        """See Consumer.commit."""
         at_once(self.committing(offsets, timeout, topic))
 
     def committing(self, offsets: Offsets | None, timeout: float, topic: str | None = None) -> Steps[None]:
-        """See Consumer.commit."""
         wanted = self._offsets_to_commit(offsets, topic)
         self._check(wanted)
         if not wanted:
@@ -71,7 +69,6 @@ class Commits:
 
     @call
     def commit_async(self, offsets: Offsets | None, on_done: OnDone | None, topic: str | None = None) -> None:
-        """See Consumer.commit_async."""
         check_on_done(on_done)
         if on_done is not None and len(self._owed) >= MOST_OWED:
             raise BufferFull(f"{MOST_OWED:,} commit_async callbacks are waiting: the callback executor is busy or blocked")
@@ -163,11 +160,9 @@ class Commits:
         return promise
 
     def committed(self, partitions: Partitions, timeout: float) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """See Consumer.committed."""
         return at_once(self.looking_up(partitions, timeout))
 
     def looking_up(self, partitions: Partitions, timeout: float) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
-        """See Consumer.committed."""
         self._attachment.check()
         if self._config.group_id is None:
             raise ConfigError("committed needs a group_id: offsets are stored per group")

@@ -27,13 +27,11 @@ class Lookups:
         self._attachment, self._config, self._waits = attachment, config, waits
 
     def beginnings(self, partitions: Partitions, timeout: float) -> Steps[dict[TopicPartition, int]]:
-        """See Consumer.beginning_offsets."""
         from pykafka4.core.admin.values import EARLIEST
 
         return self._ends("beginning_offsets", partitions, EARLIEST, timeout)
 
     def ends(self, partitions: Partitions, timeout: float) -> Steps[dict[TopicPartition, int]]:
-        """See Consumer.end_offsets."""
         from pykafka4.core.admin.values import LATEST
 
         return self._ends("end_offsets", partitions, LATEST, timeout)
@@ -67,7 +65,6 @@ class Lookups:
         return {tp: one.offset for tp, one in found.items() if one.offset is not None}  # none is missing: every log has both ends
 
     def for_times(self, times: Times, timeout: float) -> Steps[dict[TopicPartition, ListedOffset | None]]:
-        """See Consumer.offsets_for_times."""
         if not isinstance(times, Mapping):
             raise TypeError(f"offsets_for_times takes a mapping of partitions to times, not {shown(times)}")
         wanted = {topic_partition(item): as_timestamp(time) for item, time in times.items()}

@@ -45,7 +45,6 @@ class PoisonTopic(OnPoison):
         self._letters = DeadLetters(self._topic, self._session.acc, self._group)
 
     def judge(self, error: DeserializationError) -> KafkaError | Delivery | None:
-        """See OnPoison.judge."""
         position = error.topic, error.partition, error.offset
         delivery = self._sent.get(position)
         if delivery is None:

@@ -61,12 +61,10 @@ class PollingSession(Attachment[M]):
             raise failure.again()
 
     def wakeup(self) -> None:
-        """See Consumer.wakeup."""
         self._woken = True
         self.signal.notify()
 
     def status(self) -> dict[str, Any]:
-        """See Consumer.status."""
         if crashed := self.crashed():
             return crashed
         try:

@@ -40,11 +40,9 @@ class GroupRewinding:
         self._lookups, self._waits = lookups, waits
 
     def future(self, offsets: RewindOffsets, timeout: float) -> Future[dict[TopicPartition, int]]:
-        """See Consumer.rewind_group."""
         return self._attachment.runtime.calls.future(at_once(self._asking(offsets, timeout)))
 
     def awaiting(self, offsets: RewindOffsets, timeout: float) -> Steps[dict[TopicPartition, int]]:
-        """See aio.Consumer.rewind_group."""
         answers = yield from self._asking(offsets, timeout)
         try:
             yield from self._waits.result(answers.promise, answers.seconds + LOOP_ANSWER_S)

@@ -385,7 +385,6 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
 
     @call
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """See Consumer.seek."""
         with self.guard.using("seek"):
             self._check_assigned(offsets, "seek")
             self.reader.seek_each(offsets)
@@ -405,12 +404,10 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
 
     @call
     def seek_to_end(self, partitions: Partitions | None, timeout: float) -> None:
-        """See Consumer.seek_to_end."""
         with self.guard.using("seek_to_end"):
             at_once(self.seeking_to_end(partitions, timeout))
 
     def seeking_to_end(self, partitions: Partitions | None, timeout: float) -> Steps[None]:
-        """See Consumer.seek_to_end."""
         tps = self._assigned(partitions, "seek_to_end")
         self.reader.seek_each(dict.fromkeys(tps, Start.LATEST))
         yield from self.finding_positions(tps, timeout)
@@ -418,12 +415,10 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
 
     @call
     def position(self, tp: TopicPartition, timeout: float) -> int:
-        """See Consumer.position."""
         with self.guard.using("position"):
             return at_once(self.finding_position(tp, timeout))
 
     def finding_position(self, tp: TopicPartition, timeout: float) -> Steps[int]:
-        """See Consumer.position."""
         self._check_assigned((tp,), "position")
         yield from self.finding_positions([tp], timeout)
         self._check_assigned((tp,), "position")  # another task may have polled, or assigned other partitions
@@ -464,7 +459,6 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
 
     @call
     def lag(self, tp: TopicPartition) -> int | None:
-        """See Consumer.lag."""
         with self.guard.using("lag"):
             self._check_assigned((tp,), "lag")
             position, end = self.reader.position(tp), self.reader.claims[tp].end
@@ -472,7 +466,6 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
 
     @call
     def pause(self, partitions: Partitions) -> None:
-        """See Consumer.pause."""
         with self.guard.using("pause"):
             tps = self._assigned(partitions, "pause")
             self.reader.pause(*tps)
@@ -483,7 +476,6 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
 
     @call
     def resume(self, partitions: Partitions) -> None:
-        """See Consumer.resume."""
         with self.guard.using("resume"):
             tps = self._assigned(partitions, "resume")
             claims = [self.reader.claims[tp] for tp in tps]
@@ -497,12 +489,10 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
     # ---------------------------------------------------------------- for `process` and streams
 
     def closer(self) -> Thread | None:
-        """See RunSession.closer."""
         return self.guard.closer()
 
     @call
     def begin_run(self, run: ConsumerRun) -> None:
-        """See RunSession.begin_run."""
         guard, me = self.guard, system.current_thread()
         with guard.using("process"):
             if guard.lent is not None:  # lent to this thread, which is in a listener, for example
@@ -513,14 +503,12 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             self.take_over()
 
     def end_run(self, run: ConsumerRun) -> None:
-        """See RunSession.end_run."""
         if self.selection.run is run:
             self.guard.lent = None
             self.selection.run = None  # last: after Ctrl-C this is called again
 
     @call
     def take_over(self) -> None:
-        """See RunSession.take_over."""
         with self.guard.using("process"):
             self.reader.finish()
             self.reader.finished.update(self.reader.handed_out())  # `finished` may hold an explicit commit instead of the returned position
@@ -530,16 +518,13 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         self.reader.finish()
 
     def stored(self) -> Mapping[TopicPartition, int]:
-        """See RunSession.stored."""
         return self.machine.offsets.stored
 
     def taken_offsets(self) -> dict[TopicPartition, OffsetAndEpoch]:
-        """See RunSession.taken_offsets."""
         return self.reader.committable()
 
     @call
     def go_back(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """See RunSession.go_back."""
         with self.guard.using("process"):
             self.assignment.complete_assign()
             self.reader.go_back({tp: (at.offset, at.leader_epoch) for tp, at in offsets.items()})
@@ -547,7 +532,6 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
     # ---------------------------------------------------------------- the rest
 
     def stats(self) -> dict[str, int]:
-        """See Consumer.stats."""
         delivered = self.machine.fetcher.positions.delivered
         waiting = delivered - self.reader.consumed
         return {
@@ -565,7 +549,6 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         at_once(self.assignment.release_all(self.runtime.loop.now() + self.close_time_left(), CLOSING, in_hand=in_hand))
 
     def disconnect(self, timeout: float | None = None) -> None:
-        """See Attachment.disconnect."""
         self._on_poison.close(self.close_time_left())
         super().disconnect(timeout)
 

@@ -44,7 +44,6 @@ class UntilEnd:
         self.begun = False
 
     def due(self) -> bool:
-        """See `consumer.session.BoundedEnds`."""
         return self.lacks_some() or self.is_over()
 
     def lacks_some(self) -> bool:

@@ -56,40 +56,32 @@ class ThreadWaits:
 
     @property
     def listening(self) -> bool:
-        """See Waits.listening."""
         return False
 
     def result(self, promise: Promise[T], timeout: float) -> Steps[T]:
-        """See Waits.result."""
         yield from ()
         return promise.result(timeout)
 
     def until(self, predicate: Callable[[], bool], timeout: float | None) -> Steps[bool]:
-        """See Waits.until."""
         yield from ()
         return self._signal.wait(predicate, timeout)
 
     def listen(self, method: Listen, tps: list[TopicPartition], event: Assigned | Ended) -> Steps[None]:
-        """See Waits.listen."""
         yield from ()
         event.reported = True  # no call between this store and `method`: no signal handler runs, so a reported event has had its call
         method(tps)
 
     def finish_listener(self) -> Steps[None]:
-        """See Waits.finish_listener."""
         yield from ()
 
     def call_back(self, fn: Callable[[], None]) -> None:
-        """See Waits.call_back."""
         self._call_back(fn)
 
     def awaited(self, result: Any) -> Steps[Any]:
-        """See Waits.awaited."""
         yield from ()
         return result
 
     def drive(self, steps: Steps[Any]) -> Any:
-        """See Waits.drive."""
         return at_once(steps)
 
 

@@ -54,6 +54,5 @@ class WatchedShareConsumer:
     kind: Kind = Kind.SHARE_CONSUMER
 
     def figures(self) -> Figures:
-        """See Watched."""
         session = self._session
         return Figures({**session.runtime.status(), "share_consumer": session.status()}, session.stats())

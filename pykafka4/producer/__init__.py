@@ -69,7 +69,6 @@ class Producer(ProducerHandle):
         """Raises ConfigError for an invalid option. `callback_executor` runs the callbacks; default: one thread, so they keep their order.
 
         While every thread of a ThreadPoolExecutor waits in `send` for memory that callbacks hold, a client thread runs the callbacks.
-
         The client connects in the background; no broker needs to be up yet.
         """
         session: ProducerSession | None = None
@@ -97,9 +96,9 @@ class Producer(ProducerHandle):
         callback_executor: Executor | None = None,
         **options: Unpack[ProducerOptions],
     ) -> Self:
-        """Create a producer from a file or mapping of options with the names of Java's or librdkafka's clients.
+        """Create a producer from a file or mapping of options with Java's or librdkafka's names: see `Client.from_properties`.
 
-        See `Client.from_properties`. `client`, `callback_executor` and `options` are as in the constructor, and override `properties`.
+        `client`, `callback_executor` and `options` are as in the constructor, and override `properties`.
         """
         return create(cls, ProducerConfig, properties, options, client=client, callback_executor=callback_executor)
 
@@ -117,9 +116,9 @@ class Producer(ProducerHandle):
     ) -> Delivery:
         """Queue a record, and return its `Delivery`.
 
-        Blocks for at most `max_block_ms`, and only while `buffer_memory` (or `max_partition_bytes`) is used up (`on_full` changes that),
-        while an unknown `partition` is looked up, while a callable partitioner needs the partitions of an unknown topic, and while a rate
-        limit with `on_rate_limit="delay"` is reached.
+        Blocks for at most `max_block_ms`, and only while one of these holds:
+        `buffer_memory` (or `max_partition_bytes`) is used up (`on_full` changes that); an unknown `partition` is looked up; a callable
+        partitioner needs the partitions of an unknown topic; a rate limit with `on_rate_limit="delay"` is reached.
 
         `value` and `key` are arguments of their serializers; without serializers they are bytes-like or str (sent as UTF-8). None is a null
         (a null value is a tombstone). `headers` are (name, value) pairs or a mapping. Without `partition`, `partitioner` decides:
@@ -153,9 +152,9 @@ class Producer(ProducerHandle):
         """Send a record for each of `values` to `topic`, in order, as `send` would; or send each `ProducerRecord` of an iterable.
 
         Returns a `Delivery` for each record. `keys` has as many items as `values`; `headers`, `partition`, `timestamp_ms` and `on_delivery`
-        apply to all records. The call blocks for each record as `send` does. The exception for a refused record has a note with the number
-        of the record, and the attribute `accepted`: the list of Deliveries of the records before it, which are sent. So the application can
-        continue with `values[len(error.accepted):]`, which begins with the refused record. A KeyboardInterrupt has the attribute, too.
+        apply to all records. The call blocks for each record as `send` does. The exception for a refused record has a note with its number,
+        and the attribute `accepted`: the Deliveries of the records before it, which are sent. So the application can continue with
+        `values[len(error.accepted):]`, which begins with the refused record. A KeyboardInterrupt has the attribute, too.
         A `ProducerRecord` holds bytes, which no serializer changes: `send_many(other.close())` sends the undelivered records again.
         Raises the exceptions of `send`, and TypeError or ValueError if `values` and `keys` do not fit together.
         """
@@ -184,11 +183,11 @@ class Producer(ProducerHandle):
         the column of the same name, which may be missing, except for `value`. Data without columns (a polars Series) are the values.
 
         Keys and values are binary or string columns, headers a list of structs of name and value or a map, timestamps a timestamp, date or
-        integer column (milliseconds), partitions an integer column. Another type is refused with TypeError before the first row is sent.
-        A null has the meaning of None in `send`. Keys and values are copied before the call returns.
-        The call blocks for each row as `send` does. A refused row ends the call: the exception has a note with the number of the row, and
-        the attribute `accepted`, the handle of the rows before it, which are sent. A KeyboardInterrupt has the attribute, too.
-        Raises the exceptions of `send`, ConfigError for a column that does not exist, ValueError for a row that cannot be sent.
+        integer column (milliseconds), partitions an integer column. Another type raises TypeError before the first row is sent. A null
+        means None in `send`. Keys and values are copied before the call returns. The call blocks for each row as `send` does. A refused row
+        ends the call: the exception has a note with the row's number, and the attribute `accepted`, the handle of the rows before it, which
+        are sent. A KeyboardInterrupt has the attribute, too. Raises the exceptions of `send`, ConfigError for a column that does not exist,
+        ValueError for a row that cannot be sent.
         """
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
         return send_arrow(self._session, topic, data, columns)
@@ -196,7 +195,7 @@ class Producer(ProducerHandle):
     def send_raw(self, topic: str, batch: RawBatch, partition: int | None = None) -> RawDelivery:
         """Queue a complete record batch, from `poll_raw` or `RawBatch.from_bytes`, without decompression; returns its `RawDelivery`.
 
-        The batch keeps keys, values, headers, timestamps, their order and the compression; the broker assigns new offsets. The batch comes
+        The batch keeps keys, values, headers, timestamps, order and compression; the broker assigns new offsets. The batch comes
         after all earlier records of `partition`, by default the partition from which the batch was read. Retries, idempotence,
         transactions, `buffer_memory`, rate limits, `stats` and the hooks of batches and requests work as for records; serializers and the
         hooks `on_send`, `on_enqueue` and `on_refuse` are not called. A batch with compaction gaps or broker timestamps (LOG_APPEND_TIME) is
@@ -251,9 +250,9 @@ class Producer(ProducerHandle):
     def transaction(self, consumer: ReadingConsumer | None = None, timeout: float | None = None) -> TransactionBlock:
         """A `with` block that is one transaction; its value is the producer. Leaving it normally commits; an exception aborts.
 
-        If the abort fails, too, the exception gets a note. With a `consumer` (`enable_auto_commit=False`), the offsets of all records
-        that polls and loops have returned, the current record included, become part of the transaction; after an abort the consumer reads
-        these records again. `timeout` (seconds, default `max_block_ms`) limits each step. Raises the exceptions of `begin_transaction`,
+        If the abort fails, too, the exception gets a note. With a `consumer` (`enable_auto_commit=False`), the transaction includes the
+        offsets of all records that polls and loops have returned, the current record included; after an abort the consumer reads these
+        records again. `timeout` (seconds, default `max_block_ms`) limits each step. Raises the exceptions of `begin_transaction`,
         `send_offsets_to_transaction`, `commit_transaction` and `abort_transaction`; TypeError or ConfigError for a `consumer` whose offsets
         cannot be part of a transaction. Source: KIP-447.
         """
@@ -274,12 +273,11 @@ class Producer(ProducerHandle):
     def commit_transaction(self, timeout: float | None = None) -> None:
         """Wait until every record of the transaction is acknowledged, then commit it.
 
-        Raises TransactionAborted if a record or an offset of the transaction failed, or if a record was dropped: then nothing is committed
-        (unless the error says that the commit was sent, and may have been carried out), so call `abort_transaction` next. Raises
+        Raises TransactionAborted if a record or an offset of the transaction failed, or if a record was dropped: call `abort_transaction`
+        next. Nothing is committed, unless the error says that the commit was sent and may have been carried out. Raises
         KafkaTimeoutError after `timeout` seconds (default `max_block_ms`): the outcome is not known, and another call waits for it. The
-        same holds after Ctrl-C.
-        Raises ProducerFencedError if another producer uses the transactional id now, TransactionError without an open transaction.
-        Sources: KIP-98, KIP-890.
+        same holds after Ctrl-C. Raises ProducerFencedError if another producer uses the transactional id now, TransactionError without an
+        open transaction. Sources: KIP-98, KIP-890.
         """
         self._session.transactions.commit(check_timeout(timeout))
 
@@ -292,7 +290,7 @@ class Producer(ProducerHandle):
         self._session.transactions.abort(check_timeout(timeout))
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
-        """The partitions of `topic`, which the call looks up if they are unknown. Brokers may create a missing topic, as for `send`.
+        """The partitions of `topic`, looked up if they are unknown. Brokers may create a missing topic, as for `send`.
 
         `timeout` in seconds, default `max_block_ms`. Raises KafkaTimeoutError with the reason, BrokerError (AuthorizationError, …).
         """
@@ -309,8 +307,8 @@ class Producer(ProducerHandle):
     def delivery_scope(self, timeout: float | None = None) -> Iterator[Producer]:
         """A `with` block that flushes at its end, and then raises failures since its start, as `raise_failures` does.
 
-        These include failures of records that other threads sent through the same producer meanwhile. An exception raised inside the block
-        ends it without a flush. `timeout` (seconds) is the timeout of the flush.
+        These include failures of records that other threads sent meanwhile. An exception raised inside the block ends it without a flush.
+        `timeout` (seconds) is the timeout of the flush.
         """
         limit, mark = check_timeout(timeout), self._session.machine.ledger.failures_seen
         yield self

@@ -52,9 +52,7 @@ class Attempts:
 
     @property
     def is_attempt(self) -> bool:
-        """Whether the calling thread is in an attempt."""
         return bool(self._granted) and system.get_ident() in self._granted
 
     def has_waited_for(self, awaits: Obstacle) -> bool:
-        """Whether the task waited for `awaits` before this attempt."""
         return self._granted.get(system.get_ident()) is awaits

@@ -1,7 +1,7 @@
 """Sends the rows of Arrow data. Invariant: `send_arrow` accepts and refuses each row as a loop of `send` over the rows would.
 
-Without serializers and hooks of `send`, the accumulator reads the rows without an object for each row. With serializers or hooks, each row
-becomes the arguments of a `send`.
+Without serializers and hooks of `send`, the accumulator reads the rows without an object for each row. Otherwise each row becomes the
+arguments of a `send`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ def open_rows(session: ProducerSession, topic: str, data: Any, columns: dict[str
 
 
 def send_arrow(session: ProducerSession, topic: str, data: Any, columns: dict[str, str | None]) -> SentRows:
-    """See `Producer.send_arrow`."""
     rows = open_rows(session, topic, data, columns)
     if session.sending is None:
         return session.acc.send_rows(rows)
@@ -33,7 +32,6 @@ def send_arrow(session: ProducerSession, topic: str, data: Any, columns: dict[st
 
 
 def _send_each(sent: SentRows, rows: ArrowRows, sending: Serializing) -> SentRows:
-    """Send row by row through hooks and serializers."""
     accepted: list[Delivery] = []
     try:
         while rows.has_row():

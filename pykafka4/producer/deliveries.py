@@ -53,18 +53,18 @@ class Deliveries(Signal):
                 return list(self._seen)
 
     def failure_seen(self, before: int) -> None:
-        """Remember that the application has seen a record's failure; `before` records had failed before the batch of that record."""
+        """`before`: see `seen_failures`."""
         self._seen.append(before)
 
     def wait(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Wait as `Signal.wait` does. Raises ForkedClientError in a forked child, where an open record never gets its outcome."""
+        """Wait as `Signal.wait` does. Raises ForkedClientError in a forked child, unless `predicate` holds."""
         if self.forked and not predicate():
             raise ForkedClientError(FORKED)
         limit = 0.0 if isinstance(timeout, (int, float)) and timeout < 0 else check_timeout(timeout)  # negative: the deadline has passed
         return super().wait(predicate, limit)
 
     def why_open(self, topic: str, partition: int | None) -> str:
-        """The known reason why records have no outcome yet, as `: broker1:9092 connection refused`; "" if none is known. Does not wait."""
+        """The known reason why records have no outcome yet, as `: broker1:9092 connection refused`, or "". Does not wait."""
         engine = self._engine()
         if engine is None:
             return ""
@@ -74,7 +74,6 @@ class Deliveries(Signal):
         return why and f": {why}"
 
     def submit(self, fn: Callable[[], object]) -> None:
-        """Run `fn` on the callback executor."""
         if self.forked:
             raise ForkedClientError(FORKED)
         self._callbacks.post(fn)
@@ -89,7 +88,7 @@ class Deliveries(Signal):
         return handle.result(0)
 
     def until_done(self, delivery: Delivery) -> Generator[Any, Any, None]:
-        """Sleep in the running asyncio loop until `delivery` has its outcome: the thread that sets the outcome wakes the task.
+        """Sleep in the running asyncio loop until the thread that sets the outcome of `delivery` wakes the task.
 
         The call that wakes a loop of another library may block, so for such a loop a callback on the executor makes the call. Callbacks of
         the application may wait for this very task, and hold that callback up. So the task also checks the delivery itself: rarely, or
@@ -136,12 +135,11 @@ class Sleeper:
         self.future = future
 
     def wake(self) -> None:
-        """Have the task check the delivery."""
         if not self.future.done():  # the task may have been cancelled
             self.future.set_result(None)
 
     def weak_wake(self) -> Callable[[], None]:
-        """A form of `wake` that does not keep the sleeper alive, for the delivery's callback."""
+        """A form of `wake`, for the delivery's callback, that does not keep the sleeper alive."""
         weak = weakref.ref(self)
 
         def wake() -> None:
@@ -153,7 +151,7 @@ class Sleeper:
 
 
 class TaskWaker:
-    """Wakes tasks of one asyncio loop, from any thread. Tasks that wait for deliveries of one batch are woken with one call to the loop.
+    """Wakes tasks of one asyncio loop, from any thread. One call to the loop wakes all tasks that wait for deliveries of one batch.
 
     A loop may be closed before it runs a scheduled `_run_calls`. Then the queued calls stay, so this object must not keep the loop alive.
     """
@@ -167,12 +165,11 @@ class TaskWaker:
 
     @property
     def over(self) -> bool:
-        """Whether the loop is closed, so that none of its tasks continues."""
+        """Whether none of the loop's tasks continues."""
         loop = self._loop()
         return loop is None or loop.is_closed()
 
     def run_soon(self, call: Callable[[], None]) -> None:
-        """Run `call()` on the asyncio loop soon."""
         self._calls.append(call)
         self._schedule()
 
@@ -201,7 +198,7 @@ class TaskWaker:
 
 
 def running_loop() -> AbstractEventLoop:
-    """The asyncio event loop that runs on this thread. Raises RuntimeError with the way out if none runs."""
+    """The asyncio event loop of this thread. Raises RuntimeError with the way out if none runs."""
     import asyncio
 
     try:

@@ -30,11 +30,10 @@ def deliver_forgotten(session: ProducerSession) -> None:
 
 
 class ForgottenProducer:
-    """The machine that closes a producer without a handle when every accepted record has its outcome, and logs the number of lost records.
+    """The machine that closes a producer without a handle when every accepted record has its outcome.
 
-    The producer stays open for FORGOTTEN_S after the last record: in `Producer(…).send(…)` the handle is collected before `send`
-    begins. If a `send` of another thread waits at that time, for room or for the window of a rate limit, the producer stays open for that
-    call, too.
+    The producer stays open for FORGOTTEN_S after the last record: in `Producer(…).send(…)` the handle is collected before `send` begins. If
+    a `send` of another thread waits then, for room or for the window of a rate limit, the producer stays open for that call, too.
     """
 
     def __init__(self, session: ProducerSession) -> None:

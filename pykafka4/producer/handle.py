@@ -42,7 +42,7 @@ class ProducerHandle(ServesStatus):
         return self._session.purge(in_flight)
 
     def stats(self) -> ProducerStats:
-        """Counts of all records so far, by outcome: the counts always add up to the accepted records. Also works after `close`.
+        """Counts of all records so far, by outcome; they always add up to the accepted records. Also works after `close`.
 
         Raises KafkaTimeoutError if the client's thread is stuck.
         """
@@ -65,8 +65,7 @@ class ProducerHandle(ServesStatus):
         `queued_bytes`, `oldest_age` (seconds since `send` of the oldest record without an outcome), `in_flight` (records), `last_error` and
         `last_error_age`.
         `producer` has the counts of `stats`; it is empty if the client's thread is stuck, and in a forked child. `json.dumps` accepts the
-        result.
-        docs/guide/monitoring.md explains how to read it. Also works after `close`.
+        result. Also works after `close`. See docs/guide/monitoring.md.
         """
         return self._session.status()
 
@@ -82,7 +81,7 @@ class ProducerHandle(ServesStatus):
         self._failures_at_start = self._session.machine.ledger.failures_seen
 
     def _end_block(self, error: BaseException | None, undelivered: list[ProducerRecord]) -> None:
-        """After the producer was closed, raise the first unseen failure of the `with` block, or add a note to the `error` that ended it."""
+        """Raise the first unseen failure of the `with` block, or add a note to the `error` that ended it. The producer is closed."""
         if error is None:
             self._session.raise_failures(self._failures_at_start)
         elif undelivered:

@@ -29,14 +29,14 @@ class HookCalls:
     """The hooks of one producer."""
 
     def __init__(self, hooks: Sequence[Any], submit: Callable[[Callable[[], object]], object], client_id: str) -> None:
-        """`submit` has the callback executor run a callable, and is called on the loop thread."""
+        """`submit` has the callback executor run a callable; called on the loop thread."""
         self._submit, self._client_id = submit, client_id
         self._methods = {name: [(hook, method) for hook in hooks for method in methods(hook, name)] for name in METHODS}
         self._failed: set[tuple[int, str]] = set()
         self._waiting: deque[tuple[str, object]] = deque()
         self._scheduled = False
         self._left_out = 0
-        self.sends = bool(self._methods["on_send"])  # whether any hook has that method
+        self.sends = bool(self._methods["on_send"])
         self.enqueues = bool(self._methods["on_enqueue"])
         self.on_caller = self.sends or self.enqueues
 
@@ -71,15 +71,13 @@ class HookCalls:
         return record.topic, record.value, record.key, (record.headers, record.partition, record.timestamp_ms)
 
     def on_enqueue(self, delivery: Delivery) -> None:
-        """Call the hooks for an accepted record."""
         self._tell("on_enqueue", delivery)
 
     def on_refuse(self, error: BaseException) -> None:
-        """Call the hooks for a record that is refused: `send` raises `error`."""
         self._tell("on_refuse", error)
 
     def on_close(self) -> None:
-        """Call the hooks after the close of the producer: each hook once, however many threads close it."""
+        """Call each hook once, however many threads close the producer."""
         hooks = self._methods["on_close"]
         while hooks:
             try:
@@ -91,12 +89,10 @@ class HookCalls:
     # ---- on the loop's thread
 
     def sealed(self, batch: Batch) -> None:
-        """Queue the event of a sealed `batch`."""
         if self._methods["on_batch_sealed"]:
             self._post("on_batch_sealed", SealedBatch(batch.topic, _known(batch), batch.count, batch.size))
 
     def requested(self, node: int, batches: Sequence[Batch]) -> None:
-        """Queue the event of a request with `batches` to `node`."""
         if self._methods["on_request"]:
             records, size = sum(batch.count for batch in batches), sum(batch.size for batch in batches)
             self._post("on_request", RequestSent(node, len(batches), records, size))
@@ -125,7 +121,7 @@ class HookCalls:
             self._submit(self._run)
 
     def _run(self) -> None:
-        """Call the hooks for the waiting events, on the callback executor."""
+        """Runs on the callback executor."""
         self._scheduled = False
         while self._waiting:
             try:

@@ -48,7 +48,7 @@ class FlushMark:
         return self._ahead is not None and all(call.over for call in self._ahead)
 
     def reached(self, ahead: list[CallbackTurn]) -> None:
-        """Store the turns `ahead`, which may still run: a job has taken this mark, and before it each callback ahead of the mark."""
+        """Store the turns `ahead`, which may still run. All other callbacks ahead of this mark have returned."""
         for call in ahead:
             call.awaited = True
         self._ahead = ahead
@@ -59,7 +59,7 @@ class FlushMark:
 
 
 class DroppedCalls:
-    """The queue of `on_delivery` calls for dropped records. A job of the executor makes many calls, because an overload drops many records.
+    """The queue of `on_delivery` calls for dropped records. A job of the executor makes many calls: an overload drops many records.
 
     An executor of several threads may run several jobs at a time, which begin the callbacks in order.
     """
@@ -67,7 +67,7 @@ class DroppedCalls:
     __slots__ = ("_client_id", "_overrun", "_progress", "_running", "_scheduled", "_submit", "_waiting")
 
     def __init__(self, submit: Callable[[Callable[[], object]], object], progress: Callable[[], object], client_id: str) -> None:
-        """`progress` wakes the threads that wait in a flush; it is called after callbacks have run."""
+        """`progress` wakes the threads that wait in a flush, after callbacks have run."""
         self._submit, self._progress, self._client_id = submit, progress, client_id
         self._waiting: deque[tuple[Callable[[Delivery], object], Delivery] | FlushMark] = deque()
         self._scheduled = False
@@ -88,7 +88,7 @@ class DroppedCalls:
             )
 
     def mark(self) -> list[FlushMark]:
-        """A list with a mark after the callbacks that wait or run now; an empty list without such callbacks."""
+        """A mark after the callbacks that wait or run now; an empty list if there are none."""
         if not self._waiting and not self._running:
             return []
         mark = FlushMark()
@@ -122,7 +122,6 @@ class DroppedCalls:
         self._progress()
 
     def _take(self, call: CallbackTurn) -> None:
-        """Take the next entry from the queue: call the callback, or tell the mark that it is reached."""
         try:
             entry = self._waiting.popleft()
         except IndexError:  # another thread was faster

@@ -1,7 +1,7 @@
 """Limits the number of records that are sent to each topic in a window of time. Invariant: at most `most` places of a window are taken.
 
-Windows have a fixed length: the first record after the end of a window begins the next one. A record that waits gets its place, in a later
-window, before its wait. Callers pass the time, or a clock.
+Windows have a fixed length: the first record after the end of a window begins the next one. A record that waits takes a place in a later
+window before its wait. Callers pass the time, or a clock.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MANY: Final = 1_000  # windows; from this number on, ended and unused windows ar
 
 @attrs.define(eq=False)
 class Window:
-    """The window of one topic in which the next place is free. It may begin in the future: then waiting records have all earlier places.
+    """The window of one topic in which the next place is free. If it begins in the future, waiting records have all earlier places.
 
     A signal handler, or a destructor, may take a place while its own thread is in `take`, where no lock helps. So `_state` is replaced in
     one step: no other Python code runs between the comparison with the state that was read and the assignment. Otherwise the handler's
@@ -41,14 +41,13 @@ class Window:
 
     @property
     def begins(self) -> float:
-        """The time when the window begins, or has begun."""
         return self._state[0]
 
     def take(self, now: float, patience: float) -> tuple[float, float] | None:
         """Take the next place; returns (seconds until the place may be used, the time when its window begins).
 
         Returns None, and takes no place, if the record would have to wait for more than `patience` seconds, or forever (`most` is 0).
-        Places are taken in the order of the calls: first come, first served.
+        First come, first served.
         """
         if self.most == 0:
             return None
@@ -79,7 +78,6 @@ class Window:
                 return
 
     def over(self, now: float) -> bool:
-        """Whether the window has ended, so that a new one would give the same places."""
         return now >= self._state[0] + self.interval
 
 
@@ -96,8 +94,7 @@ class RateLimits:
     ) -> None:
         """`patience()` returns the seconds for which a `send` on this thread may wait; `pause(seconds)` waits, or raises.
 
-        `lock` guards the windows. The lock has to be reentrant, because a destructor may call `send` anywhere, even while its thread holds
-        the lock.
+        `lock` guards the windows. It has to be reentrant: a destructor may call `send` even while its thread holds the lock.
         """
         self._find = Matcher({limit.pattern: limit for limit in limits})
         self._patience, self._clock, self._lock, self.pause = patience, clock, lock, pause
@@ -107,8 +104,8 @@ class RateLimits:
     def admission(self, topic: str, *, drop: bool) -> TopicRateLimit | None:
         """The callable that gives each record of `topic` its place; None for a topic without a limit.
 
-        The callable returns an Admission, perhaps after a wait. If a record would have to wait, then with `drop` the callable returns the
-        error for which the record is dropped; without `drop` the callable waits, or raises BufferFull if the wait would be too long.
+        If a record would have to wait, then with `drop` the callable returns the error for which the record is dropped. Without `drop` it
+        waits, and returns an Admission, or raises BufferFull if the wait would be too long.
         """
         limit = self._find(topic)
         if limit is None or limit.max_messages is None:
@@ -157,7 +154,6 @@ class RateLimits:
         return begins, now + patience
 
     def give_back(self, window: Window, begins: float) -> None:
-        """Free an unused place of `window`."""
         with self._lock:
             window.give_back(begins)
 
@@ -173,7 +169,6 @@ class TopicRateLimit:
         self._admission = -INFINITY, Admission(INFINITY, lambda: None)
 
     def __call__(self, deadline: float = INFINITY) -> Admission | BufferFull:
-        """Take a place for a record that may wait until `deadline`; see `RateLimits.admission`."""
         taken = self._limits.take(self._window, self._over, deadline, drop=self._drop)
         if isinstance(taken, BufferFull):
             return taken

@@ -28,9 +28,9 @@ INFINITY: Final = float("inf")
 class RawMetadata:
     """The position of an acknowledged raw batch in the log.
 
-    `base_offset` is the offset of its first record, -1 if the offset is unknown (acks=0, or a duplicate). The other records follow the
-    first one, unless the batch was split. `log_append_time_ms` is -1 if the records keep their own timestamps. `maybe_repeated` has the
-    same meaning as in `RecordMetadata`.
+    `base_offset` is the offset of its first record, -1 if unknown (acks=0, or a duplicate). The other records follow the
+    first one, unless the batch was split. `log_append_time_ms` is -1 if the records keep their own timestamps. `maybe_repeated` means the
+    same as in `RecordMetadata`.
     """
 
     topic: str
@@ -67,8 +67,8 @@ class RawDelivery:
     def result(self, timeout: float | None = None) -> RawMetadata:
         """Wait until all records of the batch are acknowledged; returns the position of the batch in the log.
 
-        `timeout` is in seconds; None means no limit. Raises KafkaTimeoutError after that time. If records failed, raises the DeliveryFailed
-        of the first failed record, with a note that has the number of failed records.
+        Raises KafkaTimeoutError after `timeout` seconds (None: no limit). If records failed, raises the DeliveryFailed of the first failed
+        record, with a note that has the number of failed records.
         """
         failure = self.exception(timeout)
         if failure is not None:
@@ -98,12 +98,11 @@ class RawDelivery:
         _WhenDone(self, fn).wait()
 
     def open_delivery(self) -> Delivery | None:
-        """The handle of a record without an outcome; None if all records have outcomes."""
+        """The handle of a record without an outcome; None if there is none."""
         part = next((part for part in self._batch.leaves() if part.state < ACKED), None)
         return None if part is None else part.handle()
 
     def last_delivery(self) -> Delivery:
-        """The handle of a record in the last part of the batch."""
         delivery: Delivery = self._batch.leaves()[-1].handle()
         return delivery
 
@@ -149,7 +148,7 @@ class RawSending:
     def prepare(self, topic: str, batch: RawBatch, partition: int | None) -> tuple[str, int, RawBatch]:
         """The arguments of `accept`, with the batch in a form that brokers accept.
 
-        Raises the producer's refusal, if any, before it decompresses and rebuilds the batch.
+        Raises the producer's refusal, if any, before it rebuilds the batch.
         """
         topic = check_topic(topic)
         if not isinstance(batch, RawBatch):
@@ -162,7 +161,7 @@ class RawSending:
         return topic, where, as_sendable(batch)
 
     def accept(self, topic: str, partition: int, batch: RawBatch) -> RawDelivery:
-        """Queue `batch` when the rate limit of its topic has places for all of its records, or drop it."""
+        """Queue `batch` when its topic's rate limit has places for all of its records, or drop it."""
         admissions = self._admissions(topic, batch.count)
         if not isinstance(admissions, list):
             return self._handle(self._acc.drop_batch(topic, partition, batch.data, "RATE_LIMITED", admissions), batch)
@@ -178,7 +177,7 @@ class RawSending:
     def _admissions(self, topic: str, count: int) -> list[Admission] | Exception:
         """An admission by the rate limit for each record, perhaps after a wait; or the error for which the batch is dropped.
 
-        After an error or exception, the places are given back, so that other records of the topic can use them.
+        After an error or exception, the places are given back for other records of the topic.
         """
         admit, admissions, deadline = self._policies(topic).admit, list[Admission](), INFINITY
         if admit is None:

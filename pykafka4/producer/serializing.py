@@ -47,7 +47,6 @@ class Serializing:
         timestamp_ms: int | None = None,
         on_delivery: Callable[[Delivery], None] | None = None,
     ) -> Delivery:
-        """See `Producer.send`."""
         out: list[Delivery] = []
         self.send_into(out, topic, value, key, (headers, partition, timestamp_ms), on_delivery)
         return out[0]
@@ -73,7 +72,7 @@ class Serializing:
         return topic, value, key, more
 
     def refused(self, error: BaseException) -> None:
-        """Call `on_refuse` of the hooks for a record that `on_send` has seen, and for which `send` raises `error`."""
+        """Call `on_refuse` for a record that `on_send` has seen, and for which `send` raises `error`."""
         if self._hooks is not None and self._hooks.sends:
             self._hooks.on_refuse(error)
 
@@ -103,7 +102,7 @@ class Serializing:
         return self._acc.send_many(topic, items, keys=others, **more)
 
     def _send_each(self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None, more: dict[str, Any]) -> list[Delivery]:
-        """Send record by record, because hooks see each record by itself."""
+        """Hooks see each record by itself."""
         out: list[Delivery] = []
         rest, on_delivery = _others(**more)
         pairs = each_pair(topic, values, keys)
@@ -116,7 +115,7 @@ class Serializing:
         return out
 
     def _of(self, topic: Any) -> tuple[Serializer | None, Serializer | None]:
-        """The serializers of `topic`: (for keys, for values)."""
+        """The serializers of the keys and of the values of `topic`."""
         try:
             return self._topics[topic]
         except (KeyError, TypeError):
@@ -129,7 +128,6 @@ class Serializing:
 
 
 def accept(acc: Accumulator, out: list[Delivery], topic: str, value: Any, key: Any, more: More, on_delivery: Any = None) -> None:
-    """Pass a record to the accumulator, and append its Delivery to `out`."""
     headers, partition, timestamp_ms = more
     before = len(out)
     send = partial(
@@ -151,12 +149,11 @@ def _others(
     timestamp_ms: int | None = None,
     on_delivery: Callable[[Delivery], None] | None = None,
 ) -> tuple[More, Callable[[Delivery], None] | None]:
-    """The arguments of `send_many` that hold for each record."""
     return (lasting(headers), partition, timestamp_ms), on_delivery
 
 
 def each_pair(topic: str, values: Iterable[Any], keys: Iterable[Any] | None) -> Iterator[tuple[Any, Any]]:
-    """An iterator of a value and its key for each record. Checks the arguments at once, and at the end the numbers of values and keys."""
+    """Pairs of a value and its key. Checks the arguments at once, and at the end the numbers of values and keys."""
     items, others = many_values(topic, values, keys)
 
     def pairs() -> Iterator[tuple[Any, Any]]:
@@ -179,7 +176,7 @@ def _column(topic: str, option: str, serializer: Serializer, items: Iterable[Any
 
 
 def serialized(topic: str, option: str, serializer: Serializer, value: Any) -> bytes | str | None:
-    """The result of `serializer` for `value`. An exception of the serializer gets a note."""
+    """The result of `serializer`, whose exception gets a note."""
     try:
         data = serializer(topic, value)
     except BaseException as error:
@@ -207,7 +204,7 @@ def each_record(records: Iterable[ProducerRecord]) -> Iterator[ProducerRecord]:
 
 
 def send_records(acc: Accumulator, hooks: HookCalls | None, records: Iterable[ProducerRecord]) -> list[Delivery]:
-    """Send each of `records` without serializers and `on_send`: its bytes have passed both before. See `Producer.send_many`."""
+    """Send `records` without serializers and `on_send`: their bytes have passed both before. See `Producer.send_many`."""
     out: list[Delivery] = []
     items = each_record(records)
     try:

@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 
 class ProducerSession(Attachment[Sender]):
-    """The implementation behind the handles `Producer` and `aio.Producer`. The session outlives its handle."""
+    """The implementation of `Producer` and `aio.Producer`. The session outlives its handle."""
 
     kind = "producer"
     acc: Accumulator
@@ -84,7 +84,6 @@ class ProducerSession(Attachment[Sender]):
         self.transactions = TransactionCalls(self, self.config, self.check)
 
     def open(self) -> None:
-        """Connect, and start the sender. `undo` or `close` stops it."""
         config = self.config
         self.connect(self._given, config, self._executor)
         self.signal, self.gate = Deliveries(self.runtime.callbacks, self.runtime.engine), Gate(self._count_waiters, self._starving)
@@ -130,7 +129,7 @@ class ProducerSession(Attachment[Sender]):
         """Clean up after an exception in `open`, or later in the handle's constructor."""
         self.undelivered = []
         runtime = getattr(self, "runtime", None)
-        if runtime is None or self._given is None:  # a private client is closed here, if there is one yet
+        if runtime is None or self._given is None:  # a private client, or none yet
             if runtime is not None:
                 runtime.close(0)
             return
@@ -157,22 +156,21 @@ class ProducerSession(Attachment[Sender]):
     # ---- called by the accumulator, on application threads
 
     def _new_topic(self, topic: str) -> None:
-        """Look up the partitions of `topic`, for its first record. `buffer_memory` counts the record, but not the state of the topic."""
+        """Look up the partitions of `topic`. `buffer_memory` counts the topic's first record, but not the state of the topic."""
         check_topic(topic)
         if self.config.on_full == "raise" and self.machine.unknown_topics >= MOST_UNKNOWN:
             raise BufferFull(f"{topic}: {MOST_UNKNOWN:,} topics wait for their partitions to be looked up; on_full=raise")
         self.post(lambda _: self.machine.want(topic))
 
     def _until(self, deadline: float) -> float:
-        """The deadline of a `send` that has to wait: max_block_ms after its first wait began. Until then `deadline` is infinite."""
+        """The deadline of a `send`: max_block_ms after its first wait began. Until then `deadline` is infinite."""
         return min(deadline, system.monotonic() + self.config.max_block_ms / 1000)
 
     def _find_partition(self, topic: str, partition: int, deadline: float) -> float:
         """Wait until an unknown partition exists, `deadline` has passed, or MISSING_PARTITION_S have passed since brokers first lacked it.
 
-        The partition may be new, and brokers learn of it at different times. The wait refreshes the metadata at most once per
-        `retry_backoff_ms`. Later calls with the partition do not wait again (KNOWN_MISSING_S). Returns the deadline for further waits.
-        Inside a callback there is no wait.
+        The partition may be new, and brokers learn of it at different times. Later calls with the partition do not wait again
+        (KNOWN_MISSING_S). Returns the deadline for further waits. Inside a callback there is no wait.
         """
         if self.attempts.is_attempt and not self.attempts.has_waited_for(Obstacle.PARTITION):
             raise WouldBlock(f"{topic}-{partition} has to be looked up", Obstacle.PARTITION, topic, partition)
@@ -194,7 +192,7 @@ class ProducerSession(Attachment[Sender]):
                     self._raise_refusal()
 
     def missing_until(self, topic: str, count: int) -> float:
-        """The time until which a `send` to a missing partition of `topic` waits, while brokers report `count` partitions."""
+        """The time until which a `send` to a missing partition waits, while brokers report `count` partitions."""
         now, missing = system.monotonic(), self._missing.get(topic)
         if missing is None or missing[0] != count or now - missing[1] > KNOWN_MISSING_S:
             self._missing[topic] = missing = (count, now)
@@ -218,7 +216,7 @@ class ProducerSession(Attachment[Sender]):
             self.runtime.partitions_of(topic, max(0.0, until - system.monotonic()), create=True)
             self.runtime.loop.ask(lambda now: self.machine.announce_partitions(topic, now), LOOP_ANSWER_S, machine=self.machine)
             left = until - system.monotonic()
-            if not self.acc.direct(topic):  # parked records with an explicit partition come first: `send` must not overtake them
+            if not self.acc.direct(topic):  # `send` must not overtake parked records with an explicit partition
                 if left <= 0:
                     raise KafkaTimeoutError(f"{topic!r}: earlier records still wait for their partition; the partitioner cannot be called")
                 self.signal.wait(lambda: self._refused() or self.acc.direct(topic), min(LOOK_PAUSE_S, left))
@@ -228,8 +226,7 @@ class ProducerSession(Attachment[Sender]):
     def _make_room(self, topic: str, partition: int, size: int, deadline: float) -> float:
         """Wait for `size` free bytes, first come, first served. Returns the deadline for another wait, if another thread takes the bytes.
 
-        Raises BufferFull when `deadline` has passed (max_block_ms after the first wait began); at once inside a callback and with
-        on_full=raise.
+        Raises BufferFull when `deadline` has passed; at once inside a callback and with on_full=raise.
         """
         if self.config.on_full == "raise":
             self.acc.hurry(size)
@@ -259,7 +256,6 @@ class ProducerSession(Attachment[Sender]):
         return f"buffer_memory={self.config.buffer_memory} or max_partition_bytes={self.config.max_partition_bytes} is used up"
 
     def _patience(self) -> float:
-        """The seconds for which a `send` on this thread may wait."""
         return 0.0 if self._inside() else self.config.max_block_ms / 1000
 
     def _pause(self, seconds: float) -> None:
@@ -270,7 +266,7 @@ class ProducerSession(Attachment[Sender]):
 
     @contextlib.contextmanager
     def _waiting(self, until: float) -> Iterator[None]:
-        """A `with` block in which a `send` waits until `until` at the latest. A producer without a handle stays open for this wait."""
+        """A block in which a `send` waits until `until` at the latest. A producer without a handle stays open for this wait."""
         thread = system.get_ident()
         self._busy[thread] = until
         try:
@@ -280,7 +276,7 @@ class ProducerSession(Attachment[Sender]):
             self._busy[thread] = system.monotonic()
 
     def busy_until(self) -> float:
-        """The latest time at which a `send` that waits, or has waited, continues."""
+        """The latest time at which a waiting `send` continues, or has continued."""
         return max(list(self._busy.values()), default=-INFINITY)
 
     def _count_waiters(self, waiting: int, aside: frozenset[Any] | None) -> None:
@@ -289,7 +285,7 @@ class ProducerSession(Attachment[Sender]):
     def _starving(self) -> None:
         """Wake the loop for a `send` that waits for buffer_memory, because open batches are due now.
 
-        A sender whose connections are full cannot send, and soon checks again by itself.
+        If all connections are full, the sender cannot send, and soon checks again by itself.
         """
         if self.acc.can_send:
             self.runtime.loop.wake()
@@ -301,29 +297,26 @@ class ProducerSession(Attachment[Sender]):
         """Whether this thread must not wait: it runs a callback, or is the loop thread of any client (a destructor may send there)."""
         return self.runtime.callbacks.in_callback() or logs.current().on_loop()
 
-    # ---- called by the sender, on the loop thread
+    # ---- called by the sender (see sender.Application), on the loop thread
 
     @property
     def starved(self) -> bool:
-        """See `sender.Application`."""
         return self.gate.starved
 
     def progress(self) -> None:
-        """See `sender.Application`."""
         self.signal.notify()
         self.gate.release()
         if self._unannounced is not None:
             self._announce_close()
 
     def refuse(self, error: KafkaError) -> None:
-        """See `sender.Application`."""
         if self._final is None:
             self._final_at = system.monotonic()
             self._final = self.acc.refusal = error
         self.progress()
 
     def set_refusal(self, refusal: KafkaError | None) -> None:
-        """Have `send` raise `refusal`, or accept records again (None). A final refusal stays, even if another thread sets it meanwhile."""
+        """Have `send` raise `refusal`, or accept records again (None). A final refusal stays."""
         if self._final is None:
             self.acc.refusal = refusal
         # Read again: after the first check, another thread may have called `refuse`, and the assignment would have overwritten its error.
@@ -339,13 +332,12 @@ class ProducerSession(Attachment[Sender]):
             self._raise_refusal()
 
     def _raise_refusal(self) -> None:
-        """Raise the error that `send` would raise, if any."""
         refusal = self.acc.refusal
         if refusal is not None:
             raise refusal.again()
 
     def stats(self) -> ProducerStats:
-        """The counts of records, taken on the loop thread while the loop runs. Raises KafkaTimeoutError if the loop is stuck."""
+        """The counts, taken on the loop thread while the loop runs. Raises KafkaTimeoutError if the loop is stuck."""
         ledger = self.machine.ledger
         self._on_loop(ledger.collect_drops)
         snapshot = self._on_loop(lambda: ledger.snapshot(take_census(self.acc), self.acc.reserved))
@@ -355,7 +347,7 @@ class ProducerSession(Attachment[Sender]):
         return snapshot.stats(drops)
 
     def _on_loop(self, look: Callable[[], T]) -> T:
-        """Call `look` on the loop thread, or here after that thread has ended, which then changes no count any more; returns the result."""
+        """The result of `look` on the loop thread, or here after that thread has ended and changes no counts any more."""
         loop = self.runtime.loop
         try:
             return loop.ask(lambda _: look(), LOOP_ANSWER_S, "the producer's stats")
@@ -375,7 +367,6 @@ class ProducerSession(Attachment[Sender]):
         return 0.0 if oldest is None else max(0.0, system.monotonic() - oldest)
 
     def status(self) -> dict[str, Any]:
-        """The status of the client and of each partition, and the totals of `stats`."""
         found, partitions, totals = self.runtime.status(), {}, {}
         if found["state"] in WORKING:
             with contextlib.suppress(KafkaError):  # the client has just ended
@@ -399,7 +390,6 @@ class ProducerSession(Attachment[Sender]):
         return now, take_census(self.acc), list(self.machine.queues.values())
 
     def flush(self, timeout: float | None) -> None:
-        """Wait until each record that was sent so far has its outcome, and its callbacks have run."""
         if self._inside():
             raise KafkaError("flush inside a callback would deadlock; call it from another thread")
         pending, limit = self.begin_flush(), self.flush_seconds(timeout)
@@ -414,11 +404,10 @@ class ProducerSession(Attachment[Sender]):
         return pending
 
     def flush_seconds(self, timeout: float | None) -> float:
-        """The seconds that a flush with this `timeout` waits. None: the delivery timeout for outcomes, and EXIT_S for callbacks."""
+        """The seconds that a flush waits. None: the delivery timeout for outcomes, and EXIT_S for callbacks."""
         return self.config.delivery_timeout_ms / 1000 + EXIT_S if timeout is None else timeout
 
     def late(self, pending: Sequence[Batch | Delivery | FlushMark], limit: float) -> KafkaTimeoutError:
-        """The error of a flush that was not done in time."""
         left = sum(1 if isinstance(item, Delivery) else item.count for item in pending if not _done(item))
         if not left:
             return KafkaTimeoutError(f"flush: all records have their outcome, but delivery callbacks have not returned within {limit:g} s")
@@ -460,7 +449,7 @@ class ProducerSession(Attachment[Sender]):
         return (self.config.delivery_timeout_ms if limit is None else limit) / 1000
 
     def note_open_records(self, error: BaseException) -> None:
-        """Add a note with the number of records without an outcome to the `error` that ended the wait of `close`."""
+        """Add a note with the number of open records to the `error` that ended the wait of `close`."""
         if count := sum(1 if isinstance(item, Delivery) else item.count for item in self.pending or () if not _done(item)):
             error.add_note(f"pykafka4: {count} records are not delivered yet; delivery continues in the background while the process runs")
 
@@ -479,7 +468,7 @@ class ProducerSession(Attachment[Sender]):
         """Remember that this thread or task has seen the failures from `start` to `end`."""
         if start >= end:  # no record failed, as in most aborts
             return
-        # Ranges of producers that are gone are dropped here, so that a thread that uses many producers keeps few ranges.
+        # Drop the ranges of producers that are gone: a thread may use many producers.
         alive = {session._serial for session in list(_sessions)}
         others = {serial: ranges for serial, ranges in _reported.get().items() if serial in alive}
         known = others.get(self._serial, ())  # disjoint, and in order
@@ -490,14 +479,12 @@ class ProducerSession(Attachment[Sender]):
         _reported.set({**others, self._serial: (*earlier, (start, end), *later)})
 
     def purge(self, in_flight: bool) -> int:
-        """Fail the records that are not in flight, or all records with `in_flight`; returns the number of failed records."""
         self.check()
         reason = KafkaError("the application purged the record")
         reason.code = "PURGED"
         return self.runtime.loop.ask(lambda now: self.machine.purge(now, reason, in_flight), LOOP_ANSWER_S, "purging records", self.machine)
 
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
-        """Flush, fail the remaining records, disconnect. If Ctrl-C ends this call, the next call continues there."""
         if self.undelivered is not None:
             return self.undelivered
         if self.runtime.loop.forked:  # the records and the locks belong to the parent
@@ -529,9 +516,8 @@ class ProducerSession(Attachment[Sender]):
     def _announce_close(self) -> None:
         """Call `on_close` of the hooks after the callbacks of all records that were open have run, including `on_ack`.
 
-        `close` does not wait for these callbacks beyond its timeout, so `progress` tries again after each change. On a thread of the
-        application the calls happen here. The loop must not run code of the application, so the executor makes the calls for the loop and
-        for callbacks.
+        `close` does not wait for these callbacks beyond its timeout, so `progress` tries again after each change. The loop must not run
+        code of the application: for the loop and for callbacks, the executor calls `on_close`.
         """
         pending, hooks = self._unannounced, self.hooks
         if pending is None or hooks is None:
@@ -570,7 +556,7 @@ class ProducerSession(Attachment[Sender]):
             )
 
     def drain(self, timeout: float) -> None:
-        """Deliver the remaining records within `timeout` seconds at the exit of the interpreter, and log how many were not delivered."""
+        """Close at the exit of the interpreter, and log how many records were not delivered."""
         if self.undelivered is None and self.close(timeout):
             log.warning(
                 "%s: %d records were not delivered when the interpreter exited; close the producer before it exits",
@@ -582,7 +568,7 @@ class ProducerSession(Attachment[Sender]):
 def _age(item: Batch | Delivery | FlushMark) -> tuple[float, float, int]:
     """A key to sort the batches of a partition by age, parked records last: their topic has no batches, or has been forgotten.
 
-    Batches that were filled from parked records at one time differ in `sent_at`, parts of a split batch only in their sequence numbers.
+    Batches filled from parked records at one time differ in `sent_at`, parts of a split batch only in their sequence numbers.
     """
     return (item.sent_at, item.created, item.base_sequence) if isinstance(item, Batch) else (INFINITY, 0.0, 0)
 

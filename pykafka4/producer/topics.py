@@ -16,7 +16,7 @@ __all__ = ["TopicPolicies", "codecs_of"]
 
 
 def codecs_of(config: ProducerConfig) -> set[str]:
-    """The names of all codecs that the options allow."""
+    """All codecs that the options allow."""
     named = (dict(policy.settings).get("compression_type") for policy in config.topic_policies)
     return {config.compression_type, *(name for name in named if name is not None)}
 
@@ -30,7 +30,6 @@ class TopicPolicies:
         self._default = _policy(config, {})
 
     def __call__(self, topic: str) -> Policy:
-        """The policy of `topic`."""
         policy = self._find(topic) or self._default
         admit = self._limits.admission(topic, drop=self._drop)
         return policy if admit is None else attrs.evolve(policy, admit=admit)

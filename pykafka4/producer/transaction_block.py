@@ -18,13 +18,13 @@ __all__ = ["ReadingConsumer", "ConsumerSide", "TransactionBlock", "TransactionSt
 
 
 class ConsumerSide(Protocol):
-    """The consumer whose records a transaction processes: the part that a block uses. `consumer.transactional` implements it."""
+    """The part of a consumer that a block uses. `consumer.transactional` implements it."""
 
     def membership(self) -> Any:
         """The consumer's membership in its group, for the commit of its offsets."""
 
     def announce(self) -> None:
-        """Remember that a block was made for the records that have been read. The block may never begin."""
+        """Remember that a block was made for the records read so far. The block may never begin."""
 
     def begin(self, timeout: float | None) -> Any:
         """A `Reading` for a transaction that begins. Rewinds first if the last transaction was not committed, or could not begin.
@@ -33,7 +33,7 @@ class ConsumerSide(Protocol):
         """
 
     def refuse(self) -> None:
-        """Remember that a transaction could not begin: the records that were read for it are not part of the next transaction."""
+        """Remember that a transaction could not begin: the records read for it are not part of the next transaction."""
 
     def take(self, reading: Any) -> dict[TopicPartition, OffsetAndMetadata]:
         """The offsets after the records that the application has received and no transaction has committed."""
@@ -42,7 +42,7 @@ class ConsumerSide(Protocol):
         """Settle an ended transaction: after a known commit, the consumer owes no rewind."""
 
     def fail(self, reading: Any, timeout: float | None) -> Any:
-        """Rewind the consumer, so that it reads again the records of a transaction that was not committed."""
+        """Rewind the consumer, so that it reads again the records of an uncommitted transaction."""
 
 
 class ReadingConsumer(Protocol):
@@ -53,7 +53,7 @@ class ReadingConsumer(Protocol):
 
 
 class TransactionSteps:
-    """The steps of a block, for threads and tasks: see Producer.transaction."""
+    """The steps of a block, for threads and tasks."""
 
     def __init__(self, producer: Any, calls: TransactionCalls, reads: ConsumerSide | None, timeout: float | None) -> None:
         self._producer, self._calls, self._reads, self._timeout = producer, calls, reads, timeout

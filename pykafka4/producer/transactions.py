@@ -76,8 +76,7 @@ class UnseenCall:
     started: bool = False
 
     def run(self, start: Start, transactions: Transactions, now: float) -> None:
-        """Begin the operation, on the loop thread. Each call that resumes the operation posts it again, and only the first post counts."""
-        if self.started:
+        if self.started:  # each call that resumes the operation posts it again
             return
         self.started = True
         try:
@@ -107,12 +106,9 @@ class TransactionCalls:
     # ---------------------------------------------------------------- calls
 
     def init(self, timeout: float | None) -> Any:
-        """See Producer.init_transactions."""
         return self._run("init_transactions", lambda transactions, now, done: transactions.init(now, done), timeout)
 
     def begin(self) -> Any:
-        """See Producer.begin_transaction."""
-
         def start(transactions: Transactions, now: float, done: Done) -> None:
             transactions.begin(now)
             self.number += 1
@@ -122,7 +118,6 @@ class TransactionCalls:
         return self._run("begin_transaction", start, LOOP_ANSWER_S)
 
     def commit(self, timeout: float | None) -> Any:
-        """See Producer.commit_transaction."""
         reading = self.reading
 
         def start(transactions: Transactions, now: float, done: Done) -> None:
@@ -136,8 +131,6 @@ class TransactionCalls:
         return self._run("commit_transaction", start, timeout)
 
     def abort(self, timeout: float | None) -> Any:
-        """See Producer.abort_transaction."""
-
         def start(transactions: Transactions, now: float, done: Done) -> None:
             ledger = self._owner.machine.ledger
             before = ledger.failures_seen
@@ -151,7 +144,6 @@ class TransactionCalls:
         return self._run("abort_transaction", start, timeout)
 
     def send_offsets(self, offsets: object, group: object, timeout: float | None) -> Any:
-        """See Producer.send_offsets_to_transaction."""
         places = as_offsets(offsets)
         if isinstance(group, str):
             raise TypeError(
@@ -167,7 +159,7 @@ class TransactionCalls:
         return self._run(SEND_OFFSETS, start, timeout, resumes=False)
 
     def require(self, number: int) -> None:
-        """Raise TransactionError if another transaction has begun after the transaction with this number."""
+        """Raise TransactionError if another transaction has begun after transaction `number`."""
         if number != self.number:
             raise TransactionError(
                 "the transaction of this block was ended inside the block, and another one has begun, which the block does not end; "
@@ -180,10 +172,7 @@ class TransactionCalls:
             self._unseen = None
 
     def leave(self, timeout: float) -> None:
-        """Abort the open transaction, because the producer closes, or wait for the end of a transaction that is already ending.
-
-        Waits at most `timeout` seconds.
-        """
+        """Abort the open transaction for `close`, or wait for a transaction that is already ending; at most `timeout` seconds."""
         try:
             self.begin_leaving().exception(timeout)
         except KafkaTimeoutError:
@@ -232,7 +221,7 @@ class TransactionCalls:
         self._saw(operation)  # last: if Ctrl-C ends this call earlier, the application has not seen the outcome, and calls again
 
     def _enter(self, mine: Caller) -> Caller | None:
-        """Enter a call on this thread; returns the call that a signal handler interrupts with this one.
+        """Enter a call; returns the call that a signal handler interrupts with this one, on this thread.
 
         Raises TransactionError if another living thread is in a call.
         """
@@ -255,14 +244,13 @@ class TransactionCalls:
                 self._caller["caller"] = outer
 
     def _saw(self, operation: UnseenCall) -> None:
-        """Forget `operation`: the application has seen its outcome."""
         if self._unseen is operation:
             self._unseen = None
 
     def _is_nested(self) -> bool:
         """Whether this thread is in another `_run` of this object, so that the other call has to get its entry back.
 
-        The entry alone does not prove this: a call that Ctrl-C has ended may have left its entry behind.
+        The entry does not prove this: a call that Ctrl-C ended may have left its entry behind.
         """
         found, frame = 0, sys._getframe()
         while (before := frame.f_back) is not None:
@@ -283,7 +271,7 @@ class TransactionCalls:
         return unseen
 
     def _block_seconds(self, limit: float) -> float:
-        """The seconds for which a call with this limit blocks the thread. `aio.transactions` overrides this: a task must not block."""
+        """Overridden in `aio.transactions`: a task must not block its thread."""
         return limit
 
     def _wait(self, operation: UnseenCall, start: Start, limit: float) -> None:
@@ -299,7 +287,7 @@ class TransactionCalls:
                 operation.promise.result(0.0)
                 return
             if dying:
-                self.forget(operation.what)  # no call will resume the operation, whose unseen outcome would keep other calls out
+                self.forget(operation.what)  # no call will resume the operation, and its unseen outcome would keep other calls out
             trouble = transactions.trouble
             why = f" (last error: {trouble})" if trouble is not None else "; status() says why"
             again = f"; the outcome is not known: call {operation.what} again" if operation is self._unseen else ""

@@ -19,6 +19,5 @@ class WatchedProducer:
     kind: Kind = Kind.PRODUCER
 
     def figures(self) -> Figures:
-        """See Watched."""
         status = self._session.status()
         return Figures(status, status["producer"])

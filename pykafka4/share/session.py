@@ -112,7 +112,6 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
 
     @call
     def subscribe(self, topics: object) -> None:
-        """See ShareConsumer.subscribe."""
         with self.guard.using("subscribe"):
             if isinstance(topics, (str, bytes)) or not isinstance(topics, Iterable):
                 raise TypeError(f"subscribe takes a list of topic names, not {shown(topics)}: share groups have no patterns")
@@ -128,7 +127,6 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
 
     @call
     def unsubscribe(self, timeout: float) -> None:
-        """See ShareConsumer.unsubscribe."""
         with self.guard.using("unsubscribe"):
             self.topics = ()
             self.records.ready.clear()  # before the wait, which Ctrl-C may end: no later poll may return these records
@@ -272,7 +270,6 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
 
     @call
     def acknowledge(self, record: object, kind: object) -> None:
-        """See ShareConsumer.acknowledge."""
         with self.guard.using("acknowledge"):
             chosen = as_type(kind)
             if self.config.is_implicit:
@@ -379,7 +376,6 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
 
     @call
     def commit(self, timeout: float) -> Results:
-        """See ShareConsumer.commit."""
         with self.guard.using("commit"):
             promise: Promise[Results] = self.promise()
             if not self._commit(lambda report: promise.set_result(report.results)):
@@ -393,7 +389,6 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
 
     @call
     def commit_async(self, on_done: OnAcknowledged | None) -> None:
-        """See ShareConsumer.commit_async."""
         check_on_done(on_done)
         with self.guard.using("commit_async"):
             callback = on_done or self.on_acknowledged
@@ -417,7 +412,6 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
     # ---------------------------------------------------------------- status, closing
 
     def stats(self) -> dict[str, int]:
-        """See ShareConsumer.stats."""
         records = self.records
         return {
             "delivered": records.delivered,

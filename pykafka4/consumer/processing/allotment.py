@@ -294,7 +294,6 @@ class Allotment:
                 self._list(queue)
 
     def end(self, tps: Collection[TopicPartition], timeout: float) -> None:
-        """See RecordsInHand.end."""
         self._wait_for(self._take_away(tps), timeout)
 
     def _take_away(self, tps: Collection[TopicPartition]) -> list[PartitionQueue]:
@@ -310,7 +309,6 @@ class Allotment:
         return ending
 
     def drop(self, tps: Collection[TopicPartition]) -> None:
-        """See RecordsInHand.drop."""
         self._take_away(tps)
         with self._lock:
             for tp in tps:

@@ -119,11 +119,9 @@ class Dispatcher(Allotment):
 
     @property
     def partitions(self) -> Collection[TopicPartition]:
-        """See RecordsInHand.partitions."""
         return self.queues
 
     def goes_on(self) -> bool:
-        """See RecordsInHand.goes_on."""
         return not self.stopping
 
     def start_due(self, now: float) -> None:
@@ -153,7 +151,6 @@ class Dispatcher(Allotment):
         return max(LEAST_CLOSE_S, min(RELEASE_COMMIT_S, seconds))
 
     def cancel_handlers(self) -> None:
-        """See RecordsInHand.cancel_handlers."""
         self.stop()
 
     # ---------------------------------------------------------------- commits

@@ -83,7 +83,6 @@ class HandlerWork:
     # ---------------------------------------------------------------- calls of the run loop
 
     def add(self, records: Collection[Record], taken: Callable[[], object] = lambda: None) -> None:
-        """See RecordsInHand.add."""
         keys = [self._plan.order(record) for record in records]
         fresh: list[OrderedRecords] = []
         with self._lock:
@@ -109,15 +108,12 @@ class HandlerWork:
 
     @property
     def abandoned(self) -> bool:
-        """See RecordsInHand.abandoned."""
         return False
 
     def goes_on(self) -> bool:
-        """See RecordsInHand.goes_on."""
         return self.error is None and (self._plan.stop is None or not self._plan.stop.is_set())
 
     def assign(self, tps: Collection[TopicPartition]) -> Collection[TopicPartition]:
-        """See RecordsInHand.assign."""
         return ()
 
     def size(self, tp: TopicPartition) -> int:
@@ -135,7 +131,6 @@ class HandlerWork:
             self._submit(self._run, ordered)
 
     def end(self, tps: Collection[TopicPartition], timeout: float) -> Any:
-        """See RecordsInHand.end."""
         # `mine`: if a handler closes the consumer, the wait leaves out the record of this handler, which cannot finish before the close.
         ending, mine = self._begin_end(tps), self._handled_here()
         return self._until(lambda: not any(progress.running > (progress is mine) for progress in ending), timeout)
@@ -157,13 +152,11 @@ class HandlerWork:
             return ending
 
     def drop(self, tps: Collection[TopicPartition]) -> None:
-        """See RecordsInHand.drop."""
         self._begin_end(tps)
         with self._lock:
             self.held -= sum(self.partitions.pop(tp).window for tp in tps if tp in self.partitions)
 
     def watch(self, windows: Mapping[TopicPartition, int]) -> None:
-        """See RecordsInHand.watch."""
         with self._lock:
             self._watched = dict(windows)
             free = any(tp not in self.partitions or self.partitions[tp].window <= window for tp, window in windows.items())
@@ -198,7 +191,6 @@ class HandlerWork:
             self._stopping = True
 
     def cancel_handlers(self) -> None:
-        """See RecordsInHand.cancel_handlers."""
         self.refuse()
         self._threads.end()
 

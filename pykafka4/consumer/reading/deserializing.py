@@ -54,7 +54,6 @@ class Raising(OnPoison):
     passed = 0
 
     def judge(self, error: DeserializationError) -> KafkaError:
-        """See OnPoison.judge."""
         return error
 
 
@@ -68,7 +67,6 @@ class Skipping(OnPoison):
         self.passed = 0
 
     def judge(self, error: DeserializationError) -> None:
-        """See OnPoison.judge."""
         self.passed += 1
         now = self._clock()
         if now >= self._warn_at:
