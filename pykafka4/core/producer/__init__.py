@@ -2,8 +2,7 @@
 
 Application threads append records to batches (`wire.records`). This folder sends the batches, on the loop thread, and moves parked records
 into batches. Calling threads compute the results of `stats` and `status` from data of the loop.
-Invariant: every accepted record gets exactly one outcome. No batch leaves its queue without an outcome, unless the batch moves to another
-queue (`queues.late`) or its parts replace it.
+Invariant: every accepted record gets exactly one outcome.
 
 Modules; each line imports only from lines below it:
     sender            `Sender`: the machine, which takes sealed batches and chooses the next batches to send

@@ -30,7 +30,7 @@ class Parked(Protocol):
     """The accumulator: the part with the parked records."""
 
     def parked(self, topic: str) -> tuple[int, float]:
-        """Return the number of parked records of `topic`, and the time when the oldest was sent."""
+        """The number of parked records of `topic`, and the time when the oldest was sent."""
 
 
 class MissingIds(Protocol):
@@ -59,7 +59,7 @@ class PartitionStatus:
         self.transactions: Transactions | None = None
 
     def look(self, queues: Iterable[PartitionQueue], now: float) -> list[Any]:
-        """Return the state of these queues: WIDTH items for each, one queue after the other. Times are monotonic seconds.
+        """Return WIDTH items for each queue, one queue after the other. Times are monotonic seconds.
 
         "Since" is None where the client does not know when the trouble began; then `show` uses the age of the oldest record.
         """
@@ -76,7 +76,7 @@ class PartitionStatus:
         return found
 
     def look_at_parked(self, topics: Iterable[str], acc: Parked, now: float) -> list[Any]:
-        """Return the reasons why records of these topics have no partition yet: PARKED_WIDTH items for each topic."""
+        """Return the reasons why records have no partition yet: PARKED_WIDTH items for each topic."""
         found: list[Any] = []
         for topic in topics:
             found += (topic, self._why_parked(topic), acc.parked(topic)[1])
@@ -106,7 +106,7 @@ class PartitionStatus:
     def _unready(self, queue: PartitionQueue, node: int, now: float) -> tuple[str | None, float | None]:
         """The obstacle of a queue whose leader is not connected, or throttles the client.
 
-        While no record waits, the loss of a connection counts only after an attempt to connect again has failed.
+        While no record waits, a lost connection counts only after another attempt to connect has failed.
         """
         waits = queue.waiting or queue.in_flight > 0
         throttled = self._network.throttled_until(node)
@@ -118,7 +118,6 @@ class PartitionStatus:
         return (f"connecting to broker {node}" if waits else None), None
 
     def _held_back(self, queue: PartitionQueue, node: int, now: float) -> tuple[KafkaError | str | None, float | None]:
-        """The obstacle of a queue whose leader can be reached."""
         if not queue.waiting and not queue.awaits_response:
             return None, None
         waits, trouble = self._numbering.missing(queue)
@@ -140,7 +139,7 @@ class PartitionStatus:
         return None, None
 
     def _why_not_in_transaction(self, queue: PartitionQueue, now: float) -> KafkaError | str | None:
-        """The reason why the next batch of a transactional producer waits. A queue that must wait is not in the list of its leader."""
+        """The reason why the next batch waits. A queue that must wait is not in the list of its leader."""
         transactions = self.transactions
         if transactions is None or queue.in_flight or queue.placed_at is not None:
             return None
@@ -168,9 +167,9 @@ EMPTY: Final[Row] = {  # the row of a partition that the loop has not seen yet: 
 def show(
     now: float, found: Sequence[Any], census: Census, parked: Sequence[Any] = (), final: tuple[KafkaError, float] | None = None
 ) -> dict[str, Row]:
-    """Build the partitions of `status()`. Call this on the thread that calls `status`, because thousands of dicts take long to build.
+    """Build the partitions of `status()`. Call this on the thread that calls `status`: thousands of dicts take long to build.
 
-    `found` and `parked` are the results of `look` and `look_at_parked`; `final` is the error that ended the producer, and its time.
+    `final` is the error that ended the producer, and its time.
     """
     rows: dict[str, Row] = {}
     by_partition: dict[tuple[str, int], Row] = {}
@@ -208,7 +207,6 @@ def _key(topic: str, partition: int) -> str:
 
 
 def _add_batches(rows: dict[str, Row], by_partition: dict[tuple[str, int], Row], census: Census, now: float) -> None:
-    """Add the batches without an outcome: queued and in flight."""
     for batch, records, in_flight in census[1]:
         place = batch.topic, batch.partition
         row = by_partition.get(place)

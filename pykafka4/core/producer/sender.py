@@ -44,8 +44,8 @@ __all__ = ["Sender"]
 
 log = get_log("pykafka4.producer")
 
-# Seconds of failed attempts to connect to a leader, after which its partitions with a batch to send count as offline. A leader without a
-# connection gets no request, so no failed request reports these partitions to `Recovery`.
+# Seconds of failed attempts to connect to a leader, after which its partitions with a batch to send go offline. Without a connection there
+# is no failed request that reports them to `Recovery`.
 UNREACHABLE_S = 2.0
 FULL_PIPELINE_POLL_S = 0.02  # seconds between checks for batches that are sealed while every connection in use is full
 MAX_INLINE_COMPRESSION_BYTES = 16 * 1024  # compressing this many bytes takes less time than passing them to a helper thread
@@ -81,7 +81,7 @@ class Sender:
         self.config = config
         self.acc = accumulator
         self.network, self.cluster, self.recovery = network, cluster, recovery
-        self.queues: dict[tuple[str, int], PartitionQueue] = {}  # by TopicPartition; an equal tuple finds the same queue
+        self.queues: dict[tuple[str, int], PartitionQueue] = {}  # by TopicPartition, or an equal tuple
         self._obstacles = Obstacles(config, network, recovery)
         self._random, self._application = random, application
         self._ready = ReadyQueues(recovery)
@@ -115,7 +115,6 @@ class Sender:
             self._begin_transactional()
 
     def _begin_transactional(self) -> None:
-        """Create the transactions, and pass them to every part whose behaviour depends on them."""
         records = Transacted(self.acc, self.ledger, self._requests, self._ready, self._application, self)
         self.transactions = Transactions(self.config, self.network, self.cluster, self._random, self._outbox, records)
         self._numbering.transactions = self.partition_status.transactions = self.transactions
@@ -129,9 +128,8 @@ class Sender:
     # ---------------------------------------------------------------- the machine
 
     def poll(self, now: float) -> Effects:
-        """Take sealed batches, do the work that is due, and build the requests that can be sent."""
-        # True until `_produce` has looked for room, so that a batch that another thread seals meanwhile wakes the loop. With False: the
-        # batch is sealed after `_collect`, the loop is not woken, `_produce` does not see the batch, and the loop sleeps.
+        # True until `_produce` has looked for room. With False: another thread seals a batch after `_collect`, the loop is not woken,
+        # `_produce` does not see the batch, and the loop sleeps.
         self.acc.can_send = True
         if self._refusals:
             self._fail_refused(now)
@@ -164,8 +162,8 @@ class Sender:
             self._listen_at,
             self._late.wake_at,
         )
-        # Threads that wait for memory check again in each turn: a batch that failed in an earlier turn may free its memory only now,
-        # because a socket still had to write it.
+        # Threads that wait for memory check again in each turn: a batch that failed earlier may free its memory only now, because a socket
+        # still had to write it.
         if self._outcomes.take_finished() or self.acc.waiters:
             self._application.progress()
         return self._outbox.effects(wake_at, self._outcomes.take_deliver())
@@ -173,7 +171,7 @@ class Sender:
     def crash(self, reason: KafkaError) -> tuple[Callbacks, ...]:
         """Fail all records with `reason`, after a crash of the loop or of this sender.
 
-        An exception may have left the queues in any state, so the accumulator shows which records have no outcome yet.
+        The crash may have left the queues in any state, so the accumulator shows which records have no outcome yet.
         """
         try:
             self._end(reason)
@@ -185,20 +183,18 @@ class Sender:
         return deliver
 
     def want(self, topic: str) -> None:
-        """Look up the partitions of `topic`, because a `send` has announced it."""
         self._parking.want(topic)
 
     @property
     def unknown_topics(self) -> int:
-        """The number of topics with parked records, and of unknown topics that are still in use without records. For any thread."""
+        """The number of topics with parked records, and of unknown topics still in use without records. For any thread."""
         return len(self._parking)
 
     def announce_partitions(self, topic: str, now: float) -> None:
-        """Pass new partitions of `topic` to the accumulator at once, because a `send` waits for them."""
+        """Pass new partitions of `topic` to the accumulator at once: a `send` waits for them."""
         self._parking.announce_partitions(topic, now)
 
     def dispose(self) -> None:
-        """Drop all topics, when the producer is closed."""
         self.network.refusals.listeners.pop(self._note_refusal, None)  # `dispose` may be called twice
         self._parking.dispose()
         self._changes.end()
@@ -209,7 +205,6 @@ class Sender:
         self._parking.hurry()
 
     def fail_all(self, reason: KafkaError) -> None:
-        """Fail all records. Records that may be in the log fail as MAYBE."""
         self._seal_open()
         self._collect(INFINITY)
         for topic in self._parking.topics:
@@ -218,10 +213,7 @@ class Sender:
             self._fail_batches(queue, reason)
 
     def purge(self, now: float, reason: KafkaError, in_flight: bool) -> int:
-        """Fail all records that are not in flight; with `in_flight`, fail all records. Returns the number of records that failed.
-
-        The producer continues.
-        """
+        """Fail all records that are not in flight; with `in_flight`, fail all records. Returns the number of records that failed."""
         before, _ = self.fail_unsent(now, reason)
         for queue in self.queues.values():
             if in_flight:
@@ -230,16 +222,12 @@ class Sender:
         return self.ledger.failures_seen - before
 
     def _fail_batches(self, queue: PartitionQueue, reason: KafkaError) -> None:
-        """Fail all batches of `queue`, including those in flight."""
         for batch in list(queue.batches):
             queue.hold_behind(batch)
             self._outcomes.fail(queue, batch, short_name(reason), reason)
 
     def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int]:
-        """Fail all records that are not in flight, for an abort of their transaction or a purge.
-
-        Returns the numbers of records that had failed before and after this call.
-        """
+        """Fail all records that are not in flight, for an abort or a purge. Returns the numbers of failed records before and after."""
         before = self.ledger.failures_seen
         self._seal_open()
         self._collect(now)  # `now`, not INFINITY as in `fail_all`: topics would count as used in the future, and never be dropped
@@ -251,16 +239,14 @@ class Sender:
         return before, self.ledger.failures_seen
 
     def oldest_of(self, topic: str) -> float:
-        """The time when the oldest record in a batch for `topic` was sent; INFINITY if there is no such record.
+        """See `TopicBatches`. A late batch that is older than the batches before it counts only as the first of its queue.
 
-        A late batch that is older than the batches before it counts only when it is the first of its queue: a search through all batches
-        would cost too much, and without the search the batch only fails later.
+        A search through all batches would cost too much; without the search the batch only fails later.
         """
         queues = self._queues_of.get(topic, ())
         return min((b.sent_at for queue in queues for b in (*queue.batches[:1], queue.due) if b is not None), default=INFINITY)
 
     def fail_old(self, topic: str, now: float, age: float, error: KafkaError) -> None:
-        """Fail the batches for `topic` whose oldest record was sent `age` seconds ago or earlier."""
         for queue in self._queues_of.get(topic, ()):
             self._deadlines.fail_late(queue, now, age, short_name(error), lambda _: error)
 
@@ -273,10 +259,8 @@ class Sender:
         self._refusals[broker] = error
 
     def _fail_refused(self, now: float) -> None:
-        """Fail the records that wait for brokers that refuse this client.
-
-        Otherwise these records would wait until their delivery timeout, and only then would their error name the reason.
-        """
+        """Fail the records that wait for brokers that refuse this client, with the reason: otherwise they would wait for their delivery
+        timeout."""
         refusals, self._refusals = self._refusals, {}
         for broker, error in refusals.items():
             for topic in self._parking.topics if broker == ANY else ():
@@ -285,7 +269,7 @@ class Sender:
                 self.fail_waiting(queue, now, error)
 
     def _fail_unsettled(self, reason: KafkaError) -> None:
-        """Fail all records in the accumulator that have no outcome yet. Batches fail as MAYBE: they may have been sent before the crash."""
+        """Fail all records without an outcome. Batches fail as MAYBE: they may have been sent before the crash."""
         for item in self.acc.unfinished():
             try:
                 if not isinstance(item, Batch):
@@ -299,9 +283,9 @@ class Sender:
     # ---------------------------------------------------------------- taking batches
 
     def _collect(self, now: float, no_linger: bool = False) -> float:
-        """Move sealed batches to their queues, and set `due` of the queues whose open batch is due; returns the time of the next call.
+        """Move sealed batches to their queues, and set `due` of queues whose open batch is due; with `no_linger` every open batch is due.
 
-        With `no_linger` every open batch is due.
+        Returns the time of the next call.
         """
         sealed, due, take_at = self.acc.take(now, no_linger)
         for topic in dict.fromkeys([batch.topic for batch in (*sealed, *due)]):
@@ -328,7 +312,7 @@ class Sender:
         return take_at
 
     def listen(self, events: BatchEvents | None) -> None:
-        """Report the sealing, sending and outcome of batches to `events` from now on; if `events` is None, stop reporting."""
+        """Report the sealing, sending and outcome of batches to `events` from now on; None stops the reports."""
         self._outcomes.events = self._requests.events = events
         self.acc.watch = None if events is None else events.watch  # for parked records that fail
 
@@ -337,7 +321,6 @@ class Sender:
             self._outcomes.events.sealed(batch)
 
     def is_busy(self, topic: str) -> bool:
-        """Whether batches for `topic` are queued or in flight, or the numbering of one of its queues must be kept."""
         kept = self._keeps
         return any(queue.waiting or queue.in_flight or queue.strays or kept(queue) for queue in self._queues_of.get(topic, ()))
 
@@ -356,7 +339,6 @@ class Sender:
         return queue
 
     def drop_topic(self, topic: str) -> None:
-        """Drop the queues of `topic`, which is idle. Later queues of the topic start in an epoch that no dropped queue had."""
         for queue in self._queues_of.pop(topic, ()):
             self._ready.remove(queue)
             self._numbering.forget(queue)
@@ -393,12 +375,11 @@ class Sender:
                 self._follow_leader(queue_back)
 
     def _report_leaderless(self, queue: PartitionQueue, now: float) -> None:
-        """Take a leaderless partition offline: `Recovery` keeps the reason, which events, `status()` and errors show."""
+        """Take a leaderless partition offline, so that `Recovery` keeps the reason for events, `status()` and errors."""
         if queue.tp.partition >= 0 and self.cluster.leader(queue.tp) is None and self.cluster.partitions(queue.tp.topic):
             self.recovery.take_offline(now, queue.tp, KafkaError(f"{queue.tp}: no leader"))
 
     def _report_unreachable(self, node: int, now: float) -> None:
-        """Take the ready queues of a leader offline, if all attempts to connect to it have failed for UNREACHABLE_S."""
         since = self.network.down_since(node)
         if since is not None and now >= since + UNREACHABLE_S:
             reason = ConnectionLost(self.network.why_down(node))
@@ -416,7 +397,7 @@ class Sender:
         self._ready.place(queue)
 
     def _ask_for_silent(self, now: float) -> None:
-        """Request the metadata of partitions whose leader does not respond: a frozen broker returns no error and loses no connection."""
+        """Request the metadata of silent leaders' partitions: a frozen broker returns no error and loses no connection."""
         topics, self._listen_at = self._requests.silent(now)
         if topics:
             self.cluster.refresh(now, topics)
@@ -425,21 +406,19 @@ class Sender:
         """Have `queue` start at sequence 0 in another epoch: the topic was recreated, and its new log has no state of this producer.
 
         The same epoch would lose records. A request to the old topic is in flight; the topic is recreated; a broker that identifies topics
-        by name writes the request to the new log. The next batch has the same epoch and sequence, so the broker treats it as a
-        duplicate, and acknowledges the batch without writing it.
+        by name writes the request to the new log. The next batch has the same epoch and sequence, so the broker acknowledges it as a
+        duplicate, and does not write it.
         """
         queue.proven = False
         queue.stale = True
         queue.leader_epoch = -1  # the known epoch belongs to the log of the deleted topic
 
     def why_late(self, queue: PartitionQueue, batch: Batch) -> KafkaError:
-        """The reason why `batch` was not acknowledged in time."""
         return batch.last_error or self._obstacles.of(queue, batch, self._numbering.trouble(queue))
 
     # ---------------------------------------------------------------- failing
 
     def _end(self, reason: KafkaError) -> None:
-        """Refuse new records, and fail all accepted records. A second call does nothing, because no record is accepted after the first."""
         if not self._ended:
             self._ended = True
             # Refuse first. In the other order: the records fail, `send` on another thread accepts one more, then the refusal
@@ -448,7 +427,6 @@ class Sender:
             self.fail_all(reason)
 
     def fail_waiting(self, queue: PartitionQueue, now: float, error: KafkaError) -> None:
-        """Fail the batches of `queue` that are not in flight."""
         self.seal_due(queue, now)
         for batch in [batch for batch in queue.batches if not batch.in_flight]:
             self._outcomes.fail(queue, batch, short_name(error), error)
@@ -456,7 +434,6 @@ class Sender:
     # ---------------------------------------------------------------- sending
 
     def _produce(self, now: float) -> list[Request]:
-        """Build requests for every connected node, until the node has no ready queues, or has the maximum of requests in flight."""
         requests: list[Request] = []
         if self.transactions is not None:
             self._requests.highest = self.transactions.produce_version
@@ -485,10 +462,10 @@ class Sender:
                 requests.append(self._requests.build(node, entries, now))
 
     def _allow_wakeups(self, now: float, full: bool) -> None:
-        """Let batches that are sealed from here on wake the loop, unless all connections in use are `full`: a wakeup would only cost time.
+        """Let batches that are sealed from here on wake the loop, unless all connections in use are `full`: then a response soon causes a
+        turn.
 
-        A response on one of these connections causes another turn soon. But these connections may be stuck, and a new batch may be for
-        another broker, so the sender checks again after FULL_PIPELINE_POLL_S.
+        These connections may be stuck, and a new batch may be for another broker, so the sender checks again after FULL_PIPELINE_POLL_S.
         """
         self.acc.can_send = not full
         self._look_again = now + FULL_PIPELINE_POLL_S if full else INFINITY
@@ -496,14 +473,14 @@ class Sender:
     def _pick(self, node: int, now: float) -> list[tuple[PartitionQueue, Batch]]:
         """Choose at most one batch of each ready queue of `node`, up to max_request_size in total, or one larger batch.
 
-        The queues that were not reached keep their order.
+        Queues that were not reached keep their order.
         """
         entries: dict[PartitionQueue, Batch] = {}
         size = 0
         link = self.network.link(node)
         while (queue := self._ready.head(node)) is not None:
             # Kafka allows one batch of a partition in a request. `seal_due` may collect batches that another thread has just sealed, and so
-            # place a queue again that is in `entries`; the loop below places it once more, for the next request.
+            # place a queue of `entries` again.
             if queue in entries:
                 self._ready.remove(queue)
                 continue
@@ -521,8 +498,10 @@ class Sender:
         return list(entries.items())
 
     def _next(self, queue: PartitionQueue, node: int, link: int | None, now: float) -> Batch | None:
-        """The batch of `queue` to send to `node` over `link` now; None if the queue has to wait, or if its batch failed because `node`
-        cannot read the batch. A queue that has to wait leaves the list of `node`; the event for which the queue waits places it again."""
+        """The batch of `queue` to send to `node` now; None if the queue has to wait, or if its batch failed because `node` cannot read it.
+
+        A queue that has to wait leaves the list of `node`; the event for which the queue waits places it again.
+        """
         leader = self.recovery.leader(queue.tp)
         if leader is None or leader.node != node:
             self._ready.place(queue)
@@ -544,7 +523,6 @@ class Sender:
         return batch
 
     def _may_send(self, queue: PartitionQueue, node: int, link: int | None, leader: Leader, now: float) -> bool:
-        """Whether `queue` may send its next batch to `node`, its `leader`."""
         if queue.meet(now, link, leader.epoch):
             queue.depth = self._requests.depth(node)
         if not queue.may_send(now) or (queue.in_flight and queue.node != node):
@@ -554,15 +532,10 @@ class Sender:
     # ---------------------------------------------------------------- batches that get their partition here (`late`)
 
     def has_room(self, node: int) -> bool:
-        """Whether another request may be sent to `node` now."""
         return self._requests.room(node)
 
     def late_queue(self, topic: str, partition: int, node: int, now: float) -> PartitionQueue | None:
-        """The queue of `partition`, if `node` leads the partition and the queue may send a batch now; otherwise None.
-
-        A queue with waiting batches of its own does not count, unless the topic's batches without a partition have waited for long
-        (`HUNGER_S`).
-        """
+        """See `late.PartitionQueues`. A queue with waiting batches counts only after `HUNGER_S` (`LateBatches.is_hungry`)."""
         queue = self._queue(topic, partition)
         leader = self.recovery.leader(queue.tp)
         if leader is None or leader.node != node or (queue.waiting and not self._late.is_hungry(self.queues[topic, UNDESIGNATED], now)):
@@ -570,12 +543,11 @@ class Sender:
         return queue if self._may_send(queue, node, self.network.link(node), leader, now) else None
 
     def late_batch(self, queue: PartitionQueue, now: float) -> Batch | None:
-        """The next batch of a `queue` without a partition, if the batch is already compressed."""
         batch = queue.candidate or self.seal_due(queue, now)
         return batch if batch is not None and batch.ready else None
 
     def take_late(self, batch: Batch, queue: PartitionQueue) -> None:
-        """Append `batch`, which has its partition now, to its `queue`. The batch may be older than the batches before it."""
+        """Append `batch` to `queue`. The batch may be older than the batches before it."""
         if queue.batches and queue.batches[-1].sent_at > batch.sent_at:
             self._deadlines.watch_late(queue, batch)
         queue.batches.append(batch)
@@ -583,10 +555,9 @@ class Sender:
         self._ready.place(queue)
 
     def seal_due(self, queue: PartitionQueue, now: float) -> Batch | None:
-        """Seal the due batch, because a connection can take the batch, or because the batch must not stay open.
+        """Seal the due batch, because a connection can take it, or because it must not stay open. Returns the queue's candidate.
 
-        Returns the queue's candidate; None if no batch is due. A batch that was sealed earlier would also have to wait, but with fewer
-        records.
+        None: no batch is due. Sealed earlier, the batch would also have to wait, but with fewer records.
         """
         due, queue.due = queue.due, None
         if due is None:
@@ -602,7 +573,6 @@ class Sender:
         return queue.candidate
 
     def compress(self, batch: Batch, queue: PartitionQueue) -> None:
-        """Compress `batch` of `queue`, on a helper thread if the batch is large."""
         if batch.size <= MAX_INLINE_COMPRESSION_BYTES:
             batch.compress()
         else:

@@ -1,7 +1,6 @@
 """Gives batches their outcomes, acknowledged or failed, and collects their callbacks for the callback executor.
 
-Invariant: each record gets exactly one outcome, despite any exception; the ledger counts the outcome of a batch before other threads can
-see that outcome.
+Invariant: each record gets exactly one outcome, despite any exception; the ledger counts an outcome before other threads can see it.
 """
 
 from __future__ import annotations
@@ -51,12 +50,11 @@ class Outcomes:
         self.ledger = Ledger()
         self.measures = BatchMeasures()
         self._waiters = waiters
-        self.on_lost: Callable[[BaseException], None] | None = None  # called with the reason after records have failed
+        self.on_lost: Callable[[BaseException], None] | None = None  # called after records have failed
         self._deliver: list[Callbacks] = []
-        self._finished = False  # whether a record has got its outcome since `take_finished`
+        self._finished = False  # a record has got its outcome since `take_finished`
 
     def take_deliver(self) -> tuple[Callbacks, ...]:
-        """Return the callbacks for the executor. Each callback is returned once."""
         deliver, self._deliver = tuple(self._deliver), []
         return deliver
 
@@ -66,7 +64,6 @@ class Outcomes:
         return finished
 
     def wake_waiters(self) -> None:
-        """Wake the threads that wait for outcomes, if a record has got its outcome since the last call."""
         if self.take_finished():
             self._waiters.progress()
 
@@ -102,8 +99,7 @@ class Outcomes:
         self.lose(batch, code, written, error)
 
     def lose(self, batch: Batch, code: str, written: Written, error: KafkaError) -> None:
-        """Fail the records of `batch`, which is in no queue. The ledger comes first, because a thread that sees the outcome may read the
-        ledger."""
+        """Fail a batch that is in no queue. The ledger comes first: a thread that sees the outcome may read the ledger."""
         try:
             self.ledger.lost(batch.topic, batch.partition if batch.partition >= 0 else None, code, written, batch.count, error, batch.times)
             self._note_trouble(batch, code, error)
@@ -115,7 +111,7 @@ class Outcomes:
             self.on_lost(error)
 
     def _note_trouble(self, batch: Batch, code: str, error: KafkaError) -> None:
-        """Keep the error of a batch for `status`, unless the application gave the records up."""
+        """Keep the error for `status`, unless the application gave the records up."""
         if batch.partition >= 0 and code not in GIVEN_UP:
             refused = isinstance(error, AuthorizationError)  # the next batch will be refused, too, until the right is granted
             self.ledger.note_trouble(TopicPartition(batch.topic, batch.partition), error, refused)
@@ -137,7 +133,7 @@ class Outcomes:
             self._deliver.append(lambda: self._call_back(callbacks))
 
     def _call_back(self, callbacks: Callbacks) -> None:
-        """Run the callbacks of a batch, on the executor. They may keep the batch's memory in use, so waiters check again after them."""
+        """Run callbacks on the executor. They may keep the memory of their batch in use, so waiters check again after them."""
         try:
             callbacks()
         finally:

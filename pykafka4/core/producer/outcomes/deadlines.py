@@ -20,8 +20,8 @@ from pykafka4.wire.records.hot import Batch
 
 __all__ = ["Deadlines"]
 
-# A batch that cannot be sent stays open for delivery_timeout_ms / OPEN_SHARE after its linger. In an outage an application may fill a batch
-# slowly, and all its records expire with the first: a batch that stayed open until its timeout would accept records that expire at once.
+# A batch that cannot be sent stays open for delivery_timeout_ms / OPEN_SHARE after its linger. All records of a batch expire with the
+# first, so a batch that stayed open until its timeout would accept records that expire at once.
 OPEN_SHARE = 10
 
 
@@ -51,30 +51,26 @@ class Deadlines:
 
     @property
     def wake_at(self) -> float:
-        """The time at which the next timer is due."""
         return self._timers.wake_at
 
     def run(self, now: float) -> None:
-        """Run the timers that are due."""
         self._timers.run(now)
 
     def hold(self, queue: PartitionQueue, now: float) -> None:
-        """Send no batch of `queue` until its backoff has ended."""
         queue.held_until = now + queue.backoff.next()
         self._timers.at(queue.held_until, lambda _: self._ready.place(queue))
 
     def watch(self, queue: PartitionQueue) -> None:
-        """Set a timer for the delivery timeout of the oldest batch, sealed or not, unless `queue` has such a timer."""
+        """Set a timer for the delivery timeout of the oldest batch, sealed or not, unless `queue` has one."""
         oldest = queue.batches[0] if queue.batches else queue.due
         if not queue.watched and oldest is not None:
             queue.watched = True
             self._timers.at(oldest.sent_at + self._config.delivery_timeout_ms / 1000, lambda now: self._expire(queue, now))
 
     def watch_late(self, queue: PartitionQueue, batch: Batch) -> None:
-        """Set a timer for the delivery timeout of `batch`, which is older than batches ahead of it in `queue`.
+        """Set a timer for the delivery timeout of `batch`, which is older than batches before it in `queue`.
 
-        The timer of the queue is for its head, and `late` stops at the first batch that is not late, so neither would reach this batch in
-        time.
+        The timer of the queue is for its head, and `PartitionQueue.late` stops at the first batch that is not late.
         """
         self._timers.at(
             batch.sent_at + self._config.delivery_timeout_ms / 1000,

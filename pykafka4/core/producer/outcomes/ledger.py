@@ -2,11 +2,10 @@
 
 Invariant: accepted = acked + queued + in flight + failed + dropped, at every moment, in total and for each topic and partition.
 
-Every record that `send` accepted is counted in exactly one of these; `tests/simulation` compares the sums with the batches.
-The loop counts acknowledged and lost records here, per batch. Queued and in-flight records are counted in the batches, when a thread calls
-`stats` or `status`. One step of the loop reads both (`Ledger.snapshot`), and the calling thread computes the result from the snapshot. The
-accumulator counts dropped records; the calling thread adds up these counts, too.
-The step delays the loop, so it makes few objects that the garbage collector tracks: a full collection would delay the loop for longer.
+The loop counts acknowledged and failed records here, per batch. Queued and in-flight records are counted in the batches, when a thread
+calls `stats` or `status`; the accumulator counts dropped records. One step of the loop reads all of them (`Ledger.snapshot`), and the
+calling thread computes the result. The step makes few objects that the garbage collector tracks: a full collection would delay the loop.
+`tests/simulation` compares the sums with the batches.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ class RecordCounts(NamedTuple):
     `accepted` is the sum of `acked`, `queued`, `in_flight`, and all counts of `failed` and `dropped`. `failed` has an entry per (reason,
     written), `dropped` one per reason. `first_lost_ms` and `last_lost_ms` are the lowest and highest timestamp of the failed and dropped
     records, in milliseconds since the epoch (-1: no record failed or was dropped, or the dropped records had no timestamp).
-    `uncompressed_bytes` and `compressed_bytes` are the sizes of the acknowledged batches, headers included, before and after compression.
-    `repeated` counts acknowledged records that an earlier attempt of their batch may have written, too (only without idempotence).
+    `uncompressed_bytes` and `compressed_bytes` are the sizes of the acknowledged batches, with headers, before and after compression.
+    `repeated` counts acknowledged records that an earlier attempt may have written, too (only without idempotence).
     """
 
     accepted: int
@@ -68,7 +67,7 @@ class RecordCounts(NamedTuple):
 
     @property
     def lost(self) -> int:
-        """The number of records that failed, for any reason, not counting records that a policy dropped."""
+        """The number of records that failed; records that a policy dropped do not count."""
         return sum(self.failed.values())
 
     def asdict(self) -> dict[str, Any]:
@@ -82,9 +81,9 @@ class ProducerStats:
 
     All counts are of one moment. `failed` has an entry per (reason, written), `dropped` one per reason. `retries` counts each resending of
     a batch, `requests` the Produce requests; `buffered_bytes` is the part of `buffer_memory` in use. Other fields are as in `RecordCounts`.
-    `partitions` has the counts of each partition with records, `topics` the counts of each topic: the sums of its partitions and of its
-    records without a partition. For topics without a record for `metadata_max_idle_ms`, and for topics that never had a
-    partition, only the entry in `topics` is kept, and only for the last 1,000 of these topics.
+    `partitions` has the counts of each partition with records, `topics` the sums of each topic's partitions and of its records without a
+    partition. A topic without a record for `metadata_max_idle_ms`, or that never had a partition, is only in `topics`, and only if it is
+    one of the last 1,000 such topics.
     """
 
     accepted: int
@@ -106,11 +105,11 @@ class ProducerStats:
 
     @property
     def lost(self) -> int:
-        """The number of records that failed, for any reason, not counting records that a policy dropped."""
+        """The number of records that failed; records that a policy dropped do not count."""
         return sum(self.failed.values())
 
     def totals(self) -> dict[str, Any]:
-        """The counts of the producer as a dict for JSON, without `topics` and `partitions`; keys of `failed` are as in
+        """The counts of the producer as a dict for JSON, without `topics` and `partitions`; keys of `failed` as in
         `RecordCounts.asdict`."""
         fields = [a.name for a in attrs.fields(type(self)) if a.name not in ("topics", "partitions")]
         return {**{name: getattr(self, name) for name in fields}, "failed": _named(self.failed)}
@@ -129,7 +128,7 @@ def _named(failed: Failed) -> dict[str, int]:
 
 
 class Tally(NamedTuple):
-    """Counters of a partition; replaced, never changed, so that a snapshot need not copy them."""
+    """Counters of a partition. Replaced, never changed, so that a snapshot need not copy them."""
 
     acked: int = 0
     raw_bytes: int = 0  # size of the acknowledged batches before compression
@@ -137,7 +136,6 @@ class Tally(NamedTuple):
     repeated: int = 0
 
     def plus(self, other: Tally) -> Tally:
-        """The sums of both tallies."""
         return Tally(*map(add, self, other))
 
 
@@ -146,7 +144,8 @@ NO_TALLY = Tally()
 
 @attrs.frozen
 class FailedBatch:
-    """A failed batch, or parked records that failed together: the number of earlier failed records, of these records, and the error."""
+    """A failed batch, or parked records that failed together: the number of records that failed earlier, of these records, and the
+    error."""
 
     before: int
     records: int
@@ -176,7 +175,7 @@ def take_census(acc: Accumulator) -> Census:
 
     Batches get their outcomes on the loop, so only `send` on another thread can change the lists meanwhile: this call reads `accepted`, the
     thread appends a record to a batch, this call counts the record, and the sum exceeds `accepted`. Then `accepted` has changed, and the
-    count is repeated. After three failed attempts, or if many records are parked, the accumulator counts in one step.
+    count is repeated. After three attempts, or if many records are parked, the accumulator counts in one step.
     """
     for _ in range(3):
         accepted, parked = acc.accepted, acc.parked_records
@@ -191,8 +190,10 @@ def take_census(acc: Accumulator) -> Census:
 
 
 class PartitionTrouble(NamedTuple):
-    """The last error of a partition. `refused` is the time of the first of consecutive failures because of a missing right; None after an
-    acknowledgement or another error."""
+    """The last error of a partition.
+
+    `refused` is the time of the first of consecutive failures because of a missing right; None after an acknowledgement or another error.
+    """
 
     error: KafkaError
     at: float
@@ -250,7 +251,6 @@ class Ledger:
     # ---- partitions
 
     def meet(self, tp: TopicPartition) -> None:
-        """Count the records of `tp` separately from now on, because it has a queue or has lost records."""
         if tp not in self._tallies:
             self._tallies[tp] = NO_TALLY
             self._partitions.setdefault(tp.topic, []).append(tp.partition)
@@ -280,7 +280,6 @@ class Ledger:
     # ---- changes of records
 
     def sent(self, records: int, retried_batches: int) -> None:
-        """Count a request with `records`, and the batches in it that are sent again."""
         self.in_flight += records
         self.requests += 1
         self.retries += retried_batches
@@ -290,11 +289,10 @@ class Ledger:
         self.in_flight += records
 
     def requeued(self, records: int) -> None:
-        """Count records in flight as queued again."""
         self.in_flight -= records
 
     def acknowledged(self, tp: TopicPartition, records: int, raw_bytes: int, sent_bytes: int) -> None:
-        """Count records in flight as acknowledged; their batch had `raw_bytes` before and `sent_bytes` after compression."""
+        """Count records in flight as acknowledged; `raw_bytes` and `sent_bytes` are before and after compression."""
         self.in_flight -= records
         self.acked += records
         self.raw_bytes += raw_bytes
@@ -303,7 +301,6 @@ class Ledger:
         self._tallies[tp] = Tally(acked + records, raw + raw_bytes, sent + sent_bytes, repeated)
 
     def repeated(self, tp: TopicPartition, records: int) -> None:
-        """Count acknowledged records of this partition that may be in the log twice."""
         self.all_repeated += records
         self._tallies[tp] = self._tallies[tp].plus(Tally(repeated=records))
 
@@ -317,21 +314,21 @@ class Ledger:
         cause: Exception,
         times: tuple[int, int] = (NEVER, NEVER),
     ) -> None:
-        """Count queued records as failed. `times` are the first and last timestamp of these records, in milliseconds."""
-        # The failure is stored before it is counted: `failures_since` runs on other threads, reads the count first, and finds its failure.
+        """Count queued records as failed. `times` are their first and last timestamp, in milliseconds."""
+        # Stored before it is counted: `failures_since` runs on other threads, reads the count first, and must find the failure.
         self._remember(FailedBatch(self.failures_seen, records, DeliveryFailed(topic, partition, code, written, None, cause)))
         self.failures_seen += records
         self.failed[code, written] += records
         self._lose(topic, partition, Loss({(code, written): records}, NOTHING, *times))
 
     def note_trouble(self, tp: TopicPartition, error: KafkaError, refused: bool) -> None:
-        """Keep `error` as the last error of this partition. `refused`: whether a right is missing, so that later batches fail, too."""
+        """Keep the last error of this partition. `refused`: a right is missing, so later batches will fail, too."""
         before, now = self.troubles.get(tp), self.clock()
         since = now if before is None or before.refused is None else before.refused
         self.troubles[tp] = PartitionTrouble(error, now, since if refused else None)
 
     def note_progress(self, tp: TopicPartition) -> None:
-        """End the refusal of a partition, because one of its batches was acknowledged."""
+        """End the refusal of a partition: one of its batches was acknowledged."""
         trouble = self.troubles.get(tp)
         if trouble is not None and trouble.refused is not None:
             self.troubles[tp] = trouble._replace(refused=None)
@@ -360,13 +357,12 @@ class Ledger:
     def failures_since(
         self, mark: int, seen: Collection[int] = (), reported: Sequence[tuple[int, int]] = ()
     ) -> tuple[int, DeliveryFailed | None]:
-        """Return the number of records that failed since `failures_seen` was `mark` and that the application has not seen, and the first
-        failure among these.
+        """The number of records that failed since `failures_seen` was `mark` and that the application has not seen, and the first such
+        failure.
 
-        The application has seen the records in `seen` (for each, the number of records that had failed before its batch), and the
-        records in the ranges `reported`, which are disjoint and in order.
-        If more than `REMEMBERED` batches failed, the returned failure may not be the first, because not all are kept; None means that
-        there was no such failure. May be called from any thread.
+        The application has seen the records in `seen` (for each, the number of records that had failed before its batch), and the records
+        in the ranges `reported`, which are disjoint and in order. After more than `REMEMBERED` failed batches the returned failure may be a
+        later one; None: there was no such failure. May be called from any thread.
         """
         total = self.failures_seen  # read first: a failure is stored before it is counted
         known = [failure for failure in (*self.failures, self._last) if failure is not None and failure.before >= mark]
@@ -387,13 +383,12 @@ class Ledger:
     # ---- the result
 
     def collect_drops(self) -> None:
-        """Take the counts of dropped records from the accumulator. `snapshot` does the same, but there may be many counts: a call in an
-        earlier turn leaves less work for the turn of `snapshot`."""
+        """Take the counts of dropped records from the accumulator, in an earlier turn than `snapshot`: there may be many."""
         if taken := self.take_dropped():
             self._fresh_drops += (taken,)
 
     def snapshot(self, census: Census, buffered_bytes: int) -> Snapshot:
-        """Copy all counters at this moment. The cost for the loop is small: `Snapshot.stats` adds them up on the calling thread."""
+        """Copy all counters. The cost for the loop is small: `Snapshot.stats` adds them up on the calling thread."""
         self.collect_drops()
         return Snapshot(
             census=census,
@@ -419,8 +414,8 @@ class Ledger:
     def settle_drops(self, snapshot: Snapshot, sums: Drops) -> None:
         """Store `sums`, the sums of the drops of `snapshot`, so that the next snapshot begins with them.
 
-        Two threads may have added up the same drops. The first replaces `_drops`, so the comparison fails for the second: otherwise the
-        second would discard drops that were taken after its snapshot.
+        Two threads may have added up the same drops. The comparison fails for the second thread, because the first replaced `_drops`:
+        otherwise the second would discard drops that were taken after its snapshot.
         """
         if self._drops is snapshot.drops and sums is not snapshot.drops:
             self._drops, self._fresh_drops = sums, self._fresh_drops[len(snapshot.fresh_drops) :]
@@ -445,13 +440,14 @@ class Snapshot:
 
     @property
     def all_drops(self) -> Drops:
-        """The sums of dropped records. `Ledger.settle_drops` stores them, so that the next snapshot need not add the same counts again."""
+        """The sums of dropped records, to be stored with `Ledger.settle_drops`."""
         if not self.fresh_drops and not self.drops.rows:
             return self.drops
         return self.drops.plus(self.fresh_drops, self.known)
 
     def stats(self, drops: Drops | None = None) -> ProducerStats:
-        """Add up the totals; the counts of topics and partitions follow when a caller reads them. `drops` are `all_drops`, if known."""
+        """Add up the totals. The counts of topics and partitions are computed when a caller reads them. `drops` are `all_drops`, if
+        known."""
         accepted, batches, parked = self.census
         drops = self.all_drops if drops is None else drops
         first = [ms for ms in (self.lost.first_ms, drops.first_ms) if ms != NEVER]
@@ -475,7 +471,6 @@ class Snapshot:
         )
 
     def find_partitions(self, drops: Drops) -> PartitionParts:
-        """The counters of every partition with records."""
         queued, in_flight = _by_partition(self.census[1])
         tallies = self.tallies.copy()
         for topic, partition in (*queued, *((topic, partition) for topic, partition, _ in drops.rows)):
@@ -484,7 +479,7 @@ class Snapshot:
         return PartitionParts(tallies, queued, in_flight)
 
     def _count_topics(self, found: PartitionParts, parked: list[tuple[str, int]], drops: Drops) -> dict[str, RecordCounts]:
-        """The counts of every topic: its partitions, its parked records, and records whose partition is unknown or no longer counted."""
+        """The counts of every topic: its partitions, parked records, and records whose partition is unknown or no longer counted."""
         sums = {topic: [*tally] for topic, tally in self.retired.items()}
         for (topic, _), (acked, raw, sent, repeated) in found.tallies.items():
             row = sums.get(topic)
@@ -547,7 +542,7 @@ class TopicCounts(LazyCounts[str]):
 
 
 class PartitionCounts(LazyCounts[TopicPartition]):
-    """The counts of partitions. Each is computed when a caller reads it, because there may be thousands."""
+    """The counts of partitions, each computed when a caller reads it: there may be thousands."""
 
     __slots__ = ("_drops", "_found", "_snapshot")
 
@@ -556,7 +551,6 @@ class PartitionCounts(LazyCounts[TopicPartition]):
         self._found: PartitionParts | None = None
 
     def found(self) -> PartitionParts:
-        """See `Snapshot.find_partitions`."""
         if self._found is None:
             self._found = self._snapshot.find_partitions(self._drops)
         return self._found
@@ -576,7 +570,7 @@ class PartitionCounts(LazyCounts[TopicPartition]):
 
 
 def _by_partition(batches: Iterable[tuple[Batch, int, bool]]) -> tuple[Sizes, Sizes]:
-    """The numbers of queued and of in-flight records. Every partition is in the first dict, perhaps with 0."""
+    """The numbers of queued and in-flight records. Every partition is in the first dict, perhaps with 0."""
     queued: Sizes = {}
     in_flight: Sizes = {}
     for batch, count, flying in batches:

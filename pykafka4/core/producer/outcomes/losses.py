@@ -24,7 +24,7 @@ NOTHING: Mapping[Any, int] = MappingProxyType({})
 
 
 class Loss(NamedTuple):
-    """The lost records of a topic or partition; replaced, never changed, so that a snapshot need not copy them."""
+    """The lost records of a topic or partition."""
 
     failed: Failed = NOTHING
     dropped: Dropped = NOTHING
@@ -32,7 +32,6 @@ class Loss(NamedTuple):
     last_ms: int = NEVER
 
     def plus(self, other: Loss) -> Loss:
-        """The sums of both losses."""
         first = [ms for ms in (self.first_ms, other.first_ms) if ms != NEVER]
         return Loss(
             _sum(self.failed, other.failed), _sum(self.dropped, other.dropped), min(first, default=NEVER), max(self.last_ms, other.last_ms)
@@ -47,8 +46,7 @@ def _sum(one: Mapping[Any, int], other: Mapping[Any, int]) -> Mapping[Any, int]:
 
 
 class Drops:
-    """The records that policies dropped, by (topic, partition or -1, reason): their number, first and last timestamp (ms). Replaced, never
-    changed."""
+    """The records that policies dropped, by (topic, partition or -1, reason): their number, first and last timestamp (ms)."""
 
     __slots__ = ("by_reason", "first_ms", "last_ms", "rows")
 
@@ -56,8 +54,7 @@ class Drops:
         self.rows, self.by_reason, (self.first_ms, self.last_ms) = rows, by_reason, times
 
     def plus(self, taken: Iterable[list[Any]], known: Collection[str]) -> Drops:
-        """The sums, after adding the counts `taken` from the accumulator. Topics that are not, or no longer, `known` keep only their
-        sums."""
+        """The sums, after adding the counts `taken` from the accumulator. Topics that are not `known` keep only their sums."""
         rows, reasons, first_ms, last_ms = self.rows.copy(), self.by_reason.copy(), self.first_ms, self.last_ms
         for part in taken:
             for topic, partition, reason, records, first, last in dropped_rows(part):
@@ -79,7 +76,7 @@ class Drops:
         return Drops(_forget(rows, known), reasons, (first_ms, last_ms))
 
     def added(self, loss: Loss, place: tuple[str, int]) -> Loss:
-        """`loss`, the failed records of this partition, together with the partition's dropped records."""
+        """`loss`, the failed records of a partition, with the dropped records of the partition."""
         for reason in self.by_reason:
             if (row := self.rows.get((*place, reason))) is not None:
                 dropped = tuple.__new__(Loss, (NOTHING, {reason: row[0]}, row[1], row[2]))  # takes half the time of `Loss(...)`
@@ -115,7 +112,6 @@ def _forget(
 
 
 def by_topic(losses: Mapping[LossKey, Loss], drops: Drops) -> dict[str, Loss]:
-    """The lost records of each topic."""
     found: dict[str, tuple[dict[tuple[str, Written], int], dict[str, int], list[int]]] = {}
     for (topic, _), (failed, dropped, first, last) in losses.items():
         sums = found.setdefault(topic, ({}, {}, [NEVER, NEVER]))

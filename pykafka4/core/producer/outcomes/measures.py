@@ -18,7 +18,6 @@ class BatchMeasures:
         self.durations = BucketCounts()  # from `send` of the first record to the acknowledgement
 
     def acknowledged(self, batch: Batch, now: float) -> None:
-        """Measure `batch`, which was acknowledged at `now`."""
         self.records.add(batch.count)
         self.sizes.add(batch.size)
         self.durations.add(max(0.0, now - batch.sent_at))

@@ -26,7 +26,7 @@ class Obstacles:
         self._config, self._network, self._recovery = config, network, recovery
 
     def of(self, queue: PartitionQueue, batch: Batch, trouble: KafkaError | None) -> KafkaError:
-        """The reason why `batch` is not acknowledged although no request with it failed. `trouble`: see `Numbering.trouble`."""
+        """The reason why `batch` is not acknowledged although no request with it failed. `trouble` is from `Numbering.trouble`."""
         offline = self._recovery.offline.get(queue.tp)
         if offline is not None and offline.attempts:
             return offline.reason
@@ -35,7 +35,7 @@ class Obstacles:
     def unreadable(self, node: int, batch: Batch) -> KafkaError | None:
         """The error if `node` cannot decompress `batch`. (The broker would respond with UNKNOWN_SERVER_ERROR, which hides the reason.)
 
-        A batch that was too small to be compressed gets the error, too: otherwise some records of a topic would be sent, and some not.
+        A batch that was too small to be compressed gets the error, too: otherwise only some records of a topic would be sent.
         """
         if batch.wanted_codec != ZSTD:
             return None

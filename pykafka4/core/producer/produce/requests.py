@@ -26,10 +26,10 @@ __all__ = ["NO_ID", "SILENCE_S", "InFlightProduce", "ProduceRequests"]
 BY_NAME_ONLY = 12  # the last version of Produce that identifies topics by name
 MOST_IN_FLIGHT = 5  # the number of batches per partition that brokers remember for an idempotent producer, from Kafka 1.0 on
 REMEMBERS_ONE = 3  # the highest Produce version of Kafka 0.11, which remembers only the last batch
-# The part of request_timeout_ms for which brokers wait for replicas. If they waited for all of it, one partition without its replicas would
-# delay the response beyond the client's timeout, and the outcomes of all partitions in the response would be lost.
+# The part of request_timeout_ms for which brokers wait for replicas. After all of it, one partition without its replicas would delay the
+# response beyond the client's timeout, and the outcomes of all its partitions would be lost.
 BROKERS_SHARE = 0.8
-SILENCE_S = 2.0  # seconds without a response, after which metadata is requested: the broker may be frozen, and no longer be the leader
+SILENCE_S = 2.0  # seconds without a response until a Metadata request: the broker may be frozen, and no longer lead
 NO_ID = UUID(int=0)
 
 
@@ -51,12 +51,11 @@ class InFlightProduce(Request):
     sent_at: float = attrs.field(kw_only=True)
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
-        """See `Request`."""
         self.sender.request_ended(now, self, outcome)
 
     @property
     def superseded(self) -> list[tuple[PartitionQueue, Batch]]:
-        """The entries whose leader has been replaced since the request was sent (`PartitionQueue.supersede`)."""
+        """The entries whose leader was replaced after the request was sent (`PartitionQueue.supersede`)."""
         return [entry for entry, term in zip(self.entries, self.terms, strict=True) if term != entry[0].term]
 
     @property
@@ -86,22 +85,20 @@ class ProduceRequests:
     events: BatchEvents | None = None
 
     def room(self, node: int) -> bool:
-        """Whether another request may be sent to `node` now."""
         return self._in_flight.get(node, 0) < self._config.max_in_flight_requests_per_connection
 
     @property
     def quiet(self) -> bool:
-        """Whether no request is in flight, except requests to replaced leaders whose records the new leaders have acknowledged."""
+        """Whether no request is in flight, except requests that are over (`is_over`)."""
         return all(flight.is_over for flights in self._unanswered.values() for flight in flights)
 
     def all_full(self) -> bool:
-        """Whether each connection in use has the maximum of requests in flight."""
         if not self._full or not any(self._network.ready(node) for node in self._full):
             return False
         return not any(self.room(node) and self._network.ready(node) for node in self._in_flight)
 
     def silent(self, now: float) -> tuple[list[str], float]:
-        """Return the topics in requests to brokers that have not responded for SILENCE_S, and the time of the next check.
+        """The topics in requests to brokers that have not responded for SILENCE_S, and the time of the next check.
 
         That time is INFINITY if no request is in flight.
         """
@@ -116,8 +113,8 @@ class ProduceRequests:
         return list(topics), look_at
 
     def quiet_since(self, node: int) -> float | None:
-        """The time since which `node` has not responded to its requests; None if no request is in flight."""
-        # The later of two times. A broker handles its requests in order: each response shows that it was at work until then.
+        """The time since which `node` has not responded; None if no request is in flight."""
+        # A broker handles its requests in order: each response shows that it was at work until then.
         flights = self._unanswered.get(node)
         return max(next(iter(flights)).sent_at, self._heard_at.get(node, -INFINITY)) if flights else None
 
@@ -131,7 +128,6 @@ class ProduceRequests:
         return 1 if remembers_one or not self._config.enable_idempotence else MOST_IN_FLIGHT
 
     def build(self, node: int, entries: list[tuple[PartitionQueue, Batch]], now: float) -> InFlightProduce:
-        """Build the request with these batches to `node`, and count it as in flight."""
         topics: dict[str, ProduceRequest.Topic] = {}
         records = retried = 0
         for queue, batch in entries:
@@ -171,13 +167,11 @@ class ProduceRequests:
         return flight
 
     def _limit(self, message: ProduceRequest) -> int | None:
-        """The highest version that may be used for `message`; None if there is no limit."""
         if any(topic.topic_id is NO_ID for topic in message.topic_data):
             return BY_NAME_ONLY if self.highest is None else min(BY_NAME_ONLY, self.highest)
         return self.highest
 
     def _finish(self, queue: PartitionQueue, batch: Batch) -> None:
-        """Set the sequence and the checksum of the batch, unless the batch is resent unchanged."""
         batch.attempts += 1
         if not self._config.enable_idempotence:
             if batch.attempts == 1:
@@ -189,7 +183,6 @@ class ProduceRequests:
             batch.finish(queue.producer_id, queue.epoch, batch.base_sequence)
 
     def request_ended(self, now: float, flight: InFlightProduce, outcome: Outcome) -> None:
-        """Count `flight` as ended, then apply its outcome to its batches."""
         self._in_flight[flight.node] -= 1
         del self._unanswered[flight.node][flight]
         self._heard_at[flight.node] = now

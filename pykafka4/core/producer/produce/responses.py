@@ -79,7 +79,7 @@ class ProduceAnswers:
         self._actions = ACTIONS if config.transactional_id is None else TRANSACTIONAL
 
     def apply(self, now: float, flight: InFlightProduce, outcome: Outcome) -> None:
-        """Apply the outcome of `flight` to its batches, and wake the threads that wait for them, before the turn continues."""
+        """Apply the outcome of `flight`, and wake the threads that wait for it, before the turn continues."""
         # The superseded entries come first: their queues no longer count this request, so `request_ended` must not see them.
         entries: Entries = flight.entries
         if late := flight.superseded:
@@ -110,7 +110,7 @@ class ProduceAnswers:
         """Read the response of a leader that was replaced. The batches may be in flight to the new leader.
 
         An acknowledgement is true: all in-sync replicas had the batch, the new leader among them. It counts only for the head, so that no
-        more batches than brokers remember are written after an unacknowledged batch. Any other response says nothing about the new leader.
+        more batches than brokers remember are written after an unacknowledged batch. Other responses say nothing about the new leader.
         """
         if isinstance(outcome, Failed) or outcome.message is None:
             return
@@ -141,12 +141,12 @@ class ProduceAnswers:
     def _is_same_topic(self, flight: InFlightProduce, topic: str) -> bool:
         """Whether `topic` has not been recreated since `flight` was sent.
 
-        The leader epochs of the deleted topic may be higher than all epochs of the new topic, whose leaders would then be ignored.
+        The leader epochs of the deleted topic may be higher than those of the new topic, whose leaders would then be ignored.
         """
         return flight.topics[topic].topic_id == (self._cluster.topic_id(topic) or NO_ID)
 
     def _left_out(self, queue: PartitionQueue, batch: Batch, now: float) -> None:
-        """Requeue a batch whose partition is missing from the response, or fail it after its last attempt. The batch is maybe written."""
+        """Requeue a batch whose partition is missing from the response, or fail it after its last attempt. It is maybe written."""
         queue.doubt(batch)
         self._requeue(queue, batch)
         if not batch.done:
@@ -156,7 +156,7 @@ class ProduceAnswers:
                 self._outcomes.fail(queue, batch, short_name(reason), reason)
 
     def _act(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer) -> None:
-        """Carry out the action for the response's error code (`errors/codes.py`)."""
+        """Carry out the reaction to the error code (`errors/codes.py`)."""
         row = error_code(answer.error_code)
         if row.produce in (ProduceReaction.ACK, ProduceReaction.DUPLICATE):
             offset = answer.base_offset if row.produce is ProduceReaction.ACK else -1
@@ -174,19 +174,18 @@ class ProduceAnswers:
         batch.last_error = error
         if row.produce is not ProduceReaction.SEQUENCE or queue.batches[0] is batch:  # otherwise a batch before this one caused the error
             batch.failed_attempts += 1
-        parted = row.produce in PARTED and not batch.written  # certainly not in the log, so sending its remaining records is no retry
+        parted = row.produce in PARTED and not batch.written  # certainly not in the log: sending its remaining records is no retry
         last = self._was_last(batch) and not parted
         self._actions[ProduceReaction.FAIL if last and row.produce in PARTED else row.produce](self, queue, batch, now, answer, error)
         if last and not batch.done:
             self._outcomes.fail(queue, batch, short_name(error), error)
 
     def _was_last(self, batch: Batch) -> bool:
-        """Whether `batch` must not be sent again."""
         limit, most = self._config.retries, self._config.max_failed_attempts
         return (limit is not None and batch.attempts > limit) or (most is not None and batch.failed_attempts >= most)
 
     def _flight_lost(self, node: int, entries: Entries, now: float, outcome: Failed) -> None:
-        """Requeue the batches of a request without a response. After the last attempt, or if a retry cannot help, fail them."""
+        """Requeue the batches of a request without a response. Fail them after the last attempt, or if a retry cannot help."""
         for queue, batch in entries:
             if outcome.written is Written.MAYBE:
                 queue.doubt(batch)
@@ -208,7 +207,7 @@ class ProduceAnswers:
                 self._outcomes.fail(queue, batch, short_name(reason), reason)
 
     def _requeue(self, queue: PartitionQueue, batch: Batch) -> None:
-        """Keep the position of `batch`, which was not acknowledged, in its queue."""
+        """Keep the position of `batch` in its queue."""
         if not batch.done:
             self._outcomes.ledger.requeued(batch.count)
         queue.requeue(batch)
@@ -218,7 +217,7 @@ class ProduceAnswers:
     def _resend(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         if isinstance(error, BrokerError) and error.code.refresh is Refresh.METADATA:
             if error.code.name == "REQUEST_TIMED_OUT":
-                # The broker did not reach its replicas: it may not know that another broker leads, and would name itself in its metadata.
+                # The broker did not reach its replicas: it may not know that another broker leads, and name itself in its metadata.
                 self._network.avoid(now, queue.node)
             self._recovery.report(now, queue.tp, error, queue.node)
         else:
@@ -230,7 +229,7 @@ class ProduceAnswers:
 
         Brokers check sizes before duplicates, so the error does not show whether an earlier attempt was written. The halves keep the
         sequence of the batch, and stay in doubt if the batch was, so they are sent only in its epoch. If the log has the batch (because the
-        limit was lowered later), the log is beyond that sequence: the broker rejects the halves; they fail as MAYBE.
+        limit was lowered later), the broker rejects the halves, whose sequence is in the past; they fail as MAYBE.
         """
         self._limits.refused(queue.tp.topic, now)
         if batch.count == 1:
@@ -250,10 +249,9 @@ class ProduceAnswers:
             self._compressor.compress(part, queue)
 
     def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
-        """Continue in the next epoch, because the broker expects another sequence.
+        """Continue in the next epoch, because the broker expects another sequence. A head that may be written fails.
 
-        After an unacknowledged batch, the error is a consequence of that batch's failure. At the head, the broker's numbering and the
-        client's differ: a head that may be written fails.
+        After an unacknowledged batch, the error is only a consequence of that batch's failure.
         """
         if queue.batches[0] is not batch:
             return
@@ -261,9 +259,9 @@ class ProduceAnswers:
         self._give_up_or_hold(queue, batch, now, error)
 
     def _epoch_over(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
-        """Fail a batch of a transactional producer whose epoch the broker refuses: the transaction ends, not only the epoch of the queue.
+        """Fail the batch: with transactions, the transaction ends, not only the epoch of the queue.
 
-        After an unacknowledged batch, a wrong sequence is a consequence of that batch's failure.
+        After an unacknowledged batch, a wrong sequence is only a consequence of that batch's failure.
         """
         if isinstance(error, BrokerError) and error.code.produce is ProduceReaction.SEQUENCE and queue.batches[0] is not batch:
             return
@@ -271,7 +269,7 @@ class ProduceAnswers:
         self._outcomes.fail(queue, batch, short_name(error), error)
 
     def _fenced(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
-        """Have `queue` continue under another producer id: the partition has seen a higher epoch of the id, and rejects the queue's epoch.
+        """Have `queue` continue under another producer id: the partition has seen a higher epoch of the id.
 
         Without a transactional id no other producer can take over the id, so other partitions are not affected.
         """
@@ -280,8 +278,7 @@ class ProduceAnswers:
             self._give_up_or_hold(queue, batch, now, error)
 
     def _give_up_or_hold(self, queue: PartitionQueue, batch: Batch, now: float, error: KafkaError) -> None:
-        """Fail `batch` if it may be in the log: in another epoch it would be written again. In any case, make `queue` wait for its
-        backoff."""
+        """Fail `batch` if it may be in the log: in another epoch it would be written again. In any case, hold `queue`."""
         if batch.written:
             self._outcomes.fail(queue, batch, short_name(error), error)
         self._deadlines.hold(queue, now)
@@ -289,8 +286,8 @@ class ProduceAnswers:
     def _refused(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         """Fail the records that the response lists (KIP-467), and resend the others; a broker writes all records of a batch or none.
 
-        The complete batch fails if the response lists no record, and with idempotence also if an earlier attempt may be in the log: the
-        other records would then be written twice.
+        The complete batch fails if no record is listed, and with idempotence also if an earlier attempt may be in the log: the other
+        records would then be written twice.
         """
         reasons = {e.batch_index: e.batch_index_error_message for e in answer.record_errors if 0 <= e.batch_index < batch.count}
         if not reasons or (batch.written and self._config.enable_idempotence):
@@ -312,7 +309,7 @@ class ProduceAnswers:
             self._compressor.compress(rest, queue)
 
     def _fail_unreadable(self, queue: PartitionQueue, batch: Batch, error: KafkaError, why: Exception) -> None:
-        """Fail `batch`, a raw batch that would have to be sent in parts, but cannot be unpacked."""
+        """Fail `batch`, a raw batch to be sent in parts that cannot be unpacked."""
         error.add_note(f"pykafka4: the raw batch of {batch.size} bytes could not be sent in parts: {why}")
         self._outcomes.fail(queue, batch, short_name(error), error)
 

@@ -1,12 +1,11 @@
 """Assigns partitions to batches of `partitioner="late"`. Invariant: a batch gets a partition that can send a batch now, and keeps it.
 
-With `partitioner="late"` the records of a topic that have neither key nor partition share one open batch. The sealed batches of the topic
-wait in one queue, whose partition is -1, until a broker can take a batch: then the oldest batch moves to the queue of that broker's next
-partition, and is numbered and sent from there. A request gets at most one such batch of each topic.
+Records of a topic that have neither key nor partition share one open batch. The sealed batches of the topic wait in one queue, whose
+partition is -1, until a broker can take a batch: then the oldest batch moves to the queue of that broker's next partition, and is numbered
+and sent from there. A request gets at most one such batch of each topic.
 
-Brokers get records in proportion to the partitions that they lead: a broker that is ahead of its share waits for brokers that are behind
-theirs, but not for a broker that can take nothing for `LAGGARD_S` (because it is not connected, for example) or that leads no online
-partition. (The model is Dory's AnyPartition.)
+Brokers get records in proportion to the partitions that they lead. A broker that is ahead of its share waits for brokers that are behind
+theirs, unless they can take nothing for `LAGGARD_S`, or lead no online partition. (The model is Dory's AnyPartition.)
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ __all__ = ["UNDESIGNATED", "LateBatches"]
 UNDESIGNATED = -1  # the partition number of the queue of batches that have no partition yet
 LAGGARD_S = 0.1  # seconds for which the other brokers wait for a broker that is behind its share
 HUNGER_S = 0.5  # seconds after which a batch may queue behind a partition's other batches, if no partition of the broker is free
-MOST_CHECKS = 50  # maximum number of partitions that one search checks: a broker may lead thousands, and a turn of the loop must be short
+MOST_CHECKS = 50  # partitions that one search checks at most: a broker may lead thousands, and a turn of the loop must be short
 PACE_S = 0.01  # seconds until the next check, after a check of all partitions of a broker found none that can take a batch
 
 
@@ -41,7 +40,7 @@ class BrokerShare:
     cursor: int = 0  # index of the partition that was checked last
     checked: int = 0  # number of checks without success since one of the partitions got a batch
     taken: float = 0.0  # number of records taken, per partition
-    busy_since: float | None = None  # since when this broker, which is next, has been unable to take a batch
+    busy_since: float | None = None  # since when this broker is next, but can take no batch
     excused: bool = False  # the broker took nothing for LAGGARD_S: the others do not wait for it
 
 
@@ -100,16 +99,15 @@ class LateBatches:
         self.wake_at = INFINITY
 
     def changed(self, topic: str) -> None:
-        """Let the next `assign` compute the shares of `topic` again, because its metadata changed."""
+        """Let the next `assign` compute the shares of `topic` again."""
         if (shares := self._shares.get(topic)) is not None:
             shares.as_of = (-1, -1)
 
     def forget(self, topic: str) -> None:
-        """Drop the shares of `topic`, which is idle."""
         self._shares.pop(topic, None)
 
     def assign(self, now: float) -> bool:
-        """Give each broker at most one batch of each topic, if the broker can take it; returns whether a batch was assigned."""
+        """Give each broker that can take it at most one batch of each topic. Returns whether a batch was assigned."""
         self.wake_at = INFINITY
         moved = False
         for queue in list(self._ready.late):
@@ -144,7 +142,7 @@ class LateBatches:
         return bool(served)
 
     def is_hungry(self, queue: PartitionQueue, now: float) -> bool:
-        """Whether the oldest batch of `queue` has waited for so long that it may also queue behind other batches of a partition.
+        """Whether the oldest batch of `queue` has waited for so long that it may also queue behind a partition's other batches.
 
         False until all partitions of the broker have been checked: a partition with other batches may be stuck while others are idle.
         """
@@ -153,7 +151,6 @@ class LateBatches:
         return share is not None and share.checked >= len(share.partitions) and oldest is not None and oldest.created + HUNGER_S <= now
 
     def _target(self, queue: PartitionQueue, node: int, share: BrokerShare, now: float) -> PartitionQueue | None:
-        """The queue of the next partition of `node` that can send a batch now."""
         if not self._network.ready(node):
             self._network.want(node)
             return None
@@ -171,7 +168,7 @@ class LateBatches:
     def _next_target(self, topic: str, node: int, share: BrokerShare, now: float) -> PartitionQueue | None:
         count = len(share.partitions)
         for _ in range(min(count, MOST_CHECKS)):
-            share.cursor = (share.cursor + 1) % count  # moves past a stuck partition too: the next search continues after it
+            share.cursor = (share.cursor + 1) % count  # moves past a stuck partition, too
             target = self._queues.late_queue(topic, share.partitions[share.cursor], node, now)
             if target is not None:
                 return target
@@ -191,14 +188,13 @@ class LateBatches:
     def _welcome(self, share: BrokerShare, shares: dict[int, BrokerShare]) -> None:
         """Prepare `share` for its next batch. A share that was excused does not catch up with the batches that the others took meanwhile.
 
-        Otherwise a broker that comes back after an outage would get every batch until it had as many as the others.
+        Otherwise a broker would get every batch after an outage, until it had as many as the others.
         """
         if share.excused:
             share.taken = max(share.taken, min((other.taken for other in shares.values() if not other.excused), default=share.taken))
         share.busy_since, share.excused, share.checked = None, False, 0
 
     def _look(self, topic: str) -> dict[int, BrokerShare]:
-        """The shares of the brokers that lead online partitions of `topic`."""
         as_of = self._recovery.changes, self._recovery.losses
         known = self._shares.get(topic)
         if known is not None and known.as_of == as_of:
@@ -216,6 +212,6 @@ class LateBatches:
         return known.by_node
 
     def _share(self, known: BrokerShare | None, partitions: list[int]) -> BrokerShare:
-        """The new share of a broker that leads `partitions` now. All brokers start from 0, because `taken` belongs to the old shares."""
+        """The new share of a broker that leads `partitions` now. `taken` starts from 0 for all brokers: it belonged to the old shares."""
         cursor = 0 if known is None else known.cursor
         return BrokerShare(partitions, cursor, 0, 0.0, None if known is None else known.busy_since, known is not None and known.excused)

@@ -1,11 +1,10 @@
 """Keeps and numbers the sealed batches of one partition. Invariant: no batch overtakes another. The batches in flight are the head, until
 one of them is requeued: then the queue sends nothing until the requests with the others have ended (`broken`).
 
-A queue belongs to one partition and outlives changes of leaders and connections. A batch is in flight to one leader only: with idempotence,
-requests to a leader that was replaced are *superseded* (`supersede`), and their batches are sent to the new leader. With idempotence a
-queue has its own (producer id, epoch, next sequence), which are kept while the topic is missing from the metadata. An error of one
-partition does not affect the others, because brokers keep producer state per partition, too. The order in `batches` is the order in
-the log.
+A queue outlives changes of leaders and connections. A batch is in flight to one leader only: with idempotence, requests to a leader that
+was replaced are *superseded* (`supersede`), and their batches are sent to the new leader. With idempotence a queue has its own (producer
+id, epoch, next sequence), which are kept while the topic is missing from the metadata. Brokers keep producer state per partition, too, so
+an error of one partition does not affect the others. The order in `batches` is the order in the log.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class PartitionQueue:
     batches: list[Batch] = attrs.Factory(list)  # not a deque: an empty one takes 600 bytes, and most queues are empty
     due: Batch | None = None  # an open batch whose linger has ended; sealed when a connection can take it
     in_flight: int = 0
-    strays: int = 0  # number of batches that got their outcome while in flight, and whose requests have not ended yet
+    strays: int = 0  # number of batches that got their outcome while in flight, until their requests end
     node: int = -1  # the broker to which the last batch was sent
     leader_epoch: int = -1  # the leader epoch of that broker; -1: unknown
     term: int = 0  # incremented when the requests in flight are superseded: requests of an earlier term no longer count
@@ -66,32 +65,31 @@ class PartitionQueue:
 
     @property
     def waiting(self) -> bool:
-        """Whether a batch waits to be sent, sealed or due."""
         return len(self.batches) > self.in_flight or self.due is not None
 
     def late(self, now: float, timeout: float) -> list[Batch]:
         """The batches whose first record was sent `timeout` seconds ago or earlier, up to the first that is not late.
 
-        The batches are in order of age. With `partitioner="late"` an older batch may follow; it has its own timer (`Deadlines.watch_late`).
+        With `partitioner="late"` an older batch may follow; it has its own timer (`Deadlines.watch_late`).
         """
-        # The same sum as for the timer (`Deadlines.watch`). `sent_at <= now - timeout` rounds differently: the timer would run, find no
-        # late batch, and be set for the same time again.
+        # The same sum as in `Deadlines.watch`. `sent_at <= now - timeout` rounds differently: the timer would run, find no late batch, and
+        # be set for the same time again.
         return list(takewhile(lambda batch: batch.sent_at + timeout <= now, self.batches))
 
     def may_send(self, now: float) -> bool:
         """Whether another batch may be sent now, to any leader.
 
         A broker without state of this producer accepts any sequence as the first. If the first batch got a transient error (too few
-        replicas, for instance) and the second were accepted, the log would have them in the wrong order. So the first batch of an epoch is
-        sent alone, and also the first batch to a leader that may lack the state (`meet`).
+        replicas, for instance) and the second were accepted, the log would have the wrong order. So the first batch of an epoch, and the
+        first to a leader that may lack the state (`meet`), are sent alone.
         """
         return not self.broken and not self.strays and self.in_flight < (self.depth if self.proven else 1) and now >= self.held_until
 
     def begin_epoch(self, producer_id: int, epoch: int) -> None:
         """Start at sequence 0 in another epoch or with another producer id. Call this only if no batch is in doubt.
 
-        With the same producer id, abandoned requests of the old epoch that arrive late are fenced: brokers reject lower epochs than the
-        highest that they have seen.
+        With the same producer id, abandoned requests of the old epoch are fenced: brokers reject epochs below the highest that they have
+        seen.
         """
         self.producer_id, self.epoch, self.next_sequence = producer_id, epoch, 0
         self.proven = self.stale = self.spent = False
@@ -101,17 +99,15 @@ class PartitionQueue:
             batch.written = False
 
     def number(self, batch: Batch) -> None:
-        """Give `batch` its sequence, which it keeps until the epoch changes."""
         if batch.base_sequence == UNASSIGNED:
             batch.base_sequence = self.next_sequence
             self.next_sequence = (self.next_sequence + batch.count) % SEQUENCES
 
     def meet(self, now: float, connection: int | None, leader_epoch: int) -> bool:
-        """Store the connection and the leader epoch for the next batch; returns whether either has changed since the last call. Call this
-        before `may_send`.
+        """Store the connection and the leader epoch for the next batch; returns whether either has changed. Call this before `may_send`.
 
-        The same broker may have lost the producer's state since the last batch: with its log, while it was disconnected, or while it was
-        not the leader. After `QUIET_S` both may have happened unnoticed, and the state may have expired.
+        The broker may have lost the producer's state since the last batch: with its log, while it was disconnected, or while it was not the
+        leader. After `QUIET_S` both may have happened unnoticed, and the state may have expired.
         """
         if (connection, leader_epoch) != self.session:
             self.session, self.proven = (connection, leader_epoch), False
@@ -121,18 +117,16 @@ class PartitionQueue:
         return False
 
     def acknowledged(self, now: float) -> None:
-        """Record that the leader has written a batch of this queue: from now on, the leader checks the sequence of later batches."""
+        """Record that the leader has written a batch: from now on, it checks the sequence of later batches."""
         self.acked_at, self.proven = now, True
         self.backoff.reset()
 
     def sent(self, batch: Batch, node: int) -> None:
-        """Count `batch`, the candidate, as in flight to `node`."""
         batch.in_flight = True
         self.in_flight += 1
         self.node, self.leader_epoch = node, self.session[1]
 
     def end_flight(self, batch: Batch) -> None:
-        """Count `batch` as no longer in flight."""
         if batch.in_flight:
             batch.in_flight = False
             self.in_flight -= 1
@@ -143,20 +137,19 @@ class PartitionQueue:
 
     @property
     def awaits_response(self) -> bool:
-        """Whether requests to `node` have no response yet."""
         return self.in_flight > 0 or self.strays > 0
 
     def is_replaced_by(self, node: int, leader_epoch: int) -> bool:
-        """Whether `node`, the leader in `leader_epoch`, has certainly replaced the broker to which the last batch was sent."""
+        """Whether `node`, the leader in `leader_epoch`, has certainly replaced the broker that got the last batch."""
         return node != self.node and leader_epoch > self.leader_epoch >= 0
 
     def supersede(self) -> int:
         """End the wait for the requests in flight, whose leader was replaced. Returns the number of records that were in flight.
 
-        Call this only with idempotence. The old leader can commit nothing more: its replicas follow the new leader. The old leader may have
-        appended the batches, so they keep their sequence, and go to the new leader unchanged, the first alone (`meet`). If such a request
-        is carried out later, because the same broker leads again (A, B, A), the broker finds the sequence in its log, finds a gap before
-        it, or has seen a higher epoch of the producer. The broker appends the batch only if nothing was written after it.
+        Call this only with idempotence. The old leader can commit nothing more: its replicas follow the new leader. But it may have
+        appended the batches, so they keep their sequence, and go to the new leader unchanged, the first alone (`meet`). If the same broker
+        leads again (A, B, A) and carries out such a request late, it finds the sequence in its log, finds a gap before it, or has seen a
+        higher epoch of the producer. It appends the batch only if nothing was written after it.
         """
         flying = [batch for batch in self.batches if batch.in_flight]  # not a slice: halves of a split batch may be between them
         for batch in flying:
@@ -174,17 +167,16 @@ class PartitionQueue:
     def hold_behind(self, batch: Batch) -> None:
         """Send nothing until the request of `batch`, which is about to get its outcome, has ended.
 
-        Otherwise: a failed batch is still unread in the socket of the old leader, the next batch goes to a new leader, which writes it,
-        and the old leader leads again and writes the failed batch after it.
+        Otherwise: a failed batch is still unread in the socket of the old leader, a new leader writes the next batch, and the old leader
+        leads again and writes the failed batch after it.
         """
         self.strays += batch.in_flight
 
     def request_ended(self, batch: Batch) -> None:
-        """Count the end of the request with `batch`: a response, or a failure."""
         self.strays -= batch.done
 
     def remove(self, batch: Batch) -> None:
-        """Remove `batch`, which gets its outcome or another queue. Usually it is the head; a batch that fails may be anywhere."""
+        """Remove `batch`. Usually it is the head; a batch that fails may be anywhere."""
         self.end_flight(batch)
         if self.batches and self.batches[0] is batch:
             del self.batches[0]
@@ -192,7 +184,6 @@ class PartitionQueue:
             self.batches.remove(batch)
 
     def replace(self, batch: Batch, parts: list[Batch]) -> None:
-        """Replace `batch` with `parts`, at the same position."""
         at = self.batches.index(batch)
         del self.batches[at]
         for part in reversed(parts):
@@ -204,15 +195,15 @@ class PartitionQueue:
             batch.written = True
 
     def may_be_written(self, batch: Batch) -> bool:
-        """Whether `batch` may be in the log, or may still be written by a request in flight."""
+        """Whether `batch` may be in the log, or a request in flight may still write it."""
         return batch.written or (batch.in_flight and batch not in self.never_written)
 
     def withdraw(self, batch: Batch) -> None:
         """Take back the sequence of `batch`, which is still in the queue, and will not be resent with that sequence.
 
-        If `batch` is certainly not in the log, neither is any batch numbered after it: brokers accept the batches of a producer in
-        sequence. The sequence is reused only if no batch was numbered after it. Otherwise, and if `batch` may be in the log, numbering
-        restarts in the next epoch: brokers would take another batch with the same sequence for a duplicate, and acknowledge it unwritten.
+        Brokers accept the batches of a producer in sequence: if `batch` is certainly not in the log, no batch numbered after it is. The
+        sequence is reused only if no batch was numbered after it. Otherwise, and if `batch` may be in the log, numbering restarts in the
+        next epoch: brokers would take another batch with the same sequence for a duplicate, and acknowledge it unwritten.
         """
         if batch.base_sequence == UNASSIGNED:
             return
@@ -233,6 +224,6 @@ class PartitionQueue:
     def in_doubt(self) -> bool:
         """Whether a broker may have written, or may still write, a batch of this queue that is not acknowledged.
 
-        The head decides: brokers accept the batches of a producer in sequence, so if the head is certainly not in the log, no batch is.
+        The head decides: if the head is certainly not in the log, no batch is (`withdraw`).
         """
         return self.in_flight > 0 or self.strays > 0 or (bool(self.batches) and self.batches[0].written)

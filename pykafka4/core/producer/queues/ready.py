@@ -1,8 +1,8 @@
 """Lists the queues with a batch to send, by leader. Invariant: a queue is in at most one list, under the leader found when it was placed.
 
 Rule: the code that ends the reason why a queue is in no list places the queue again; otherwise its batches would never be sent. The leader
-is looked up when a queue is placed, and checked again when the queue is picked. A queue whose partition has no leader leaves its list at
-the latest when it is picked: the sender places it when its topic changes or the partition is online again.
+is looked up when a queue is placed, and checked when the queue is picked. A queue without a leader leaves its list then, at the latest: the
+sender places it when its topic changes or the partition is online again.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ __all__ = ["ReadyQueues"]
 
 
 class ReadyQueues:
-    """The queues with a batch to send, by the leader of their partition; first come, first served."""
+    """The queues with a batch to send; first come, first served."""
 
     __slots__ = ("_queues", "_recovery", "late")
 
     def __init__(self, recovery: Recovery) -> None:
         self._recovery = recovery
-        self.late: dict[PartitionQueue, None] = {}  # ready queues of batches without a partition (see `late`), and so without a leader
+        self.late: dict[PartitionQueue, None] = {}  # queues of batches without a partition, and so without a leader
         self._queues: dict[int, OrderedDict[PartitionQueue, None]] = {}  # by leader; only nodes with ready queues
 
     def place(self, queue: PartitionQueue) -> None:
-        """Append `queue` to the list of its leader, unless the queue is already there; or to `late`, if its batches have no partition.
+        """Append `queue` to the list of its leader, unless it is already there; or to `late`, if its batches have no partition.
 
-        A queue without a leader, or without a batch to send (its last batch may have failed meanwhile), is removed.
+        A queue without a leader, or without a batch to send (its last batch may have failed), is removed.
         """
         if queue.tp.partition < 0:
             self.remove(queue)
@@ -45,7 +45,6 @@ class ReadyQueues:
             self._queues.setdefault(node, OrderedDict())[queue] = None
 
     def remove(self, queue: PartitionQueue) -> None:
-        """Remove `queue` from its list; the event for which the queue waits places it again."""
         if queue.tp.partition < 0:
             self.late.pop(queue, None)
         node, queue.placed_at = queue.placed_at, None
@@ -56,14 +55,11 @@ class ReadyQueues:
                 del self._queues[node]
 
     def of(self, node: int) -> list[PartitionQueue]:
-        """The ready queues of `node`."""
         return list(self._queues.get(node, ()))
 
     def nodes(self) -> list[int]:
-        """The nodes with ready queues."""
         return list(self._queues)
 
     def head(self, node: int) -> PartitionQueue | None:
-        """The first ready queue of `node`."""
         queues = self._queues.get(node)
         return None if queues is None else next(iter(queues))

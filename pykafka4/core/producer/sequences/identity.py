@@ -1,8 +1,8 @@
 """Requests the producer id of an idempotent producer, and finds the next (producer id, epoch) of each queue.
 
 Invariant: a queue never starts at sequence 0 under a (producer id, epoch) that its partition may have seen. Brokers recognise a duplicate
-batch by (producer id, epoch, sequence), per partition. New queues get the latest producer id; each queue has its own epoch, which it raises
-without a request. When a queue has no epoch left, or its id is `spent`, the queue gets a later id, for which the producer sends a request.
+batch by (producer id, epoch, sequence), per partition. New queues get the latest producer id; each queue raises its own epoch without a
+request. When a queue has no epoch left, or its id is `spent`, the producer requests a later id.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
 
 __all__ = ["Identity", "IdentityState"]
 
-# Errors that are retried although Kafka's table does not call them retriable. The first three concern transactional ids only; the last one
-# is a failure inside the broker.
+# Errors that are retried although Kafka's table does not call them retriable. The first three concern transactional ids only.
 TRANSIENT = {"INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "UNKNOWN_PRODUCER_ID", "UNKNOWN_SERVER_ERROR"}
 LAST_EPOCH = 32_767  # epochs are 16 bits wide
 
@@ -76,7 +75,7 @@ class Identity:
     def __init__(self, network: Network, backoff: Backoff, timeout: float, user: IdUser) -> None:
         self.state = S.NONE
         self.producer_id = -1
-        self.first_epoch = -1  # the epoch in which a new queue starts; above the epochs of dropped queues (`forget`)
+        self.first_epoch = -1  # of new queues; above the epochs of dropped queues (`forget`)
         self.fatal: KafkaError | None = None
         self._user = user
         self._call = Call(AnyBroker(network), backoff, timeout, _message, self._answered, self._gave_up)
@@ -88,13 +87,13 @@ class Identity:
 
     @property
     def denied(self) -> AuthorizationError | None:
-        """The error of the last response, if a right is missing; the next request may be allowed."""
+        """The error of the last response, if a right is missing. The next request may be allowed."""
         return self.trouble if isinstance(self.trouble, AuthorizationError) else None
 
     def after(self, producer_id: int, epoch: int, spent: bool) -> tuple[int, int] | None:
-        """Return the (producer id, epoch) that a queue has after these (-1, -1: a new queue); None until a new id has arrived.
+        """The (producer id, epoch) of a queue after these (-1, -1: a new queue); None until a new id has arrived.
 
-        The id stays the same, with the next epoch, unless the id is `spent` or `epoch` was its last.
+        The id stays, with the next epoch, unless the id is `spent` or `epoch` was its last.
         """
         if producer_id >= 0 and not spent and epoch < LAST_EPOCH:
             return producer_id, epoch + 1
@@ -105,7 +104,7 @@ class Identity:
         return None
 
     def forget(self, producer_id: int, epoch: int) -> None:
-        """Let new queues start after `epoch`, because a queue in this epoch was dropped: its partition may have seen the epoch.
+        """Let new queues start after `epoch`: a queue in this epoch was dropped, and its partition may have seen the epoch.
 
         One number for all partitions is enough, because an epoch may be skipped.
         """
@@ -113,12 +112,11 @@ class Identity:
             self.first_epoch = max(self.first_epoch, epoch + 1)
 
     def fail(self, error: KafkaError) -> None:
-        """Fail this producer for good."""
         if self.state is not S.FATAL:
             self.state, self.fatal = TABLE.move(self.state, S.FATAL), error
 
     def poll(self, now: float, outbox: Outbox) -> float:
-        """Send a request for an id if one is due; returns the time of the next poll. Each response has a new id; the first is used."""
+        """Request an id if one is due; returns the time of the next poll. Each response has a new id; the first is used."""
         return self._call.poll(now, outbox) if self.state is S.NONE else INFINITY
 
     def _answered(self, now: float, outcome: Outcome) -> Verdict:
@@ -140,9 +138,9 @@ class Identity:
         return None
 
     def _gave_up(self, now: float, error: KafkaError) -> None:
-        """End the producer, unless it has an id: then it continues with the partitions that can use the id, and requests another.
+        """End the producer, unless it has an id: then it continues with the partitions that can use the id.
 
-        A producer without the right to an id continues, too, because the right may be granted.
+        A producer without the right to an id continues, too: the right may be granted.
         """
         if isinstance(error, AuthorizationError):
             self._user.id_denied(now)
@@ -151,5 +149,5 @@ class Identity:
 
 
 def _message() -> InitProducerIdRequest:
-    """Build the request. Without a transactional id brokers return a new id, for any id and epoch in the request."""
+    """Without a transactional id brokers return a new id, for any id and epoch in the request."""
     return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1)

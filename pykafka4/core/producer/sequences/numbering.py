@@ -1,11 +1,8 @@
 """Sets the producer id and epoch for the next batch of each queue, from `Identity` or from the transactions.
 
 Invariant: a queue begins another epoch only when no batch of its present epoch is in doubt. Otherwise a batch that is in the log would be
-written again in the new epoch, where brokers do not recognise the duplicate. The code that finds that a numbering is lost
-(`produce.responses`, `PartitionQueue.withdraw`, the sender for a recreated topic) only sets `stale` or `spent`; `may_number` begins the
-next epoch.
-
-Queues that need another producer id wait here until it has arrived; when brokers deny an id, the records of these queues fail.
+written again in the new epoch, where brokers do not recognise the duplicate. The code that finds a lost numbering (`produce.responses`,
+`PartitionQueue.withdraw`, the sender for a recreated topic) only sets `stale` or `spent`; `may_number` begins the next epoch.
 """
 
 from __future__ import annotations
@@ -54,11 +51,10 @@ class Numbering:
 
     @property
     def fatal(self) -> KafkaError | None:
-        """The error after which no record can be sent any more."""
         return self.identity.fatal if self.transactions is None else self.transactions.fatal
 
     def poll(self, now: float, outbox: Outbox, wanted: bool) -> float:
-        """Request a producer id if one is missing and `wanted`, or poll the transactions; returns the time of the next poll."""
+        """Request a producer id if one is missing and `wanted`, or poll the transactions. Returns the time of the next poll."""
         if self.transactions is not None:
             return self.transactions.poll(now)
         if not self._idempotent or not wanted:
@@ -70,8 +66,7 @@ class Numbering:
     def may_number(self, queue: PartitionQueue) -> bool:
         """Whether the next batch of `queue` may be sent in its epoch, or in the next one, which starts here if necessary.
 
-        While a batch of a stale queue is in doubt, the queue sends only batches that may be written, unchanged. Without transactions each
-        queue changes its epoch independently.
+        While a batch of a stale queue is in doubt, the queue sends only batches that may be written, unchanged.
         """
         if self.transactions is not None:
             return self.transactions.may_number(queue)
@@ -94,24 +89,22 @@ class Numbering:
         return self.identity.trouble if queue in self._waiting else None
 
     def missing(self, queue: PartitionQueue) -> tuple[bool, KafkaError | None]:
-        """Return whether `queue` waits for a producer id, and the error of the last request for one."""
         return queue in self._waiting, self.identity.trouble
 
     def forget(self, queue: PartitionQueue) -> None:
-        """Forget `queue`, which is dropped. A later queue of its partition starts in another epoch."""
+        """A later queue of the partition starts in another epoch."""
         self._waiting.pop(queue, None)
         self.identity.forget(queue.producer_id, queue.epoch)
 
     def id_arrived(self) -> None:
-        """Place the queues that wait for a producer id, because a new id has arrived."""
         waiting, self._waiting = self._waiting, {}
         for queue in waiting:
             self._ready.place(queue)
 
     def id_denied(self, now: float) -> None:
-        """Fail the records that wait for a producer id, because brokers denied one.
+        """Fail the records that wait for a producer id. The error names the topic of each record.
 
-        The error names the topic of each record: brokers grant an id to a client that may write to any topic.
+        Brokers grant an id to a client that may write to any topic.
         """
         waiting, self._waiting = self._waiting, {}
         denied = self.identity.denied

@@ -1,9 +1,9 @@
 """Looks up the size limits of topics whose batches brokers refused as too large, and repeats the lookups while the topics are in use.
 
-A broker that refuses a batch with MESSAGE_TOO_LARGE does not return its limit. So the client requests the `max.message.bytes` of the topic
-(DescribeConfigs; other topics cost no request). After the response new batches fit, and `send` refuses a record that is too large. The
-limit may change at any time: the client requests it again when brokers refuse another batch, and every `metadata_max_age_ms`. Without the
-right to this request, or with brokers before Kafka 1.1, the limit stays unknown: batches are split until they fit.
+MESSAGE_TOO_LARGE does not contain the limit, so the client requests the `max.message.bytes` of the topic (DescribeConfigs; other topics
+cost no request). After the response new batches fit, and `send` refuses a record that is too large. The client requests the limit again
+when brokers refuse another batch, and every `metadata_max_age_ms`. Without the right to this request, or with brokers before Kafka 1.1,
+the limit stays unknown: batches are split until they fit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = get_log("pykafka4.producer")
 
 TOPIC: Final = 2  # the kind of resource in DescribeConfigs
 OPTION: Final = "max.message.bytes"
-FRESH_S: Final = 5.0  # seconds after a response, during which brokers may still refuse batches from before that response
+FRESH_S: Final = 5.0  # seconds after a response, in which brokers may still refuse older batches
 
 
 class TopicLimits:
@@ -42,23 +42,21 @@ class TopicLimits:
         self._call = Call(AnyBroker(network), backoff, config.request_timeout_ms / 1000, self._message, self._answered, self._gave_up)
 
     def refused(self, topic: str, now: float) -> None:
-        """Look up the limit of `topic`, because a broker refused a batch as too large, unless the last response is younger than FRESH_S."""
+        """Look up the limit of `topic`, unless the last response is younger than FRESH_S."""
         again_at = self._again_at.get(topic)
         if again_at is None or again_at - self._max_age + FRESH_S < now:
             self._wanted[topic] = None
 
     def start_again(self, topic: str) -> None:
-        """Forget the limit of `topic`, which was recreated and may have another limit."""
+        """Forget the limit of `topic`, which was recreated."""
         self.forget(topic)
         self._acc.limit_records(topic, 0)  # 0: the limit is unknown
 
     def forget(self, topic: str) -> None:
-        """Stop the requests for `topic`."""
         self._wanted.pop(topic, None)
         self._again_at.pop(topic, None)
 
     def poll(self, now: float, outbox: Outbox) -> float:
-        """Send DescribeConfigs if one is due; returns the time of the next poll."""
         if now >= self._next_at:
             self._wanted |= dict.fromkeys(topic for topic, again_at in self._again_at.items() if again_at <= now)
             self._next_at = min((again_at for again_at in self._again_at.values() if again_at > now), default=INFINITY)
@@ -94,7 +92,6 @@ class TopicLimits:
             self._acc.limit_records(topic, int(value))
 
     def _settle(self, now: float, topic: str) -> None:
-        """Send the next request for `topic` after `metadata_max_age_ms`, unless brokers refuse a batch before that."""
         self._wanted.pop(topic, None)
         self._again_at[topic] = now + self._max_age
         self._next_at = min(self._next_at, now + self._max_age)

@@ -1,8 +1,8 @@
 """Fails the records of topics that no longer exist: topics that were missing for `unknown_topic_timeout_ms` or `delivery_timeout_ms`,
 whichever is shorter. Errors name the topic.
 
-Records wait for the same time for a topic that was never known (`parking`). A topic may be missing for a moment, because brokers learn of a
-topic at different times: then its batches stay in their queues.
+Parked records wait for a topic for the same time (`parking`). Brokers learn of a topic at different times, so it may be missing for a
+moment: then its batches stay in their queues.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pykafka4.errors.codes import BY_NAME
 
 __all__ = ["MissingTopics"]
 
-CHECK_AGAIN_S: Final = 1.0  # seconds until the next check, if no broker has reported the topic as missing at the end of the wait
+CHECK_AGAIN_S: Final = 1.0  # seconds to the next check, if at the end of the wait no broker has reported the topic as missing
 
 
 class TopicBatches(Protocol):
@@ -40,7 +40,7 @@ class MissingTopics:
         self.wake_at = INFINITY
 
     def note(self, topic: str) -> None:
-        """Begin or end the wait for `topic`, whose metadata changed, or which has a new batch."""
+        """Begin or end the wait for `topic`: its metadata changed, or it has a new batch."""
         since = self._cluster.unknown_since(topic)
         if since is None:
             self._due.pop(topic, None)
@@ -49,7 +49,6 @@ class MissingTopics:
             self.wake_at = min(self.wake_at, self._due[topic])
 
     def run(self, now: float) -> None:
-        """Fail the records that have waited for too long."""
         if now < self.wake_at:
             return
         for topic in [topic for topic, due in self._due.items() if due <= now]:

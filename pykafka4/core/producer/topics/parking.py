@@ -1,8 +1,8 @@
 """Moves parked records into batches when their topic is known, and fails them after a timeout. Invariant: parked records keep their order.
 
-`send` need not wait for a topic, unless a partitioner of the application needs its partitions: the accumulator holds the records of an
-unknown topic. `Parking` looks up the topic's partitions, moves the records into batches, a slice per turn, and fails the records if the
-topic stays unknown or brokers refuse it. `Parking` also keeps the metadata of the producer's topics up to date while they are in use.
+The accumulator holds the records of an unknown topic, so `send` need not wait for the topic, unless a partitioner of the application needs
+its partitions. `Parking` looks up the partitions, moves the records into batches, a slice per turn, and fails the records if the topic
+stays unknown or brokers refuse it. `Parking` also keeps the metadata of topics in use up to date.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pykafka4.wire.records.hot import Accumulator
 
 __all__ = ["Parking"]
 
-SLICE = 1000  # maximum number of records of a topic that a turn moves, so that the loop stays responsive
-PACE_S = 0.001  # seconds between two checks of a topic's timeouts: records that were sent in that time fail together
+SLICE = 1000  # records of a topic that a turn moves at most, so that the loop stays responsive
+PACE_S = 0.001  # seconds between checks of a topic's timeouts: records sent in that time fail together
 MISSING_PARTITION_S = 2.0  # seconds until records for a missing partition fail: brokers learn of a new partition at different times
 
 
@@ -101,11 +101,10 @@ class Parking:
 
     @property
     def topics(self) -> list[str]:
-        """All topics in use."""
         return list(dict.fromkeys([*self._used, *self._waiting]))
 
     def want(self, topic: str) -> None:
-        """Look up `topic`, because a `send` has announced it: its first record is parked, or the `send` fails."""
+        """Look up `topic`, which a `send` has announced: its first record is parked, or the `send` fails."""
         self._waiting[topic] = self._next_look = -INFINITY
         self._asked[topic] = self._cluster.asked
         self._empty.pop(topic, None)
@@ -117,13 +116,11 @@ class Parking:
         self._hurried |= self._waiting.keys()
 
     def take_hurried(self) -> bool:
-        """Whether records that a flush covers have been moved into batches since the last call."""
         moved, self._moved_hurried = self._moved_hurried, False
         return moved
 
     def used(self, topic: str, now: float) -> None:
-        """Count `topic` as in use, because it has a sealed or due batch: look the topic up again if it was dropped, and create the topic
-        again if it was deleted."""
+        """Count `topic`, which has a sealed or due batch, as in use. Look a dropped topic up again; create a deleted topic again."""
         if topic not in self._used:
             self._changes.note(topic)
             self._cluster.want(topic, self, create=True)
@@ -133,26 +130,21 @@ class Parking:
         self._used.move_to_end(topic)
 
     def dispose(self) -> None:
-        """Drop all topics, when the producer is closed."""
         for topic in self.topics:
             self._drop(topic)
 
     def fail(self, topic: str, reason: KafkaError, before: float = INFINITY) -> None:
-        """Fail the records of `topic` that were parked up to `before`."""
         failed, callbacks = self._acc.fail_parked(topic, reason, before)
         if failed:
             self._outcomes.lose_parked(topic, short_name(reason), reason, failed, callbacks, self._acc.lost_times)
             # `forget` before `_drop`: a `send` after `forget` announces the topic again (`want`). In the other order: `_drop` ends the use
-            # of the topic, a `send` parks a record without a call of `want`, because the accumulator has the topic; the topic is never
-            # looked up again.
+            # of the topic, a `send` parks a record without `want`, because the accumulator has the topic; nothing looks the topic up.
             if topic not in self._announced and self._acc.forget(topic):
                 self._drop(topic)
 
     def poll(self, now: float, changed: Iterable[str]) -> float:
-        """Move or fail parked records where possible, and announce `changed` topics; returns the time of the next check.
-
-        That time is `now` if there are more records to move.
-        """
+        """Move or fail parked records, and announce `changed` topics. Returns the time of the next check: `now` if more records can be
+        moved."""
         for topic in changed:
             if topic in self._used or topic in self._waiting:
                 self.announce_partitions(topic, now)
@@ -179,7 +171,7 @@ class Parking:
             self._waiting[topic] = self._next_look = -INFINITY
 
     def _expire(self, now: float) -> None:
-        """Drop idle topics. This needs no timer of its own: metadata refreshes wake the loop often enough."""
+        """Drop idle topics. Needs no timer of its own: metadata refreshes wake the loop often enough."""
         idle = self._config.metadata_max_idle_ms / 1000
         for topic in list(takewhile(lambda topic: self._used[topic] + idle <= now, self._used)):
             if topic in self._waiting or self._sender.is_busy(topic):
@@ -221,7 +213,7 @@ class Parking:
         return min(MISSING_PARTITION_S, self._config.delivery_timeout_ms / 1000)
 
     def _await_partition(self, topic: str, now: float) -> float:
-        """Refresh the metadata for a while: the partition of the oldest record does not exist. Later records wait, in order."""
+        """Refresh the metadata for a while: the partition of the oldest record does not exist. Later records wait behind it."""
         since, ask_at = self._missing.get(topic, (now, now))
         if ask_at <= now:
             self._cluster.refresh(now, [topic])
@@ -253,11 +245,10 @@ class Parking:
         return min(oldest + longest, (now if since == INFINITY else max(oldest, since)) + patience)
 
     def _missing_since(self, topic: str, now: float) -> float:
-        """The time since which brokers have answered that `topic` is missing: INFINITY while no broker answers, -INFINITY if brokers
-        have always answered.
+        """The time since which brokers have answered that `topic` is missing: INFINITY while none answers, -INFINITY if they always have.
 
-        While no broker can be reached, the records wait until `delivery_timeout_ms`, as records of a known topic do. The first answer
-        afterwards is no reason to fail them: a broker that has just started may not know the topic yet.
+        While no broker can be reached, the records wait until `delivery_timeout_ms`. The first answer afterwards is no reason to fail them:
+        a broker that has just started may not know the topic yet.
         """
         error = self._cluster.topic_error(topic)
         if error is None or error.denied or self._network.why_unreachable():
@@ -270,7 +261,7 @@ class Parking:
         """Drop an unknown topic without a record after a while; returns the time of the next check.
 
         For example, its first `send` announced the topic and then raised an error. The accumulator has to forget the topic before the loop
-        does, because the accumulator announces only topics that it does not have.
+        does, because it announces only topics that it does not have.
         """
         until = self._empty.setdefault(topic, now) + patience
         if now < until:

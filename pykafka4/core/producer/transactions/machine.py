@@ -3,9 +3,9 @@
 Invariant: EndTxn commits only after every record of the transaction has been acknowledged, and is repeated until its outcome is known or
 the producer ends.
 
-The coordinator chooses the producer id and the epoch. Up to transaction.version 1 a partition is added to the transaction before its first
-batch is sent, and the epoch stays unless the numbering of a partition is lost or a request may be executed late. From version 2 on
-(KIP-890) brokers add partitions themselves, and EndTxn returns the epoch of the next transaction.
+The coordinator chooses the producer id and the epoch. Up to transaction.version 1 a partition is added before its first batch is sent, and
+the epoch stays unless a numbering is lost or a request may be executed late. From version 2 on (KIP-890) brokers add partitions themselves,
+and EndTxn returns the epoch of the next transaction.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Transactions:
         self._why: KafkaError = TransactionAborted(f"{self.id}: the transaction was aborted")  # the error of records that an abort fails
         self._now = 0.0  # the time of the last poll
         self._begun_at = 0.0
-        self.given_up: list[tuple[int, int]] = []  # ranges of records that failed only because of an abort, so not news to its caller
+        self.given_up: list[tuple[int, int]] = []  # ranges of records that failed only because of an abort: no news to its caller
         self._dropped = 0  # number of records that were dropped before this transaction
         self._done: Done | None = None  # the callback of the running init, commit or abort
         self._waiters: list[Callable[[], None]] = []  # called when no transaction is open
@@ -175,7 +175,6 @@ class Transactions:
         highest: int | None = None,
         backoff: Backoff | None = None,
     ) -> Call:
-        """A call to the coordinator."""
         backoff = backoff or Backoff.retry(self.config, self._random)
         timeout = self.config.request_timeout_ms / 1000
         return Call(self.coordinator, backoff, timeout, message, answered, lambda now, error: self._refused(error), highest)
@@ -183,14 +182,13 @@ class Transactions:
     # ---------------------------------------------------------------- calls of the application
 
     def init(self, now: float, done: Done) -> None:
-        """Get the producer id; the transaction of an earlier producer with this transactional id ends first."""
+        """Get the producer id; the coordinator first ends the transaction of an earlier producer with this transactional id."""
         self._check("init_transactions", S.UNINITIALIZED, "init_transactions is called once, before the first transaction")
         self._move(S.INITIALIZING, done)
         self._init = self.call(self._init_message, self._initialized)
         self._look_at_version()
 
     def begin(self, now: float) -> None:
-        """Open a transaction."""
         self._check("begin_transaction", S.READY, "a transaction is open; commit or abort it first")
         had_version_2 = self.version_2
         self._look_at_version()
@@ -208,7 +206,7 @@ class Transactions:
         self._records.set_refusal(None)
 
     def commit(self, now: float, done: Done) -> None:
-        """Commit as soon as every record is acknowledged. `done` gets None, or the error that prevented the commit.
+        """Commit as soon as every record is acknowledged. `done` gets None, or the error.
 
         After an error the transaction must be aborted, unless the error ended the producer.
         """
@@ -223,10 +221,9 @@ class Transactions:
         self._records.expedite()
 
     def abort(self, now: float, done: Done, why: KafkaError | None = None) -> None:
-        """Abort: fail the unsent records, wait for the requests in flight, then send EndTxn if the coordinator may know of the
-        transaction.
+        """Fail the unsent records, wait for the requests in flight, then send EndTxn if the coordinator may know of the transaction.
 
-        `why` is the error of records that fail here, unless an error has made the abort necessary: then they fail with that error.
+        `why` is the error of records that fail here, unless an earlier error has made the abort necessary.
         """
         if self.state is not S.ABORTABLE_ERROR:
             self._check("abort_transaction", S.IN_TRANSACTION, "no transaction is open; call begin_transaction first")
@@ -238,12 +235,11 @@ class Transactions:
         self._end = self.call(self._end_message, self._ended, None if self.version_2 else BEFORE_VERSION_2["EndTxn"])
 
     def send_offsets(self, now: float, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: Group, done: Done) -> None:
-        """Make `offsets` of `group` part of the transaction."""
         self._check("send_offsets_to_transaction", S.IN_TRANSACTION, "no transaction is open; call begin_transaction first")
         self._offsets.add(offsets, group, done)
 
     def leave(self, now: float, why: KafkaError, then: Callable[[], None]) -> None:
-        """Before the producer closes, abort the open transaction unless it is already ending; call `then` when no transaction is open."""
+        """Abort the open transaction unless it is already ending; call `then` when no transaction is open."""
         if self.state in (S.IN_TRANSACTION, S.ABORTABLE_ERROR):
             self.abort(now, _ignore, why)
         self._waiters.append(then)
@@ -259,7 +255,7 @@ class Transactions:
 
     @property
     def produce_version(self) -> int | None:
-        """The highest version of Produce; None if there is no limit. With a higher version brokers would add partitions themselves."""
+        """The highest version of Produce; None: any. With a higher version brokers would add partitions themselves."""
         return None if self.version_2 else BEFORE_VERSION_2["Produce"]
 
     def may_number(self, queue: PartitionQueue) -> bool:
@@ -280,18 +276,18 @@ class Transactions:
         return False
 
     def keeps(self, queue: PartitionQueue) -> bool:
-        """Whether the numbering of `queue` must not be forgotten: brokers expect it to continue."""
+        """Whether the numbering of `queue` must be kept: brokers expect it to continue."""
         return (queue.producer_id, queue.epoch) == (self.producer_id, self.epoch)
 
     def record_failed(self, error: BaseException) -> None:
-        """Prevent the commit, because records that `send` accepted have failed; end the producer if the error is fatal."""
+        """Prevent the commit, because accepted records have failed; end the producer if the error is fatal."""
         if isinstance(error, BrokerError) and error.code.fatal:
             self._end_producer(error)
         elif self.state in (S.IN_TRANSACTION, S.COMMITTING):
             self._must_abort(error)
 
     def poll(self, now: float) -> float:
-        """Do the work that is due; returns the time of the next poll."""
+        """Returns the time of the next poll."""
         self._now = now
         due = self._poll(now)
         return due if self.state in (S.UNINITIALIZED, S.FATAL) else min(due, self.coordinator.poll(now))
@@ -323,7 +319,6 @@ class Transactions:
     # ---------------------------------------------------------------- states
 
     def _check(self, what: str, expected: S, otherwise: str) -> None:
-        """Refuse a call that does not fit the state."""
         if self.state is expected:
             return
         if self.fatal is not None:
@@ -350,7 +345,7 @@ class Transactions:
             done(error)
 
     def _complete(self) -> None:
-        """End the transaction, or the initialization, and call the callbacks that wait for this."""
+        """End the transaction, or the initialization."""
         log.info("%s: %s: transaction ended (%s)", self.config.client_id, self.id, self.state.value, transactional_id=self.id)
         self.state = TABLE.move(self.state, S.READY)
         self._refuse_records("no transaction is open; call begin_transaction first")
@@ -364,7 +359,7 @@ class Transactions:
                 then()
 
     def _must_abort(self, error: BaseException) -> None:
-        """Allow only an abort from here on; the running commit or abort fails with the reason."""
+        """Allow only an abort from here on; the running commit or abort fails."""
         if self.state in (S.ABORTABLE_ERROR, S.FATAL):
             return
         self._why = self._or_committed(caused_by(TransactionAborted(f"{self.id}: the transaction must be aborted: {error}"), error))
@@ -376,11 +371,10 @@ class Transactions:
         self._resolve(self._why)
 
     def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:
-        """See `CoordinatorUser`."""
         self._end_producer(error)
 
     def _end_producer(self, error: KafkaError) -> None:
-        """End the producer for good with `error`, unless `error` denies the initialization, which may be repeated."""
+        """End the producer for good, unless `error` denies the initialization, which may be repeated."""
         if self.state is S.INITIALIZING and isinstance(error, AuthorizationError):  # the right may be granted; nothing has begun yet
             self.state = TABLE.move(self.state, S.UNINITIALIZED)
             self._resolve(error)
@@ -396,7 +390,7 @@ class Transactions:
         self._tell_waiters()
 
     def _or_committed(self, error: E) -> E:
-        """Return `error`, or a copy that says that the transaction may have been committed, if its commit was sent."""
+        """If the commit was sent, return a copy of `error` that says that the transaction may have been committed."""
         if not self._commits_sent or self.state not in OPEN:
             return error
         told = error.again()
@@ -439,7 +433,7 @@ class Transactions:
         return node is None or (self._network.version(node, InitProducerIdRequest.api_key) or RENEWS_FROM) >= RENEWS_FROM
 
     def _renew(self, then: Callable[[], None]) -> None:
-        """Request the next epoch of this producer id (KIP-360): from then on brokers refuse late requests of the present epoch."""
+        """Request the next epoch of this producer id (KIP-360): brokers then refuse late requests of the present epoch."""
         if not self._can_renew:
             why = f"{self.id}: a record may be written late, and brokers before Kafka 2.5 cannot prevent this; create a new producer"
             self._end_producer(UnsupportedVersion(why))
@@ -469,7 +463,6 @@ class Transactions:
         return None
 
     def _verdict(self, outcome: Outcome, request: str) -> Verdict:
-        """The verdict on an outcome with a single error code; None after a success."""
         if isinstance(outcome, Failed):
             return unanswered(outcome)
         return self.judge(outcome.message.error_code, request)
@@ -568,12 +561,12 @@ class Transactions:
         self._started, self._certain = True, self._certain or certain
 
     def note_unanswered(self) -> None:
-        """Count a request that may still be executed. If the next transaction had the same epoch, the request would store offsets in that
-        transaction, or begin it."""
+        """Count a request that may still be executed: in the same epoch, it would store its offsets in the next transaction, or begin
+        it."""
         self._unanswered += 1
 
     def need_abort(self, error: KafkaError) -> None:
-        """Abort the transaction, or end the producer, because a request for offsets was refused for good."""
+        """Abort the transaction, or end the producer: a request for offsets was refused for good."""
         if isinstance(error, UnsupportedVersion) and self.state in OPEN:  # before Kafka 2.5 the group's member cannot be named (KIP-447)
             self._must_abort(error)
         else:
@@ -581,8 +574,7 @@ class Transactions:
 
 
 class JoinBackoff(Backoff):
-    """The pauses of AddPartitionsToTxn. `soon`: whether the previous transaction is still being completed, and this one has no
-    partition yet."""
+    """The pauses of AddPartitionsToTxn. `soon`: the previous transaction is still being completed, and this one has no partition yet."""
 
     __slots__ = ("_soon", "soon")
 
@@ -592,11 +584,9 @@ class JoinBackoff(Backoff):
         self._soon, self.soon = Backoff(SOON_S, longest, random), False
 
     def next(self) -> float:
-        """The next pause in seconds."""
         return self._soon.next() if self.soon else super().next()
 
     def reset(self) -> None:
-        """Return to the first pause, after a success."""
         super().reset()
         self._soon.reset()
 

@@ -1,7 +1,7 @@
 """Stores offsets of consumer groups in a transaction. Invariant: no commit is sent before every given offset is stored.
 
-Two coordinators take part: the coordinator of the transactional id gets the group (AddOffsetsToTxn, up to transaction.version 1), and the
-coordinator of the group stores the offsets (TxnOffsetCommit), which take effect with the commit.
+The coordinator of the transactional id gets the group (AddOffsetsToTxn, up to transaction.version 1), then the coordinator of the group
+stores the offsets (TxnOffsetCommit), which take effect with the commit.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class OffsetsInTransaction:
         return bool(self._given)
 
     def add(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: Group, done: Callable[[KafkaError | None], None]) -> None:
-        """Store `offsets` of `group` in the transaction; `done` gets None, or the error."""
+        """`done` gets None, or the error."""
         if not offsets:
             done(None)
             return
@@ -105,13 +105,11 @@ class OffsetsInTransaction:
         self._given = [given for given in self._given if given.call.in_flight]
 
     def fail(self, reason: KafkaError) -> None:
-        """Fail all calls with `reason`, because the producer has failed for good."""
         given, self._given = self._given, []
         for each in given:
             each.done(reason)
 
     def poll(self, now: float) -> float:
-        """Do the work that is due; returns the time of the next poll."""
         if not self._given:
             return INFINITY
         given = self._given[0]
@@ -168,7 +166,6 @@ class OffsetsInTransaction:
         )
 
     def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:
-        """See `CoordinatorUser`."""
         if any(self._groups.get(given.group[0]) is coordinator for given in self._given):
             self._transaction.need_abort(error)
 

@@ -38,7 +38,7 @@ class TransactedSender(Protocol):
 
 
 class Transacted:
-    """The records of a transactional producer."""
+    """The records of a transactional producer. Implements `machine.TransactionRecords`."""
 
     def __init__(
         self,
@@ -54,34 +54,28 @@ class Transacted:
         self._application, self._sender = application, sender
 
     def set_refusal(self, refusal: KafkaError | None) -> None:
-        """See `machine.TransactionRecords`."""
         self._application.set_refusal(refusal)
 
     def expedite(self) -> None:
-        """See `machine.TransactionRecords`."""
         self._sender.expedite()
 
     def _decided(self) -> bool:
         return bool(self._acc.accepted == self._acc.acked + self._acc.failed)
 
     def settled(self) -> bool:
-        """See `machine.TransactionRecords`."""
         return self._decided() and self._requests.quiet
 
     def renumber(self, producer_id: int, epoch: int) -> bool:
-        """See `machine.TransactionRecords`."""
         return any(queue.stale and (queue.producer_id, queue.epoch) == (producer_id, epoch) for queue in self._sender.queues.values())
 
     def dropped(self) -> int:
-        """See `machine.TransactionRecords`."""
         return int(self._acc.dropped)
 
     def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int] | None:
-        """See `machine.TransactionRecords`. An abort calls this in each turn, so the sender checks all queues only if records wait."""
+        """An abort calls this in each turn, so the sender checks all queues only if records wait."""
         undecided = self._acc.accepted - self._acc.acked - self._acc.failed
         return None if undecided == self._ledger.in_flight else self._sender.fail_unsent(now, reason)
 
     def place(self) -> None:
-        """See `machine.TransactionRecords`."""
         for queue in self._sender.queues.values():
             self._ready.place(queue)

@@ -79,7 +79,7 @@ ENDS_ADDING: Final = {
 
 
 def meaning_of(error: KafkaError) -> ErrorMeaning:
-    """The meaning of `error` for the transaction. An unknown code is fatal, as is an error without a code, except TransactionAborted."""
+    """An unknown code is fatal, as is an error without a code, except TransactionAborted."""
     if isinstance(error, TransactionAborted):
         return ErrorMeaning.ABORT
     if not isinstance(error, BrokerError):
@@ -93,7 +93,7 @@ def meaning_of(error: KafkaError) -> ErrorMeaning:
 
 
 def init_request(config: ProducerConfig, producer_id: int, epoch: int) -> InitProducerIdRequest:
-    """Build the request for the producer id of the transactional id; or, with the current id and epoch, for the id's next epoch."""
+    """Build the request for the producer id; or, with the current id and epoch, for the next epoch."""
     timeout = int(config.transaction_timeout_ms)
     return InitProducerIdRequest(
         transactional_id=config.transactional_id, transaction_timeout_ms=timeout, producer_id=producer_id, producer_epoch=epoch
@@ -101,7 +101,6 @@ def init_request(config: ProducerConfig, producer_id: int, epoch: int) -> InitPr
 
 
 def add_partitions_request(name: str, producer_id: int, epoch: int, partitions: Iterable[TopicPartition]) -> AddPartitionsToTxnRequest:
-    """Build the request that adds `partitions` to the transaction."""
     topics: dict[str, list[int]] = {}
     for tp in partitions:
         topics.setdefault(tp.topic, []).append(tp.partition)
@@ -114,7 +113,6 @@ def add_partitions_request(name: str, producer_id: int, epoch: int, partitions: 
 
 
 def end_request(name: str, producer_id: int, epoch: int, committed: bool) -> EndTxnRequest:
-    """Build the request that commits or aborts the transaction."""
     return EndTxnRequest(transactional_id=name, producer_id=producer_id, producer_epoch=epoch, committed=committed)
 
 
@@ -125,7 +123,7 @@ def offsets_request(
     group: tuple[str, int, str, str | None],
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> TxnOffsetCommitRequest:
-    """Build the request that stores `offsets` of `group` (its id, generation, member id and instance id) in the transaction."""
+    """`group` is its id, generation, member id and instance id."""
     topics: dict[str, TxnOffsetCommitRequest.Topic] = {}
     for tp, at in offsets.items():
         topic = topics.setdefault(tp.topic, TxnOffsetCommitRequest.Topic(name=tp.topic, partitions=[]))
