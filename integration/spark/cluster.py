@@ -128,7 +128,6 @@ class StandaloneSpark:
         return until(enough, READY_S, f"{wanted} executors")
 
     def executors(self) -> list[Executor]:
-        """Return the executors that run now."""
         return [executor for host in self.hosts for executor in executors(host, self.pid(host))]
 
     def python_workers(self, executor: Executor) -> list[int]:
@@ -142,7 +141,6 @@ class StandaloneSpark:
         until(lambda: not any(map(alive, [executor.pid, *python])), READY_S, f"{executor} and its Python workers to end")
 
     def kill_python(self, executor: Executor) -> int:
-        """Send SIGKILL to all Python workers of an executor, and return their number."""
         found = self.python_workers(executor)
         for pid in found:
             os.kill(pid, signal.SIGKILL)
@@ -162,7 +160,7 @@ class StandaloneSpark:
         self.guarded().start(name, ["env", *words, sys.executable, *argv], self.log(name), ROOT)
 
     def driver_ended(self, name: str) -> int | None:
-        """Return the exit code of a driver; None while it runs."""
+        """None while the driver runs."""
         return self.guarded().status()[name].returncode
 
     def kill_driver(self, name: str) -> None:
@@ -179,7 +177,6 @@ class StandaloneSpark:
         until(lambda: self.report().get("aliveworkers") == wanted, READY_S, f"{wanted} workers of Spark to register", forgive=(OSError,))
 
     def report(self) -> dict[str, Any]:
-        """Return the JSON of the master's page: workers, applications."""
         dead = [name for name, child in self.guarded().status().items() if child.returncode is not None]
         if "master" in dead:
             raise RuntimeError(f"Spark's master ended: {tail(self.log('master'))}")
@@ -207,7 +204,6 @@ class StandaloneSpark:
         return self.guarded().scratch / f"work-{host}"
 
     def pid(self, name: str) -> int:
-        """Return the process id of the master, or of the worker on a host."""
         return self.guarded().status()[name].pid
 
     def guarded(self) -> Ward:
@@ -236,7 +232,6 @@ def environment() -> Mapping[str, str]:
 
 
 def executors(host: str, worker: int) -> Iterator[Executor]:
-    """Yield the executors that are children of a worker."""
     for child in children(worker):
         words = command(child)
         if EXECUTOR in words and "--executor-id" in words:
@@ -262,7 +257,6 @@ def command(process: Any) -> list[str]:
 
 
 def alive(pid: int) -> bool:
-    """Whether the process exists and is not a zombie."""
     import psutil  # only here: offline tests import this package and do without
 
     try:

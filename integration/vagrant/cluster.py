@@ -80,7 +80,6 @@ class VagrantCluster(Cluster):
     # -- life --------------------------------------------------------------------------------------------------------------
 
     def up(self, timeout: float = MACHINES_S) -> None:
-        """Make the machines, or empty the machines that are up, and wait until every broker serves."""
         deadline = Deadline(timeout)
         try:
             if self.machines is None:
@@ -169,7 +168,6 @@ class VagrantCluster(Cluster):
             raise WaitTimeout(f"broker {node} did not end in order, it was killed: {told.strip()}")
 
     def kill(self, node: int) -> None:
-        """Send SIGKILL inside the machine, and wait until the process is gone."""
         self.order(node, "kill")
         self.wait_down(node, STOP_S)
 
@@ -189,20 +187,16 @@ class VagrantCluster(Cluster):
         return True
 
     def freeze(self, node: int) -> None:
-        """Send SIGSTOP inside the machine: the broker's sockets stay open and silent."""
         self.order(node, "freeze")
 
     def thaw(self, node: int) -> None:
-        """Send SIGCONT; without effect for a broker that is not frozen."""
         if self.state(node) is State.FROZEN:
             self.order(node, "thaw")
 
     def disconnect(self, node: int) -> None:
-        """Take a machine off the private network: nothing answers at its address any more."""
         self.opened().disconnect(node)
 
     def reconnect(self, node: int) -> None:
-        """Put a machine on the private network again, with the same address."""
         self.opened().reconnect(node)
 
     def order(self, node: int, *words: str) -> None:

@@ -76,7 +76,7 @@ class Containers(Machines):
             raise
 
     def fetch(self, node: int, path: str) -> bytes | None:
-        """See `Machines.fetch`; also for a machine that is off."""
+        """Also for a machine that is off."""
         try:
             chunks, _ = self.engine.client.api.get_archive(self.name(node), path)
         except NotFound:

@@ -31,7 +31,7 @@ class Vagrant:
         self.numbers = itertools.count(1)
 
     def run(self, *arguments: str, timeout: float) -> str:
-        """Run a command, and return its output. Raises VagrantFailed, with the end of the output, if it fails."""
+        """Raises VagrantFailed, with the end of the output, if the command fails."""
         name = f"vagrant-{next(self.numbers)}"
         log = self.folder / f"{name}.log"
         assignments = [f"{key}={value}" for key, value in self.environment.items()]

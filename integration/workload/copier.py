@@ -34,7 +34,6 @@ class Aborted(Exception):
 
 
 def note(what: str, **details: Any) -> None:
-    """Write one line at once."""
     os.write(1, json.dumps({"what": what, "at": time.monotonic(), **details}, separators=(",", ":")).encode() + b"\n")
 
 
@@ -45,8 +44,6 @@ def fail(error: BaseException, during: str) -> NoReturn:
 
 
 class Copier:
-    """A producer and a consumer, which copy partitions in transactions."""
-
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
         self.random = random.Random(f"{settings['seed']} {os.getpid()}")
@@ -70,7 +67,6 @@ class Copier:
         )
 
     def run(self) -> None:
-        """Copy until all records are copied."""
         self.producer.init_transactions(PATIENCE_S)
         note("initialised")
         if self.settings["grouped"]:
@@ -85,12 +81,10 @@ class Copier:
                 return
 
     def finished(self) -> bool:
-        """Whether the committed offsets are the ends of the input."""
         committed = self.consumer.committed(list(self.ends), CALL_S)
         return all((found := committed[tp]) is not None and found.offset == end for tp, end in self.ends.items())
 
     def copy(self, records: list[Record]) -> None:
-        """Copy `records` in one transaction, and note its outcome."""
         abort, block = self.random.random() < ABORTED_SHARE, self.random.random() < 0.5
         try:
             (self.in_a_block if block else self.in_calls)(records, abort)
@@ -142,7 +136,6 @@ class Copier:
                     fail(error, "commit")
 
     def mend(self) -> None:
-        """Abort the transaction if it is still open, and go back to the committed offsets."""
         try:
             self.producer.abort_transaction(CALL_S)
         except KafkaError as error:
@@ -168,7 +161,6 @@ class Copier:
 
 
 def main(settings: dict[str, Any]) -> None:
-    """Copy all records."""
     note("started")
     copier = Copier(settings)
     try:

@@ -48,7 +48,6 @@ class Copying:
             process.wait(END_S)
 
     def start(self) -> None:
-        """Start the next process."""
         name = self.folder / f"copier-{len(self.processes)}"
         with name.with_suffix(".jsonl").open("wb") as out, name.with_suffix(".err").open("wb") as err:
             command = [sys.executable, "-m", "integration.workload.copier", json.dumps(self.settings)]
@@ -72,7 +71,6 @@ class Copying:
         return False
 
     def failures(self) -> int:
-        """The number of processes that ended by themselves with an error."""
         return sum(process.poll() == FAILED for process in self.processes)
 
     def lines(self) -> list[dict[str, Any]]:
@@ -81,23 +79,18 @@ class Copying:
         return [json.loads(line) for text in texts for line in text.splitlines(keepends=True) if line.endswith(b"\n")]
 
     def counts(self) -> Counter[str]:
-        """Return the number of lines of each kind, which are the outcomes of transactions and other events."""
         return Counter(line["what"] for line in self.lines())
 
     def errors(self) -> Counter[str]:
-        """Return the number of each error, by the beginning of its text."""
         return Counter(line["error"][:160] for line in self.lines() if "error" in line)
 
     def copied(self) -> int:
-        """Return the number of records in committed transactions, as far as the lines show."""
         return sum(line["count"] for line in self.lines() if line["what"] == "committed")
 
     def wait_copied(self, count: int, timeout: float) -> None:
-        """Wait until this many records are in committed transactions, or all are copied."""
         until(lambda: self.tend() or self.copied() >= count, timeout, lambda: f"{count} records to be copied, not {self.copied()}")
 
     def wait_finished(self, timeout: float) -> None:
-        """Wait until all records are copied, and the last process has ended."""
         until(self.tend, timeout, lambda: f"the copy to be finished; {self.counts()} {self.errors()}")
 
 
@@ -112,7 +105,6 @@ def differences(cluster: Cluster, source: str, copies: Mapping[str, Mapping[int,
 
 
 def different(expected: list[Row], found: list[Row]) -> list[str]:
-    """Describe the difference in words; empty if both are equal."""
     if expected == found:
         return []
     want, have = Counter(expected), Counter(found)

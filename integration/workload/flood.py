@@ -34,7 +34,6 @@ OVERHEAD, FACTOR = 48 << 20, 1.5
 
 
 def bound(base: int, buffer_memory: int) -> float:
-    """Return the limit of the resident memory, in bytes."""
     return base + FACTOR * buffer_memory + OVERHEAD
 
 
@@ -51,8 +50,6 @@ def memory(field: str) -> int:
 
 
 class Flood:
-    """The threads that send, and their counts."""
-
     def __init__(self, producer: Producer, settings: dict[str, Any]) -> None:
         self.producer, self.topic, self.unknown = producer, settings["topic"], settings["unknown"]
         self.until = time.monotonic() + settings["seconds"]
@@ -89,7 +86,6 @@ class Flood:
         self.producer.send(self.topic, SAME, partition=n % PARTITIONS, on_delivery=self.count)
 
     def run(self, dense: bool) -> None:
-        """Run all threads until the time has passed."""
         sends = (self.dense,) * 4 if dense else (self.plain, self.called_back, self.handles, self.parked)
         threads = [threading.Thread(target=self.work, args=(send,), daemon=True) for send in sends]
         for thread in threads:
@@ -120,7 +116,6 @@ def flooded(settings: dict[str, Any], away: Callable[[], object]) -> dict[str, A
 
 
 def main(settings: dict[str, Any]) -> None:
-    """Connect, wait for a line on standard input, then send."""
     producer = Producer(**settings["options"])
     producer.send(settings["topic"], b"first", partition=0).result(60)
     note(base=memory("VmRSS"))

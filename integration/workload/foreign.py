@@ -28,8 +28,6 @@ class Foreign:
 
 
 class Confluent(Foreign):
-    """A member of confluent-kafka."""
-
     def __init__(self, settings: dict[str, Any]) -> None:
         from confluent_kafka import Consumer
 
@@ -71,8 +69,6 @@ class Confluent(Foreign):
 
 
 class KafkaPython(Foreign):
-    """A member of kafka-python."""
-
     def __init__(self, settings: dict[str, Any]) -> None:
         kafka: Any = importlib.import_module("kafka")
         assignors: Any = importlib.import_module("kafka.coordinator.assignors." + settings["strategy"].replace("-", "_"))

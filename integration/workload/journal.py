@@ -34,7 +34,6 @@ def digest(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, 
 
 
 def note(what: str, **details: Any) -> None:
-    """Write one line at once."""
     os.write(1, json.dumps({"what": what, "at": time.monotonic(), **details}, separators=(",", ":")).encode() + b"\n")
 
 

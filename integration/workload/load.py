@@ -98,7 +98,6 @@ class Load(threading.Thread):
         return {n for n in self.offsets if any(n < sent and concerned(n) for sent, concerned in self.excuses)}
 
     def send_one(self, later_ms: int = 0) -> None:
-        """Send the next record, with a timestamp that is later by `later_ms`."""
         n = self.sent
         if self.refuse:
             self.refuse, later_ms = False, TOO_LATE_MS
@@ -116,7 +115,7 @@ class Load(threading.Thread):
         self.sent += 1
 
     def finished(self, n: int, delivery: Any) -> None:
-        """Note the outcome of record `n`. The callback executor calls this method."""
+        """The callback executor calls this method."""
         self.completions[n] += 1
         error = delivery.exception(0)
         if error is not None:
@@ -211,7 +210,6 @@ class Verdict:
 
 
 def judge(cluster: Cluster, topic: str, load: Load) -> Verdict:
-    """Read the topic from its leaders, and compare it with the reports of `load`."""
     excused = load.excused()
     seen: Counter[int] = Counter()
     reordered, changed, foreign = [], [], []

@@ -27,8 +27,6 @@ ERRORS = 20  # errors in a row after which a member ends by itself
 
 
 class Ours:
-    """A member of pykafka4."""
-
     def __init__(self, settings: dict[str, Any]) -> None:
         from pykafka4 import Consumer
 
@@ -90,7 +88,7 @@ def watch() -> None:
 
 
 def made(settings: dict[str, Any]) -> Member:
-    """Return a member of the given kind. Each process imports only the library that it uses."""
+    """Each process imports only the library that it uses."""
     if settings["kind"] == "ours":
         return Ours(settings)
     from integration.workload.foreign import FOREIGN
@@ -100,7 +98,6 @@ def made(settings: dict[str, Any]) -> Member:
 
 
 def main(settings: dict[str, Any]) -> None:
-    """Read until SIGTERM asks the process to end."""
     asked: list[bool] = []
     members: list[Member] = []
 

@@ -71,7 +71,6 @@ class Member:
         return self.known
 
     def parse(self, line: bytes) -> dict[str, Any] | None:
-        """Return a line of the process as a line of a journal."""
         if self.kind == "java":
             return translated(line) if line.startswith(b"{") else None
         found: dict[str, Any] = json.loads(line)
@@ -79,7 +78,6 @@ class Member:
 
     @property
     def journal(self) -> Journal:
-        """The member's journal so far, for the validator."""
         return Journal(self.name, self.kind, self.lines(), self.instance, self.disturbed)
 
     def signal(self, number: int) -> None:
@@ -87,7 +85,6 @@ class Member:
             self.process.send_signal(number)
 
     def ask(self) -> None:
-        """Ask the member to end; a frozen member is thawed first."""
         self.thaw()
         if self.alive:
             self.asked = time.monotonic()
@@ -159,7 +156,6 @@ class Members:
             member.process.wait(END_S)
 
     def join(self, kind: str = "ours", instance: str | None = None, **others: str) -> Member:
-        """Start a member; `others` may have its own `protocol` or `strategy`."""
         name = f"{kind}-{next(self.numbers)}"
         path = self.folder / f"{name}.jsonl"
         settings = {**self.settings, "kind": kind, "instance": instance, "name": name, **others}
@@ -171,11 +167,9 @@ class Members:
         return self.all[-1]
 
     def living(self, kind: str | None = None) -> list[Member]:
-        """Return the members that run and were not asked to end."""
         return [member for member in self.all if member.alive and kind in (None, member.kind)]
 
     def end_all(self, which: Callable[[Member], bool] = lambda _: True) -> None:
-        """Ask the living members for which `which` is true to end, all at once, and wait until these members have ended."""
         chosen = [member for member in self.all if which(member)]
         for member in chosen:
             member.ask()
@@ -188,7 +182,6 @@ class Members:
     # -- the judge -----------------------------------------------------------------------------------------------------------
 
     def read(self) -> dict[int, set[int]]:
-        """Return the offsets that members have read, by partition."""
         found: dict[int, set[int]] = {}
         for member in self.all:
             for line in member.lines():
@@ -197,7 +190,6 @@ class Members:
         return found
 
     def wait_read(self, ends: dict[int, int], timeout: float, first: dict[int, int] | None = None) -> None:
-        """Wait until members have read all offsets below `ends`."""
 
         def missing() -> dict[int, int]:
             read = self.read()
@@ -224,16 +216,14 @@ class Members:
         until(standing, timeout, lambda: f"living members of {self.group} to be at the ends of all partitions; {self.state()}")
 
     def state(self) -> str:
-        """Return the last event of each living member, for a test that gives up."""
         return "; ".join(f"{m.name}: {(m.lines() or [{}])[-1].get('what')}" for m in self.living())
 
     def repeated(self) -> int:
-        """Return the number of repeated reads of records."""
         times = Counter((p, o) for m in self.all for line in m.lines() for p, o, _ in line.get("rows", ()))
         return sum(count - 1 for count in times.values())
 
     def breaches(self, events: list[Event], ends: dict[int, int]) -> list[Breach]:
-        """Return the breaches of the rules, by the members' journals and the coordinator's log. All members have ended."""
+        """Call this after all members have ended."""
         return breaches([member.journal for member in self.all], events, ends)
 
     def complaints(self, log: dict[int, list[LogRecord]]) -> list[str]:
@@ -276,7 +266,6 @@ def mishaps(member: Member) -> list[str]:
 
 
 def coordinator(cluster: Cluster, group: str) -> int:
-    """Wait until a broker names the coordinator of a group, and return it."""
     question = FindCoordinatorRequest(key=group, key_type=0, coordinator_keys=[])
 
     def asked() -> int | None:

@@ -76,8 +76,6 @@ SCENARIOS: Mapping[str, Scenario] = {
 
 
 class Storm:
-    """The storm on the members of a scenario."""
-
     def __init__(self, scenario: Scenario, members: Members, seed: str) -> None:
         self.scenario, self.members, self.random = scenario, members, random.Random(seed)
         self.taken: dict[int, Member] = {}

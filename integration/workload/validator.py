@@ -82,7 +82,7 @@ class Judge:
 
     @functools.cached_property
     def history(self) -> list[tuple[Era, dict[int, set[str]]]]:
-        """The owners, the latest generation first. Read it only after `check_log`."""
+        """The latest generation first. Read this property only after `check_log`."""
         return sorted(self.owners.items(), key=lambda row: row[0], reverse=True)
 
     def __attrs_post_init__(self) -> None:
@@ -102,7 +102,6 @@ class Judge:
         self.found.append(Breach(member, journal is None or journal.ours, text))  # a breach of an unknown author counts as ours
 
     def all_read_by(self, partition: int, end: int) -> float:
-        """Return the time at which every record below `end` was read."""
         place, times = end - self.first.get(partition, 0), self.read_by.get(partition, [])
         if place <= 0:
             return -NEVER
@@ -133,7 +132,6 @@ class Judge:
         return committed
 
     def count(self, generation: int, at_ms: int) -> None:
-        """Note the times at which generations begin anew."""
         if generation < self.latest:
             self.began.append(at_ms / 1000 - self.wall)
         self.latest = generation

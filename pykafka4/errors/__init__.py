@@ -87,7 +87,6 @@ def listed(items: Sequence[T], text: Callable[[T], str] = str, between: str = ",
 
 
 def with_article(noun: str) -> str:
-    """The noun with its indefinite article."""
     return f"{'an' if noun[0].lower() in 'aeio' else 'a'} {noun}"
 
 
@@ -200,7 +199,6 @@ class RecordTooLarge(KafkaError, ValueError):
 
     @classmethod
     def fetched(cls, topic: str, partition: int, offset: int, reason: str, next_offset: int | None = None) -> RecordTooLarge:
-        """The error for the batch at `offset`."""
         message = _place(topic, partition, offset, reason, next_offset)
         return cls(message)._with(topic=topic, partition=partition, offset=offset, next_offset=next_offset)
 
@@ -283,7 +281,6 @@ class InvalidOffset(KafkaError):
 
     @classmethod
     def at(cls, topic: str, partition: int, reason: str, offset: int | None = None) -> Self:
-        """The error for a partition, with the reason and the way out."""
         return cls(f"{topic}-{partition}: {reason}, and {SEEK}")._with(topic=topic, partition=partition, offset=offset)
 
 
@@ -301,7 +298,6 @@ class OffsetOutOfRange(InvalidOffset, BrokerError):
 
     @classmethod
     def among(cls, topic: str, partition: int, offset: int, earliest: int, latest: int) -> OffsetOutOfRange:
-        """The error for an offset outside the log."""
         detail = f"offset {offset} is not in the log's range, {earliest} to {latest}, and {SEEK}"
         return cls._of(topic, partition, offset, earliest, latest, detail)
 
@@ -349,7 +345,6 @@ class AuthorizationError(BrokerError, PermissionError):
 
     @classmethod
     def lacking(cls, code: ErrorCode, what: str, detail: str | None, right: Right | None) -> Self:
-        """The error for a missing right."""
         if right is None:
             return cls(code, what, detail)
         said = detail and not detail.startswith(REQUEST_DUMP_START)
@@ -401,7 +396,6 @@ class RecordLockLost(KafkaError):
 
     @classmethod
     def of(cls, topic: str, partition: int, offsets: Sequence[int], message: str) -> Self:
-        """The error for records of a partition."""
         return cls(message)._with(topic=topic, partition=partition, offsets=tuple(offsets))
 
 
@@ -414,7 +408,6 @@ class PartialFailure(KafkaError):
 
     @classmethod
     def of(cls, what: str, errors: Mapping[Any, KafkaError], done: Mapping[Any, Any] | None = None) -> Self:
-        """The error for the call `what`, with the errors of partitions, topics or other things."""
         texts = list(dict.fromkeys(map(str, errors.values())))  # each partition of a group has the group's error, with the same text
         return cls(f"{what}: {listed(texts, str, '; ', '; ')}")._with(errors=dict(errors), done=dict(done or {}))
 
@@ -424,7 +417,7 @@ class ProducerFencedError(BrokerError):
 
     @classmethod
     def of_id(cls, transactional_id: str, hint: str = "") -> Self:
-        """The error for a transactional id that another producer uses now. `hint`: another possible cause."""
+        """`hint`: another possible cause."""
         error = cls(BY_NAME["PRODUCER_FENCED"], transactional_id)
         error.args = (f"{transactional_id}: another producer with this transactional_id has been started{hint}",)
         return error

@@ -24,7 +24,6 @@ def escaped(text: str) -> str:
 
 
 def visible(text: str, most: int = SHOWN) -> str:
-    """The first `most` characters of `text`, escaped."""
     return escaped(text) if len(text) <= most else f"{escaped(text[:most])}… ({len(text):,} characters)"
 
 

@@ -85,7 +85,7 @@ def _check_number(low: float, high: float, unit: str, kinds: tuple[type, ...]) -
 
 
 def number(default: int | None, unit: str, doc: str, *, low: int = 0, high: int = MAX_INT) -> Any:
-    """Make an option that is an integer, with unit and range; both ends are allowed."""
+    """Both ends of the range are allowed."""
     return attrs.field(
         default=default,
         converter=as_int,
@@ -95,7 +95,7 @@ def number(default: int | None, unit: str, doc: str, *, low: int = 0, high: int 
 
 
 def millis(default: int | None, doc: str, *, low: int = 0, high: int = MAX_INT) -> Any:
-    """Make an option that is a duration in milliseconds, with fractions."""
+    """Fractions of milliseconds are allowed."""
     return attrs.field(
         default=default,
         converter=as_float,
@@ -112,17 +112,14 @@ def _off(kind: Any) -> Any:
 
 
 def number_or_off(default: int | None, unit: str, doc: str, *, low: int = 0, high: int = MAX_INT) -> Any:
-    """Make an option that is an integer, with unit and range, or None: off."""
     return _off(number(default, unit, doc, low=low, high=high))
 
 
 def millis_or_off(default: int | None, doc: str, *, low: int = 0, high: int = MAX_INT) -> Any:
-    """Make an option that is a duration in milliseconds, or None: off."""
     return _off(millis(default, doc, low=low, high=high))
 
 
 def ratio(default: float, doc: str) -> Any:
-    """Make an option that is a number above 0 and up to 1."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if type(value) not in (int, float) or not 0 < value <= 1:
@@ -137,17 +134,16 @@ Check: TypeAlias = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 
 def parsed(convert: Callable[[Any], Any], span: str, doc: str, default: Any = None, validator: Check | None = None) -> Any:
-    """Make an option with a type of its own: `convert` makes its value, or raises. `span` describes allowed values in the documentation."""
+    """`convert` makes the value, or raises. `span` describes the allowed values in the documentation."""
     return attrs.field(default=default, converter=convert, validator=validator, metadata={"unit": "", "range": span, "doc": doc})
 
 
 def mapping(convert: Callable[[object], Any], kind: str, doc: str) -> Any:
-    """Make an option that is a mapping: `convert` checks it, and makes a tuple. `kind` describes keys and values for the documentation."""
+    """`convert` checks the mapping, and makes a tuple. `kind` describes keys and values for the documentation."""
     return parsed(lambda value: () if value is None or value == () else convert(value), kind, doc, default=())
 
 
 def choice(default: str | None, allowed: Iterable[str], doc: str) -> Any:
-    """Make an option that is one of a fixed set of strings."""
     words = tuple(allowed)
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -160,7 +156,6 @@ def choice(default: str | None, allowed: Iterable[str], doc: str) -> Any:
 
 
 def flag(default: bool | None, doc: str) -> Any:
-    """Make an option that is true or false, or None if that is the default."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if not isinstance(value, bool) and not (value is None and attribute.default is None):
@@ -170,7 +165,7 @@ def flag(default: bool | None, doc: str) -> Any:
 
 
 def text(default: str | None, doc: str, *more: Check) -> Any:
-    """Make an option that is a non-empty string of the protocol, or None if that is the default. Checks in `more` come first."""
+    """Checks in `more` come first."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if value is None and attribute.default is None:
@@ -188,7 +183,7 @@ def text(default: str | None, doc: str, *more: Check) -> Any:
 
 
 def path(doc: str) -> Any:
-    """Make an option that is the path of a PEM file; None: not set. No error shows a value that is the content of a file, perhaps a key."""
+    """No error shows a value that is the content of a file, perhaps a key."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if isinstance(value, str) and ("-----BEGIN" in value or "\n" in value):
@@ -199,7 +194,7 @@ def path(doc: str) -> Any:
 
 
 def pem_text(doc: str) -> Any:
-    """Make an option that is a text of any length, such as a certificate; None: not set. No error shows it: it may contain a key, too."""
+    """A text of any length, such as a certificate. No error shows it: it may contain a key, too."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if value is not None and (not isinstance(value, str) or not value):
@@ -210,7 +205,7 @@ def pem_text(doc: str) -> Any:
 
 
 def one_of_kind(kind: str, fits: Callable[[object], bool], doc: str, *, hidden: bool = False) -> Any:
-    """Make an option that is an object for which `fits` is true; None: not set. `kind` is a noun with its article, for errors."""
+    """`kind` is a noun with its article, for errors."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if value is not None and not fits(value):
@@ -220,7 +215,7 @@ def one_of_kind(kind: str, fits: Callable[[object], bool], doc: str, *, hidden: 
 
 
 def secret(doc: str, *, callables: bool = True) -> Any:
-    """Make an option that is a secret, or a callable that returns it; None: not set. Errors name only the type of a wrong value."""
+    """Errors name only the type of a wrong value."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if value is None or (isinstance(value, str) and value) or (callables and callable(value)):
@@ -237,6 +232,5 @@ def _unshown(check: Callable[[Any, attrs.Attribute[Any], Any], None], kinds: str
 
 
 def changed_options(options: object, names: Iterable[str]) -> list[str]:
-    """The `names` of options whose values differ from their defaults."""
     fields = attrs.fields_dict(type(options))  # type: ignore[arg-type]
     return [name for name in names if getattr(options, name) != fields[name].default]

@@ -24,7 +24,6 @@ class AllowedHosts:
     items: tuple[str | IPv4Network | IPv6Network, ...]
 
     def allows(self, host: str) -> bool:
-        """Whether a client may connect to `host`, a name or an address."""
         found = address_or_name(host)
         if isinstance(found, str):
             return any(f".{found}".endswith(f".{item}") for item in self.items if isinstance(item, str))
@@ -52,7 +51,6 @@ def parse_allowed_hosts(value: object) -> AllowedHosts | None:
 
 
 def _parse(part: object) -> str | IPv4Network | IPv6Network:
-    """Parse one item, a name or a network. Raises ConfigError."""
     text = as_str(part)
     if not isinstance(text, str) or not _normal(text):
         raise bad("allowed_hosts", part, "each item must be a host name or a network")

@@ -58,20 +58,16 @@ class RateLimit:
 
 
 class Matcher(Generic[T]):
-    """The entries of a mapping by topic names and patterns, for looking up a topic."""
-
     def __init__(self, rows: Mapping[str, T]) -> None:
         self._exact = dict(rows)
         self._patterns = [(re.compile(translate(pattern)).match, row) for pattern, row in rows.items()]
 
     def __call__(self, topic: str) -> T | None:
-        """The entry of `topic`, or None."""
         found = self._exact.get(topic)
         return found if found is not None else next((row for matches, row in self._patterns if matches(topic)), None)
 
 
 def check_level(codec: str, level: int | None) -> None:
-    """Raise ConfigError if `codec` has no such level."""
     if level is None:
         return
     if codec not in LEVELS:
@@ -84,7 +80,6 @@ def check_level(codec: str, level: int | None) -> None:
 
 
 def _rows(name: str, value: object) -> list[tuple[str, Any]]:
-    """The entries of the option `name`, with plain strings as keys."""
     if not isinstance(value, Mapping):
         raise ConfigError(f"{name} is of type {type(value).__name__}: must be a mapping from names or patterns of topics")
     for pattern in value:
@@ -126,14 +121,13 @@ def policy_with(policy: TopicPolicy, fields: Mapping[str, attrs.Attribute[Any]],
 
 
 def rates_of(value: object) -> Any:
-    """The option `rate_limits` as `RateLimit`s."""
     if isinstance(value, tuple) and all(isinstance(row, RateLimit) for row in value):
         return value
     return tuple(_rate(pattern, row) for pattern, row in _rows("rate_limits", value))
 
 
 def _rate(pattern: str, row: Any) -> RateLimit:
-    """Parse one entry. None for `row` exempts topics of this pattern from the limits of later patterns."""
+    """None for `row` exempts topics of this pattern from the limits of later patterns."""
     name = f"rate_limits[{pattern!r}]"
     if row is None:
         return RateLimit(pattern, None, 1)  # the interval has no meaning without a limit

@@ -46,8 +46,6 @@ REFUSED: Final = {
 
 @attrs.frozen
 class Proxy(Secret):
-    """A proxy, and the credentials for it."""
-
     kind: ProxyKind
     host: str
     port: int
@@ -59,7 +57,6 @@ class Proxy(Secret):
 
     @property
     def address(self) -> str:
-        """The proxy's host and port for messages, without credentials."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
@@ -96,7 +93,7 @@ def _about_scheme(scheme: str) -> str:
 
 
 def _parse_credentials(kind: ProxyKind, text: str) -> tuple[bytes, bytes]:
-    """The user name and password before the @, decoded. The text of a ConfigError has neither."""
+    """The text of a ConfigError has neither the user name nor the password."""
     if any(character in text for character in "/?#"):
         raise _wrong("a character of the user name or password has to be encoded: write %2F for /, %3F for ?, %23 for #")
     if BROKEN_PERCENT.search(text):

@@ -28,7 +28,6 @@ def parse_reset(value: Any) -> Any:
 
 
 def check_reset(_: Any, attribute: Any, value: Any) -> None:
-    """Raise ConfigError for a value that is none of the four kinds of text."""
     if isinstance(value, str) and (value in FIXED or (value.startswith(BY_DURATION) and duration_ms(value) is not None)):
         return
     raise bad(attribute.name, value, "must be one of earliest, latest, none, by_duration:PT1H (ISO 8601, not negative), or a timedelta")

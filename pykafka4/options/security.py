@@ -79,12 +79,10 @@ class SecurityConfig:
 
     @property
     def encrypts(self) -> bool:
-        """Whether connections use TLS."""
         return self.security_protocol.endswith("SSL")
 
     @property
     def authenticates(self) -> bool:
-        """Whether the client has to authenticate itself with SASL."""
         return self.security_protocol.startswith("SASL")
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -106,7 +104,6 @@ class SecurityConfig:
             self._check_sasl()
 
     def _refuse_without_effect(self) -> None:
-        """Refuse `ssl_*` and `sasl_*` options that have no effect with this `security_protocol`."""
         for names, needed, active in ((TLS, "SSL or SASL_SSL", self.encrypts), (SASL, "SASL_SSL or SASL_PLAINTEXT", self.authenticates)):
             idle = [] if active else changed_options(self, names)
             if idle:
@@ -147,7 +144,6 @@ _warned: set[str] = set()
 
 
 def _warn_of_clear_text(mechanism: str) -> None:
-    """Warn once per process and mechanism."""
     if mechanism not in _warned:
         _warned.add(mechanism)
         log.warning("security_protocol=SASL_PLAINTEXT with %s sends the credentials in clear text: use SASL_SSL", mechanism)

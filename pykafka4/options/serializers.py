@@ -51,22 +51,18 @@ DESERIALIZER: Final = Kind("deserializer", NAMED_DESERIALIZERS, "topic and data,
 
 
 def parse_key_serializers(given: Any) -> Any:
-    """Parse the option `key_serializer`."""
     return _parse("key_serializer", SERIALIZER, given)
 
 
 def parse_value_serializers(given: Any) -> Any:
-    """Parse the option `value_serializer`."""
     return _parse("value_serializer", SERIALIZER, given)
 
 
 def parse_key_deserializers(given: Any) -> Any:
-    """Parse the option `key_deserializer`."""
     return _parse("key_deserializer", DESERIALIZER, given)
 
 
 def parse_value_deserializers(given: Any) -> Any:
-    """Parse the option `value_deserializer`."""
     return _parse("value_deserializer", DESERIALIZER, given)
 
 

@@ -36,7 +36,6 @@ def _wrong(value: object, allowed: str) -> ConfigError:
 
 
 def _parse_server(part: object) -> tuple[str, int]:
-    """Parse one address: `host:port`, `host`, or a pair. Raises ConfigError."""
     part = as_str(part)
     if isinstance(part, tuple) and len(part) == 2:
         host, port = as_str(part[0]), as_int(part[1])
@@ -77,7 +76,6 @@ def parse_host(host: str) -> str:
 
 
 def _way_out(part: object) -> str:
-    """A hint at the probable mistake, as the end of a message."""
     if not isinstance(part, str):
         return ""
     if "," in part or ";" in part:

@@ -64,7 +64,6 @@ class ShareConsumerConfig(ClientConfig):
 
     @property
     def group(self) -> str:
-        """The id of the share group."""
         return self.group_id or ""
 
     @property
