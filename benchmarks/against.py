@@ -2,8 +2,8 @@
 
 `python -m benchmarks.against COMMIT` checks COMMIT out under build/, with its own virtual environment, builds the compiled core in both
 checkouts, and runs every case of both in turns. A round gives one ratio per case; their median counts, because the two runs of a round see
-the same machine. With `--peers` confluent-kafka has its turn, too, and each CPU per record is divided by confluent-kafka's of the same
-round: the better of its configurations counts. Exits with 1 if a case takes more than 3 % more than before (`--limit`).
+the same machine. With `--peers` confluent-kafka takes turns, too: each CPU per record is also shown as a multiple of its better
+configuration's in the same round. Exits with 1 if a case takes more than 3 % more than before (`--limit`).
 """
 
 from __future__ import annotations
@@ -78,16 +78,14 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """The median ratio of after to before. A division of both by the peer's CPU of the round would not change it."""
+        """The median of after / before. The peer's CPU of a round would cancel out."""
         return statistics.median(after / before for before, after in zip(self.before, self.after, strict=True))
 
     @property
     def met(self) -> bool:
-        """Whether the ratio is within the limit."""
         return self.ratio <= self.limit
 
     def of_peer(self, ours: list[float]) -> float:
-        """The median of the ratios of ours to the peer's CPU, round by round."""
         return statistics.median(mine / its for mine, its in zip(ours, self.peer, strict=True))
 
     def __str__(self) -> str:
@@ -102,7 +100,6 @@ WITH_PEER = f"{'peer':>10}{'before/peer':>13}{'after/peer':>13}"
 
 
 def one_round(result: Comparison, case: Case, runner: Runner, records: int, old: Path, *, peers: bool) -> None:
-    """Run both commits, in alternating order, and the peers."""
     ours = case.ours[0]
     pair = [(old, result.before), (None, result.after)]
     for place, figures in pair if len(result.before) % 2 else reversed(pair):
@@ -117,7 +114,7 @@ def is_known(old: Path, case: Case) -> bool:
 
 
 def compare(old: Path, rounds: int, records: int, chosen: str, limit: float = LIMIT, *, peers: bool = False) -> list[Comparison]:
-    """Compare every case that both commits have and whose title contains `chosen`; print each row when it is complete."""
+    """Compare the cases that both commits have and whose title contains `chosen`."""
     groups: tuple[tuple[tuple[Case, ...], Runner], ...] = ((PRODUCE, produce), (CONSUME, consume))
     both = [(case, runner) for cases, runner in groups for case in cases if chosen in case.title and is_known(old, case)]
     results = [(Comparison(case.title, limit), case, runner) for case, runner in both]

@@ -28,18 +28,16 @@ class Row:
     doubts: dict[str, None] = attrs.field(factory=dict)
 
     def median(self, client: str) -> float | None:
-        """The median of a client's figures; None if nothing was measured."""
         return statistics.median(self.figures[client]) if self.figures[client] else None
 
     @property
     def ratio(self) -> float | None:
-        """The ratio of our median to the peer's; None without both."""
         ours, theirs = self.median(OURS), self.median(PEER)
         return ours / theirs if ours is not None and theirs else None
 
     @property
     def met(self) -> bool | None:
-        """Whether every bar is met; None if there is no bar, or no figure."""
+        """None if there is no bar, or no figure."""
         ours = self.median(OURS)
         verdicts = [ours <= self.most] if self.most is not None and ours is not None else []
         if self.times is not None and self.ratio is not None:
@@ -48,13 +46,11 @@ class Row:
 
     @property
     def bar(self) -> str:
-        """The bars, as text for the table."""
         told = [] if self.most is None else [f"{self.most:g}"]
         return ", ".join([*told, *([] if self.times is None else [f"{self.times:g} x its"])])
 
     @property
     def verdict(self) -> str:
-        """met, MISSED, or nothing; with the reasons why the figures are doubtful."""
         judged = {True: "met", False: "MISSED", None: ""}[self.met]
         return judged + (f" (in doubt: {'; '.join(self.doubts)})" if self.doubts else "")
 
@@ -73,7 +69,6 @@ class Table:
     def note(
         self, name: str, client: str, figure: float, *, most: float | None = None, times: float | None = None, doubt: str | None = None
     ) -> None:
-        """Add the figure of one round."""
         row = self.rows.setdefault(name, Row(name, most, times))
         row.figures[client].append(figure)
         if doubt:
@@ -81,11 +76,9 @@ class Table:
 
     @property
     def missed(self) -> list[str]:
-        """The names of the rows whose bar is not met."""
         return [row.name for row in self.rows.values() if row.met is False]
 
     def show(self) -> None:
-        """Print all rows, and the bars that are missed."""
         print(f"\n{'medians':{NAME}}{OURS:>{FIGURE}}{PEER:>{FIGURE}}{'ratio':>{FIGURE}}  {'bar':16}verdict")
         for row in self.rows.values():
             print(row)
@@ -93,7 +86,6 @@ class Table:
             print(f"MISSED: {'; '.join(self.missed)}" if self.missed else "every bar is met", flush=True)
 
     def as_json(self) -> list[dict[str, Any]]:
-        """All figures, for a file."""
         return [
             {"name": row.name, "bar": row.bar, "met": row.met, "doubts": list(row.doubts), "figures": row.figures}
             for row in self.rows.values()

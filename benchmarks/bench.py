@@ -35,7 +35,6 @@ Runner = Callable[[Entry], Figures]
 
 
 def rounds(case: Case, runner: Runner, count: int) -> dict[str, list[Figures]]:
-    """Run every contender once in each round."""
     runs: dict[str, list[Figures]] = {entry.label: [] for entry in case.entries}
     for entry in in_turns(case.entries, count):
         runs[entry.label].append(runner(entry))
@@ -47,7 +46,6 @@ def medians(runs: list[Figures]) -> Figures:
 
 
 def summary(place: str, case: Case, runs: dict[str, list[Figures]]) -> Figures:
-    """The medians of every contender, and the ratios of ours to the best peer."""
     rows = {label: medians(figures) for label, figures in runs.items()}
     peers = [rows[entry.label] for entry in case.peers]
     least, most = min(row["cpu"] for row in peers), max(row["rate"] for row in peers)
@@ -91,7 +89,6 @@ def cases(place: Place, chosen: str) -> Iterator[tuple[Case, Runner]]:
 
 
 def judged(place: Place, case: Case) -> Case:
-    """`case`, with the bars that count in this place."""
     if place.name == "sink" or case.bar is None:
         return case
     return attrs.evolve(case, bar=None if case.rate else place.bar or case.bar, rate=None)

@@ -13,10 +13,7 @@ BUILD = Path(__file__).parent.parent / "build"
 
 
 def compiled(source: Path) -> Path:
-    """The path of the program of a C file, which is compiled if necessary. SystemExit with a hint if there is no compiler.
-
-    The program's name has a digest of the source, so that a changed source makes another program.
-    """
+    """Compile a C file if necessary; return the program's path. SystemExit without a compiler."""
     path = BUILD / f"{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
     if not path.exists():
         compiler = shutil.which("gcc") or shutil.which("cc")

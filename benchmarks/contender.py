@@ -23,7 +23,7 @@ TIMEOUT_S = 600.0
 
 
 def run(spec: Spec, checkout: Path | None = None) -> dict[str, Any]:
-    """The figures of one run in a fresh process; with `checkout` the code of another checkout runs, in its virtual environment.
+    """Run a contender in a fresh process; with `checkout`, the code of another checkout, in its virtual environment.
 
     The run fails if the compiled core cannot be imported: the plain core is measured only with PYKAFKA4_IMPL=python.
     """

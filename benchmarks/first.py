@@ -35,8 +35,6 @@ ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX
 
 
 class Run:
-    """A client in its own process."""
-
     def __init__(self, client: str, case: str, bootstrap: str, topic: str, count: int) -> None:
         self.began = time.time()
         command = [sys.executable, str(SCRIPT), client, case, bootstrap, topic, str(count)]
@@ -68,7 +66,6 @@ class Run:
 
 
 def fresh(table: Table, bootstrap: str, rounds: int) -> None:
-    """Measure the first acknowledgement, and the first record read, of a process that has just begun."""
     for client, case in itertools.product(CLIENTS, ("produce", "consume")):  # fills the byte code and the system's caches
         run = Run(client, case, bootstrap, FEW, 1)
         run.event()
@@ -98,7 +95,6 @@ def assigned(table: Table, bootstrap: str, partitions: int, rounds: int, seconds
 
 
 def create(cluster: Cluster, topics: int) -> None:
-    """Create topics of one partition, many in a request, and wait until each of them has a leader."""
     names = [f"{TOPICS}-{number}" for number in range(topics)]
 
     def judge(response: Any, again: bool) -> None:
@@ -127,7 +123,6 @@ def subscribed(table: Table, bootstrap: str, topics: int, rounds: int) -> None:
 
 
 def members(table: Table, bootstrap: str, count: int, rounds: int, seconds: float, settle: float) -> None:
-    """Measure idle members of a group, which share the few partitions of a small topic."""
     for number in range(rounds):
         for client in CLIENTS if number % 2 else reversed(CLIENTS):
             run = Run(client, "members", bootstrap, FEW, count)

@@ -1,8 +1,8 @@
 """Measures the cost of idle clients, with brokers and without, and over TLS compared with plaintext.
 
 `python -m benchmarks.idle` measures the CPU time of one producer and one consumer in their own process: connected, a member of a group,
-polling; then with every broker killed. The figure is a multiple of the cost of a thread that right afterwards wakes up WAKES times a second
-for a little Python: on a shared machine the same wake-up costs two or three times as much from one hour to the next. The bars are in BARS.
+polling; then with every broker killed. The figure is a multiple of a reference: a thread that right afterwards wakes up WAKES times a
+second for a little Python. On a shared machine the cost of a wake-up can double or triple within an hour. The bars are in BARS.
 TLS and plaintext are measured in turns, each with its own process and cluster. TLS may cost as much as plaintext, plus NOISE for other work
 of the machine.
 """
@@ -78,7 +78,7 @@ def measure(cluster: Cluster, topic: str, seconds: float, rounds: int = 1) -> di
 
 
 def compare(seconds: float, rounds: int) -> tuple[float, float]:
-    """The shares connected over TLS and over plaintext: medians over `rounds`."""
+    """The median shares over TLS and over plaintext."""
     with LocalCluster(security=Security("SSL")) as secured, LocalCluster() as plain, contextlib.ExitStack() as stack:
         for cluster in (secured, plain):
             cluster.create_topic(TOPIC, 6, 3)
@@ -89,7 +89,7 @@ def compare(seconds: float, rounds: int) -> tuple[float, float]:
 
 
 def quietest(idler: Idler, seconds: float, bar: float, rounds: int) -> float:
-    """The smallest share of up to `rounds` measurements; the first share below `bar` is the last measurement."""
+    """The smallest share of up to `rounds` measurements. A share within `bar` ends them."""
     least = idler.share(seconds)
     for _ in range(rounds - 1):
         if least <= bar:

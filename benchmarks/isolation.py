@@ -1,18 +1,17 @@
 """Measures the loss of healthy partitions through a sick one: it has no leader and a full queue, or its broker answers 500 ms late.
 
-`python -m benchmarks.isolation` sends to the six partitions of a topic of a fake cluster (`sink.c`), which costs less than the client, so
-that the client is measured. A round has each case in each trouble between two calm runs, each in a fresh process with a fresh sink, first
-at full speed and then at half speed. The records that the sink has taken count. The difference of the two calm runs is the noise.
+`python -m benchmarks.isolation` sends to the six partitions of a topic of a fake cluster (`sink.c`), which costs less CPU than the client.
+A round has each case in each trouble between two calm runs, at full speed and then at half speed, each in a fresh process and sink.
+The records that the sink has taken count. The difference of the two calm runs is the noise.
 
-The cases are usual in applications: one thread for each partition under `block`; under `raise` and `drop` one thread for all, which sends
-to the partitions in turns. The sick partition gets its turns like every other one, and no other thread sends to it: its queue is full of
-these records, and these records wait, are refused or dropped. (One thread for all under `block` would have to wait.) And one thread that
-names no partition: all its records count, wherever they go.
+The cases are usual in applications. Under `block` each partition has a thread, because a single thread would wait for the sick partition.
+Under `raise` and `drop` one thread sends to the partitions in turns, and nothing else fills the sick one's queue. In further cases one
+thread names no partition: all its records count, wherever they go.
 
-The bar: in the median over the rounds, the other partitions lose at most 10 % of their rate. It is judged at half speed, because an
-application does other work, too: there each thread has its own pace, so that no partition gains from time that another one does not use. At
-full speed no time is free: a refused record takes time from the other partitions, and a thread that waits gives them time. These rows are
-only reported, as is the loss per second of the client's CPU, on which other work of the machine has hardly an effect.
+The bar: in the median over the rounds, the other partitions lose at most 10 % of their rate. The bar is judged at half speed, where each
+thread has its own pace, so that no partition gains from time that another one does not use. At full speed no time is free: a refused record
+takes time from the other partitions, and a waiting thread gives them time. These rows are only reported, as is the loss per second of the
+client's CPU, which other work of the machine hardly affects.
 """
 
 from __future__ import annotations
@@ -59,12 +58,10 @@ class Case:
 
     @property
     def title(self) -> str:
-        """The title in the table."""
         return self.policy if self.named else f"{self.policy}, unkeyed"
 
     @property
     def threads(self) -> list[list[Partition]]:
-        """The partitions to which each thread sends, in turns."""
         if not self.named:
             return [[None] * PARTITIONS]
         return [[partition] for partition in range(PARTITIONS)] if self.policy == "block" else [list(range(PARTITIONS))]
@@ -91,7 +88,7 @@ class Run:
     rate: float = 0.0  # records a second; 0: as fast as possible
 
     def options(self) -> dict[str, Any]:
-        """The producer's options, with which nothing expires during a run."""
+        """Options with which nothing expires during a run."""
         waits = {"max_block_ms": 600_000} if self.case.policy == "block" else {}
         return {"bootstrap_servers": self.bootstrap, "on_full": self.case.policy, "delivery_timeout_ms": 600_000, **waits}
 
@@ -125,13 +122,11 @@ def pace(producer: Producer, partitions: Sequence[Partition], rate: float) -> No
 
 
 def queued(producer: Producer) -> int:
-    """The number of records that wait for the sick partition."""
     row = producer.status()["partitions"].get(f"{TOPIC}-{SICK}")
     return 0 if row is None else int(row["queued"])
 
 
 def wait_full(producer: Producer) -> None:
-    """Wait until the queue of the sick partition takes no more records."""
     before, deadline = 0, time.monotonic() + FULL
     while time.monotonic() < deadline:
         time.sleep(UNCHANGED_S)
@@ -143,7 +138,7 @@ def wait_full(producer: Producer) -> None:
 
 
 def fill(producer: Producer) -> None:
-    """Send to the sick partition until its queue is full; with `block`, wait for room then. In such a case no other thread names it."""
+    """Fill the queue of the sick partition, for cases in which no thread names it; under `block` the last `send` waits for room."""
     before = -1
     while queued(producer) != before:
         before = queued(producer)
@@ -155,7 +150,6 @@ def fill(producer: Producer) -> None:
 
 
 def begin(producer: Producer, run: Run) -> None:
-    """Start the threads, and wait until the measurement may begin."""
     for partition in range(PARTITIONS):
         if run.trouble != OFFLINE or partition != SICK:
             producer.send(TOPIC, VALUE, partition=partition).result(START)
@@ -185,22 +179,18 @@ class Took:
     cpu: float
 
     def rate_of(self, partitions: Sequence[int]) -> float:
-        """Records a second in these partitions."""
         return sum(self.rates[partition] for partition in partitions)
 
     def per_cpu(self, partitions: Sequence[int]) -> float:
-        """Records per second of CPU."""
         return self.rate_of(partitions) / self.cpu
 
 
 def cpu_of(process: int) -> float:
-    """CPU seconds of a process so far."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(case: Case, trouble: str, seconds: float, rate: float) -> Took:
-    """Measure one process, from its "ready" on."""
     late = (leader(TOPIC, SICK), LATE_MS) if trouble == LATE else (0, 0)
     with Sink(late=late, offline=SICK if trouble == OFFLINE else -1) as sink:
         told = json.dumps(attrs.asdict(Run(case, trouble, sink.bootstrap, rate)))

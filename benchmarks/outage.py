@@ -31,8 +31,6 @@ def names(topics: int) -> list[str]:
 
 
 class Work:
-    """The client, in its own process."""
-
     def __init__(self, role: str, bootstrap: str, topics: int, partitions: int) -> None:
         self.attempts = 0
         self.count_attempts()
@@ -69,7 +67,7 @@ class Work:
         return (loop_cpu() - used) / passed, (self.attempts - attempts) / passed
 
     def count_attempts(self) -> None:
-        """Every connection that the transport is told to open counts."""
+        """Count every connection that the transport is told to open."""
         dial = Dialler.dial
 
         def counted(dialler: Dialler, link: int, host: str, port: int) -> None:

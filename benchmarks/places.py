@@ -77,7 +77,6 @@ class ClusterPlace:
         self.ends: dict[int, int] = {}
 
     def spec(self, entry: Entry, topic: str, records: int, ends: dict[int, int]) -> Spec:
-        """The work of a contender, with the options of TLS if the brokers demand it."""
         options = self.cluster.client_security()
         secured = for_librdkafka(options) if entry.client == "confluent" else options
         return spec(attrs.evolve(entry, options=entry.options | secured), self.cluster.bootstrap, topic, records, ends)
@@ -104,7 +103,7 @@ class ClusterPlace:
         return contender.run(self.spec(entry, "bench-log", sum(self.ends.values()), self.ends))
 
     def fill(self) -> None:
-        """Fill the log to read by confluent-kafka, whatever client reads: so no client reads a log that only it understands."""
+        """Fill the log by confluent-kafka for both clients: no client reads a log that only it understands."""
         self.cluster.create_topic("bench-log", PARTITIONS, 3, self.configs)
         contender.run(self.spec(Entry("confluent", "produce"), "bench-log", 2 * self.records, {}))
         self.ends = self.filled("bench-log")

@@ -45,7 +45,6 @@ def accumulator(memory: int, **more: Any) -> Accumulator:
 
 
 def full(**more: Any) -> Accumulator:
-    """An accumulator without room."""
     made = accumulator(64 * 1024, **more)
     for _ in range(1_000):
         try:
@@ -108,7 +107,6 @@ CASES: Final[tuple[Callable[[], None], ...]] = (ignored, kept, many, dropped, re
 
 
 def main() -> int:
-    """Print nanoseconds of CPU per record and their ratios; return 1 if a bar is missed."""
     found: dict[str, list[float]] = {case.__name__: [] for case in CASES}
     for _ in range(ROUNDS):
         for case in CASES:

@@ -31,7 +31,6 @@ class Query:
 
     @property
     def legend(self) -> str:
-        """The name of a series, as a pattern for Grafana."""
         labels = " ".join("{{" + label_name(label) + "}}" for label in (CLIENT_ID, *self.by))
         return f"{self.name} {labels}".strip()
 
@@ -56,12 +55,10 @@ def rate(name: str, *by: str, where: str = "", title: str = "") -> Query:
 
 
 def value(name: str, *by: str, title: str = "", fold: str = "sum") -> Query:
-    """The current value of a gauge."""
     return Query(f"{fold} by ({_grouped(by)}) ({sample_name(DEFINITIONS[name])}{{{CLIENTS}}})", by, title)
 
 
 def quantile(share: float, name: str, *by: str, where: str = "") -> Query:
-    """A quantile of a histogram."""
     selector = ", ".join(filter(None, (CLIENTS, where)))
     buckets = f"rate({sample_name(DEFINITIONS[name])}_bucket{{{selector}}}[$__rate_interval])"
     grouped = f"sum by (le, {_grouped(by)}) ({buckets})"
@@ -69,7 +66,6 @@ def quantile(share: float, name: str, *by: str, where: str = "") -> Query:
 
 
 def mean(name: str, *by: str) -> Query:
-    """The mean of a histogram's new values."""
     parts = (f"rate({sample_name(DEFINITIONS[name])}_{part}{{{CLIENTS}}}[$__rate_interval])" for part in ("sum", "count"))
     return Query(" / ".join(f"sum by ({_grouped(by)}) ({part})" for part in parts), by)
 
@@ -166,5 +162,4 @@ def dashboard() -> dict[str, Any]:
 
 
 def render() -> str:
-    """The text of the file."""
     return json.dumps(dashboard(), indent=1) + "\n"

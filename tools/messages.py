@@ -33,7 +33,6 @@ again after a lost connection, and to the new leader or coordinator after a move
 
 
 def requests() -> list[type[Request[Any]]]:
-    """The declared requests, by key."""
     found = [getattr(messages, name) for name in messages.__all__ if name.endswith("Request")]
     return sorted(found, key=lambda cls: cls.api_key)
 

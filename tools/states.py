@@ -43,7 +43,6 @@ class Machine:
 
 
 def machines() -> Iterator[Machine]:
-    """The state machines of the client."""
     found: dict[str, tuple[str, Transitions[Any]]] = {}
     for module in pkgutil.walk_packages(pykafka4.core.__path__, "pykafka4.core."):
         for value in vars(importlib.import_module(module.name)).values():
@@ -125,7 +124,6 @@ def draw(table: Table) -> str:
 
 
 def render() -> dict[Path, str]:
-    """The text of each file."""
     files = {}
     page = [INTRODUCTION]
     for machine in machines():

@@ -40,7 +40,6 @@ class Run:
 
     @property
     def rate(self) -> float:
-        """Messages per second that the agent read."""
         return (self.after.read - self.before.read) / (self.after.at - self.before.at)
 
     @property
@@ -50,18 +49,17 @@ class Run:
 
     @property
     def loop_us(self) -> float:
-        """The part of `cpu_us` that the agent's loop used; the producer used the other part."""
+        """The part of `cpu_us` that the agent's loop used; the producer used the rest."""
         return (self.settled.loop_cpu - self.before.loop_cpu) * 1e6 / max(1, self.settled.read - self.before.read)
 
     @property
     def balanced(self) -> bool:
-        """Whether the agent read every message that its clients sent, and accepted or discarded every message that it read."""
+        """Whether the agent read every message that its clients sent, and accepted or discarded each."""
         read = self.settled.read - self.before.read
         kept = self.settled.accepted - self.before.accepted + self.settled.discarded - self.before.discarded
         return self.sent.sent == read == kept and self.settled.refused == 0
 
     def line(self) -> str:
-        """Return the figures as a line of text."""
         discarded = self.settled.discarded - self.before.discarded
         return (
             f"{self.name:34} {self.rate:9,.0f}/s  {self.cpu_us:5.2f} µs CPU ({self.loop_us:4.2f} loop)  "
@@ -72,7 +70,7 @@ class Run:
 
 
 def run(name: str, agent: AgentProcess, path: Path, load: Load, *, settles: bool = True) -> Run:
-    """Run one load and print its figures. `settles`: whether there are brokers, so that every message is acknowledged in the end."""
+    """`settles`: whether there are brokers, so that every message is acknowledged in the end."""
     before = agent.look()
     senders = Senders(path, load)
     time.sleep(load.seconds * 0.98)  # counts after the last send would include time without sends and lower the rate
@@ -84,7 +82,6 @@ def run(name: str, agent: AgentProcess, path: Path, load: Load, *, settles: bool
 
 
 def main(arguments: list[str]) -> int:
-    """Run all loads; return 1 if a bar was missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.agent", description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each run")
     parser.add_argument("--processes", type=int, default=4, help="clients")

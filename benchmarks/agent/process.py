@@ -41,8 +41,6 @@ class Counts:
 
 
 class AgentProcess:
-    """The agent as a child process."""
-
     def __init__(self, path: Path, bootstrap: str, max_buffer: int, linger_ms: int, nice: int = 0) -> None:
         argv = ["nice", "-n", str(nice), sys.executable, "-m", __name__, str(path), bootstrap, str(max_buffer), str(linger_ms)]
         self._process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -56,7 +54,6 @@ class AgentProcess:
         self._process.communicate()
 
     def look(self, word: str = "look") -> Counts:
-        """Return the counts now."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(word + "\n")
@@ -67,7 +64,6 @@ class AgentProcess:
         return Counts(**json.loads(line))
 
     def settled(self) -> Counts:
-        """Wait until every accepted message is acknowledged; return the counts then."""
         deadline = time.monotonic() + WAIT_S
         while (counts := self.look()).acknowledged < counts.accepted:
             if time.monotonic() > deadline:

@@ -51,8 +51,6 @@ class Sent:
 
 
 class Senders:
-    """Running clients."""
-
     def __init__(self, path: Path, load: Load) -> None:
         more = (load.value_size, load.per_second / load.processes, int(load.blocking), load.topics, load.batch)
         argv = [str(compiled(SOURCE)), str(path), str(load.seconds), *map(str, more)]
@@ -60,7 +58,6 @@ class Senders:
         self._processes = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(load.processes)]
 
     def results(self) -> Sent:
-        """Wait until every client has ended; return the sums of their reports."""
         rows = []
         for process in self._processes:
             out, _ = process.communicate(timeout=self._load.seconds + LATE_S)

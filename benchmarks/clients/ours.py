@@ -85,7 +85,6 @@ def produce_keyed_columns(spec: Spec, meter: Meter) -> None:
 
 
 def send_columns(spec: Spec, meter: Meter, columns: dict[str, list[bytes]]) -> None:
-    """Send one stream with a row for each record, in batches of COLUMN_ROWS."""
     import pyarrow as pa
 
     batch = pa.record_batch(columns)

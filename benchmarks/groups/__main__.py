@@ -37,8 +37,6 @@ State = dict[str, Any]
 
 
 class Group:
-    """All members of one group, in a few processes."""
-
     counter = itertools.count(1)
 
     def __init__(self, client: str, protocol: str, bootstrap: str, topics: list[str], members: int, processes: int) -> None:
@@ -124,7 +122,6 @@ def idle(group: Group, seconds: float) -> float:
 
 
 def measure(table: Table, cluster: LocalCluster, client: str, protocol: str, topics: list[str], arguments: argparse.Namespace) -> None:
-    """Measure one client in one round."""
     group = Group(client, protocol, cluster.bootstrap, topics, arguments.members, arguments.processes)
     try:
         settled, states, doubt = settle(group, arguments.members, arguments.topics * arguments.partitions, arguments.quiet)

@@ -2,8 +2,8 @@
 
 Each member has a thread that polls, a second at a time, as a usual application does. The script prints `ready` after its imports. Of the
 lines on its input, `go` starts the members, and `state` prints one line of JSON: the partitions of each member, the time of their last
-change, and the CPU time used. A thread samples the CPU time twenty times a second, because only later it turns out at which moment the
-group had settled.
+change, and the CPU time used. A thread samples the CPU time twenty times a second, because the moment at which the group settled is
+known only later.
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ class Member:
 
 
 def ours(protocol: str, group: str, bootstrap: str, topics: list[str]) -> Callable[[Member], None]:
-    """Return the function that a member's thread runs, with pykafka4."""
     from pykafka4 import Consumer
 
     settings: dict[str, Any] = {"bootstrap_servers": bootstrap, "group_id": group, "auto_offset_reset": "earliest"}
@@ -71,7 +70,6 @@ def ours(protocol: str, group: str, bootstrap: str, topics: list[str]) -> Callab
 
 
 def theirs(protocol: str, group: str, bootstrap: str, topics: list[str]) -> Callable[[Member], None]:
-    """Return the function that a member's thread runs, with confluent-kafka."""
     import confluent_kafka as ck
 
     settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"}

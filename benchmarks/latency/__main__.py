@@ -32,7 +32,6 @@ Result = dict[str, Any]
 
 
 def rounds(case: Case, place: Place, count: int) -> dict[str, list[Result]]:
-    """Run every contender once a round; return the results of each."""
     runs: dict[str, list[Result]] = {contender.label: [] for contender in case.contenders}
     for contender in in_turns(case.contenders, count):
         runs[contender.label].append(once(case, contender, place))
@@ -40,7 +39,6 @@ def rounds(case: Case, place: Place, count: int) -> dict[str, list[Result]]:
 
 
 def summary(place: str, case: Case, runs: dict[str, list[Result]]) -> Result:
-    """Return the medians over the rounds, the ratios of ours to the best peers, and the distributions over all rounds."""
     each = {label: [judge.figures(run) for run in of_label] for label, of_label in runs.items()}
     rows = {label: judge.medians(figures) for label, figures in each.items()}
     peers = [rows[label] for label in case.peers]
@@ -80,7 +78,6 @@ def show(result: Result) -> None:
 
 
 def unmet(result: Result) -> list[str]:
-    """Return the bars that are missed or not judged."""
     verdicts = (verdict for each in result["verdicts"].values() for verdict in each.items())
     return [f"{result['place']}: {result['case']}: {name}" for name, met in verdicts if met is not True]
 

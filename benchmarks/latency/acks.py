@@ -57,7 +57,6 @@ def computing(spec: Spec) -> dict[str, Any]:
 
 
 def paced(spec: Spec) -> dict[str, Any]:
-    """Measure the latency of all records, sent at the rate of the load."""
     samples, window, load = Samples(), Window(), spec.load
     sending = Sending(open_writer(spec), spec, samples)
     sending.pace_until(clock() + load.warm_up)
@@ -69,7 +68,6 @@ def paced(spec: Spec) -> dict[str, Any]:
 
 
 def one_by_one(spec: Spec) -> dict[str, Any]:
-    """Measure the latency of records, each sent when the one before is acknowledged."""
     writer, window, latencies = open_writer(spec), Window(), []
     end = clock() + spec.load.warm_up
     while clock() < end:

@@ -33,8 +33,6 @@ class AsyncWriter(Protocol):
 
 
 class Ours:
-    """pykafka4."""
-
     def __init__(self, spec: Spec) -> None:
         self._spec, self.sent = spec, 0
 
@@ -56,8 +54,6 @@ class Ours:
 
 
 class Aiokafka:
-    """aiokafka."""
-
     def __init__(self, spec: Spec) -> None:
         self._spec, self.sent = spec, 0
 

@@ -23,8 +23,6 @@ Result = dict[str, Any]
 
 
 class Orders:
-    """The orders for a measured process."""
-
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
         self._reader: passing.Reader | None = None
@@ -39,26 +37,21 @@ class Orders:
         return found
 
     def connect(self) -> None:
-        """Open a reader that is ready to read."""
         self._reader = passing.open_reader(self._spec)
 
     def read(self) -> Result:
-        """Read all records that another process writes."""
         assert self._reader is not None
         return passing.read(self._reader, self._spec.load)
 
     def write(self) -> Result:
-        """Write the records for the reader."""
         if self._spec.client == passing.ASYNC:
             return asyncio.run(passing.write_async(self._spec))
         return passing.write(self._spec)
 
     def join(self) -> None:
-        """Join a group."""
         self._member = members.open_member(self._spec)
 
     def stay(self) -> Result:
-        """Remain a member for the time of the load."""
         assert self._member is not None
         return members.stay(self._member, self._spec.load)
 

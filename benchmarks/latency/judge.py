@@ -56,7 +56,6 @@ def percentile(ordered: Sequence[float], percent: float) -> float | None:
 
 
 def figures(run: Mapping[str, Any]) -> dict[str, float | None]:
-    """Return the figures of one run, from the result of its measured process."""
     ordered = sorted(run["latencies"])
     found: dict[str, float | None] = {name: percentile(ordered, percent) for name, percent in PERCENTILES.items()}
     operations, seconds = run["operations"], run["seconds"]
@@ -86,12 +85,11 @@ def ratio(name: str, ours: Figures, peers: Sequence[Figures]) -> float | None:
 
 
 def ratios(ours: Figures, peers: Sequence[Figures]) -> dict[str, float | None]:
-    """Return the ratio of every figure."""
     return {name: ratio(name, ours, peers) for name in FIGURES}
 
 
 def verdicts(bars: Sequence[Bar], ours: Figures, compared: Figures) -> dict[str, bool | None]:
-    """Return which bars are met, by the figure's name. `compared`: the ratios."""
+    """Return which bars are met, by figure. `compared`: the ratios."""
     return {bar.figure: bar.met(ours[bar.figure], compared[bar.figure]) for bar in bars}
 
 

@@ -85,7 +85,7 @@ def steps_in(seconds: float) -> int:
 
 @contextlib.contextmanager
 def burning(threads: int) -> Iterator[None]:
-    """Run threads next to the caller that only compute."""
+    """Run threads that only compute, next to the caller."""
     stop = threading.Event()
 
     def burn() -> None:
@@ -127,7 +127,6 @@ class Samples:
 
     @property
     def open(self) -> int:
-        """The number of sampled records without an outcome."""
         return self.taken - len(self.noted) - len(self.failed)
 
     def within(self, window: Window) -> list[float]:

@@ -15,8 +15,6 @@ SESSION_MS = 30_000
 
 
 class Member(Protocol):
-    """A consumer in a group."""
-
     def join(self) -> None:
         """Poll until the member has partitions."""
 

@@ -160,7 +160,7 @@ def open_reader(spec: Spec) -> Reader:
 
 
 def read(reader: Reader, load: Load) -> dict[str, Any]:
-    """Read every record once. The CPU time counts from the first record after the warm-up."""
+    """The CPU time counts from the first record after the warm-up."""
     arrivals = Arrivals(load)
     reader.read(arrivals)
     return arrivals.result()
@@ -182,7 +182,6 @@ def write(spec: Spec) -> Written:
 
 
 async def write_async(spec: Spec) -> Written:
-    """Do the same as `write`, on asyncio."""
     writer, used = async_writers.async_writer(spec), 0.0
     await writer.open()
     pause, due = 1 / spec.load.rate, clock()

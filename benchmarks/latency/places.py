@@ -32,8 +32,6 @@ class Ground:
 
 
 class Place(Protocol):
-    """Brokers for runs."""
-
     name: str
 
     def ground(self) -> contextlib.AbstractContextManager[Ground]:
@@ -80,7 +78,6 @@ class ModelPlace:
 
 @contextlib.contextmanager
 def open_places(wanted: list[str]) -> Iterator[list[Place]]:
-    """Open the places with these names. The cluster is up until the context ends."""
     with contextlib.ExitStack() as stack:
         made: list[Place] = []
         if "sink" in wanted:

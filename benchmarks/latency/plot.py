@@ -55,7 +55,6 @@ def lines(distributions: dict[str, list[tuple[float, float]]]) -> tuple[Line, ..
 
 
 def panels(results: list[dict[str, Any]], place: str) -> list[Panel]:
-    """Return a panel for each case of a place."""
     return [Panel(result["case"], lines(result["distributions"])) for result in results if result["place"] == place]
 
 
@@ -87,7 +86,6 @@ def draw(axes: Any, panel: Panel) -> None:
 
 
 def save(drawn: list[Panel], path: Path, title: str) -> None:
-    """Write one picture of all panels."""
     import matplotlib
 
     matplotlib.use("svg")

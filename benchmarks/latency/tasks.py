@@ -42,7 +42,6 @@ class Sending:
 
 
 async def computing(spec: Spec) -> dict[str, Any]:
-    """See `acks.computing`."""
     samples, window, load, writer = Samples(), Window(), spec.load, async_writer(spec)
     await writer.open()
     sending = Sending(writer, spec, samples)
@@ -57,7 +56,6 @@ async def computing(spec: Spec) -> dict[str, Any]:
 
 
 async def paced(spec: Spec) -> dict[str, Any]:
-    """See `acks.paced`."""
     samples, window, load, writer = Samples(), Window(), spec.load, async_writer(spec)
     await writer.open()
     sending = Sending(writer, spec, samples)
@@ -71,7 +69,6 @@ async def paced(spec: Spec) -> dict[str, Any]:
 
 
 async def one_by_one(spec: Spec) -> dict[str, Any]:
-    """See `acks.one_by_one`."""
     writer, window, latencies = async_writer(spec), Window(), []
     await writer.open()
     end = clock() + spec.load.warm_up

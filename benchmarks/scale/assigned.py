@@ -30,7 +30,6 @@ FULL = (80, 50_000)  # batches, bytes of each: more than either client fetches a
 
 
 def measure(table: Table, shape: Shape, release: str, rounds: int, seconds: float) -> None:
-    """Measure both clients in turns."""
     for number in range(rounds):
         for client in CLIENTS if number % 2 else reversed(CLIENTS):
             with serve(shape, release) as server:
@@ -45,14 +44,12 @@ def per_change(idle: float, changing: float, seconds: float, changes: int) -> fl
 
 
 def doubt(client: str, fetches: float, brokers: int) -> str | None:
-    """Return the reason to doubt an idle share, if any: brokers that answer late, or a machine that runs neither side, make it smaller."""
+    """Return the reason to doubt an idle share, if any: late brokers, or a machine that runs neither side, make the share smaller."""
     return LATE if fetches < FEWEST * brokers / HELD[client] else None
 
 
 @attrs.define
 class Run:
-    """The run of one client in one round."""
-
     table: Table
     client: str
     shape: Shape
@@ -62,7 +59,6 @@ class Run:
     written: int = 0  # records that are in the logs
 
     def all(self) -> None:
-        """Run all steps."""
         self.written = self.shape.total
         self.reader.ask("assign", self.shape.places)
         self.table.note("assign: seconds until the record of each is read", self.client, self.reader.ask("read", self.written))
@@ -74,7 +70,6 @@ class Run:
         self.full()
 
     def append(self, places: list[Place], count: int = 1, size: int = 100) -> int:
-        """Append records to these partitions; return their number."""
         more = int(self.server.ask("append", places, count, size))
         self.written += more
         return more
@@ -104,13 +99,12 @@ class Run:
         self.reader.ask("read", self.append(list(dict.fromkeys(places))))
 
     def call(self, method: str, name: str) -> None:
-        """Measure one call for the whole assignment."""
         took = self.reader.ask("time", method)
         self.table.note(f"{name}: ms", self.client, took["seconds"] * 1000, most=CALL_MS)
         self.table.note(f"{name}: CPU ms", self.client, took["cpu"] * 1000)
 
     def pause(self) -> None:
-        """Pause and resume all. No record may come while all are paused; every record comes afterwards."""
+        """No record may come while all are paused; every record comes afterwards."""
         self.call("pause", "pause all")
         self.reader.ask("idle", STALE_S)  # records of Fetches in flight may still come; a later record is an error
         more = self.append(self.shape.places[:: max(1, self.shape.total // PROBES)])

@@ -26,7 +26,6 @@ Step = Callable[[Process, Shape], None]
 
 
 def measure(table: Table, shape: Shape, release: str, rounds: int) -> None:
-    """Measure both clients in turns, as consumer and as producer."""
     for number in range(rounds):
         for client in CLIENTS if number % 2 else reversed(CLIENTS):
             for role in ROLES:
@@ -48,7 +47,6 @@ def per_partition(figures: list[dict[str, int]], kind: str, shape: Shape) -> tup
 
 
 def note(table: Table, role: str, client: str, kind: str, figures: tuple[float, float, float]) -> None:
-    """Add the figures to three rows of the table."""
     used, left, more = figures
     table.note(f"{role}: KiB a partition, {kind}", client, used, most=KIB)
     table.note(f"{role}: KiB left of it when topics are forgotten, {kind}", client, left, most=LEFT if kind == "allocated" else None)

@@ -88,6 +88,5 @@ class Process:
         return json.loads(line)
 
     def ask(self, name: str, *arguments: Any) -> Any:
-        """Give an order; wait for its answer and return it."""
         self.begin(name, *arguments)
         return self.answer()

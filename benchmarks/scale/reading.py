@@ -50,8 +50,6 @@ class Reader(Protocol):
 
 
 class Ours:
-    """pykafka4."""
-
     def __init__(self, bootstrap: str) -> None:
         import pykafka4
 
@@ -151,13 +149,10 @@ READERS: dict[str, Callable[[str], Reader]] = {"pykafka4": Ours, "confluent": Th
 
 
 class Orders(Memory):
-    """The orders for a consumer."""
-
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
     def assign(self, places: list[Place]) -> None:
-        """See Reader.assign."""
         self._reader.assign([(topic, partition) for topic, partition in places])
 
     def read(self, count: int) -> float:

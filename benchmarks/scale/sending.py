@@ -45,8 +45,6 @@ class Writer(Protocol):
 
 
 class Ours:
-    """pykafka4."""
-
     def __init__(self, bootstrap: str, timeout_ms: int) -> None:
         import pykafka4
 
@@ -92,8 +90,6 @@ class Ours:
 
 
 class Theirs:
-    """confluent-kafka."""
-
     def __init__(self, bootstrap: str, timeout_ms: int) -> None:
         import confluent_kafka
 
@@ -139,13 +135,10 @@ WRITERS: dict[str, Callable[[str, int], Writer]] = {"pykafka4": Ours, "confluent
 
 
 class Orders(Memory):
-    """The orders for a producer."""
-
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
     def send(self, places: list[Place]) -> None:
-        """Send a record to each partition and wait for the acknowledgements."""
         self._writer.send([(topic, partition) for topic, partition in places])
         self._writer.wait()
 
@@ -161,7 +154,6 @@ class Orders(Memory):
         self.keep(places, FORGOTTEN_AFTER_S)
 
     def keyed(self, topics: list[str], count: int) -> dict[str, Any]:
-        """Send keyed records to these topics; return the figures of `benchmarks.meter`."""
         meter = Meter()
         meter.start()
         self._writer.keyed(topics, count)
@@ -170,7 +162,6 @@ class Orders(Memory):
         return meter.result()
 
     def fill(self, topic: str) -> None:
-        """See Writer.fill."""
         self._writer.fill(topic)
 
 

@@ -30,14 +30,11 @@ def serve(shape: Shape, release: str) -> AbstractContextManager[Process]:
 
 
 class Orders:
-    """The orders for the cluster."""
-
     def __init__(self, server: ModelServer) -> None:
         self._server = server
         self._began = (0.0, 0.0)
 
     def bootstrap(self) -> str:
-        """Return the addresses of a few brokers."""
         return ",".join(self._server.bootstrap_servers.split(",")[:3])
 
     def append(self, places: list[Place], count: int, size: int) -> int:
@@ -56,7 +53,6 @@ class Orders:
         return self._server.do(lambda cluster: cluster.move_leader(topic, partition))
 
     def orphan(self, places: list[Place]) -> None:
-        """Take the leaders from these partitions."""
 
         def act(cluster: ModelCluster) -> None:
             for topic, partition in places:
@@ -69,7 +65,7 @@ class Orders:
         self._began = (time.monotonic(), self._server.do(lambda cluster: cluster.requests["Fetch"]))
 
     def fetches(self) -> float:
-        """Return the Fetches a second that reached the cluster since `watch`."""
+        """Return the Fetches a second since `watch`."""
         began, before = self._began
         count = self._server.do(lambda cluster: cluster.requests["Fetch"])
         return (count - before) / (time.monotonic() - began)

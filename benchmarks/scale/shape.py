@@ -22,17 +22,14 @@ class Shape:
 
     @property
     def total(self) -> int:
-        """The number of partitions of all topics."""
         return self.topics * self.partitions
 
     @property
     def names(self) -> list[str]:
-        """The names of the topics."""
         return [f"scale-{number:04d}" for number in range(self.topics)]
 
     @property
     def places(self) -> list[Place]:
-        """Every partition."""
         return [(name, partition) for name in self.names for partition in range(self.partitions)]
 
     def leaders(self, topic: int) -> list[int]:

@@ -34,8 +34,6 @@ CASES = ("idle", "offline", "dropping")
 
 
 class Orders(Memory):
-    """The orders for the producer."""
-
     def __init__(self, bootstrap: str) -> None:
         import pykafka4
 
@@ -59,18 +57,15 @@ class Orders(Memory):
         loop.ask = timed  # type: ignore[method-assign]
 
     def send(self, places: list[Place], times: int = 1) -> None:
-        """Send `times` records to each partition."""
         for topic, partition in places:
             for _ in range(times):
                 self._producer.send(topic, VALUE, partition=partition)
 
     def flush(self) -> None:
-        """Wait until every record is acknowledged."""
         self._producer.flush()
         self._known = len(self._producer.stats().partitions)
 
     def states(self) -> dict[str, int]:
-        """Return how many partitions are online and offline, and how many records were dropped."""
         rows = self._producer.status()["partitions"].values()
         offline = sum(row["state"] == "offline" for row in rows)
         return {"online": len(rows) - offline, "offline": offline, "dropped": sum(self._producer.stats().dropped.values())}
@@ -91,7 +86,7 @@ class Orders(Memory):
 
 
 def slowness() -> float:
-    """Return how many times as long as on a free machine such work, rows with text and numbers, takes now; at least 1."""
+    """Return the time that rows with text and numbers take now, as a multiple of their time on a free machine; at least 1."""
     gc.disable()  # the time of a collection depends on the objects that the process holds
     began = time.thread_time()
     rows = {f"topic-{n}": {"a": n, "b": None, "c": 1.5 * n, "d": str(n), "e": 0, "f": None, "g": n + 1} for n in range(ROWS)}
@@ -101,7 +96,6 @@ def slowness() -> float:
 
 
 def figures(case: str, shape: Shape, release: str) -> dict[str, list[dict[str, float]]]:
-    """Return the costs of several calls of each method, by its name."""
     with serve(shape, release) as server, Process("benchmarks.scale.states", server.ask("bootstrap")) as process:
         for places in ([(topic, 0) for topic in shape.names], shape.places):  # while a topic is unknown, it has the room of one partition
             process.ask("send", places)

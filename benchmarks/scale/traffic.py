@@ -25,7 +25,6 @@ ALL, TEN, FULL = "all", "ten", "full"
 
 
 def measure(table: Table, shape: Shape, rounds: int, records: int) -> None:
-    """Measure both clients in every round, in alternating order. Each run has its own producer process and its own sink."""
     for number in range(rounds):
         for client in CLIENTS if number % 2 else reversed(CLIENTS):
             found = {case: run(client, case, shape, records) for case in (TEN, ALL, FULL)}
@@ -40,7 +39,6 @@ def measure(table: Table, shape: Shape, rounds: int, records: int) -> None:
 
 
 def run(client: str, case: str, shape: Shape, records: int) -> dict[str, Any]:
-    """The figures of one run; SystemExit if the number of records in the sink is not the number that was acknowledged."""
     topics = [ONE] if case == TEN else shape.names
     with Sink(brokers=shape.brokers, partitions=shape.partitions) as sink:
         with Process("benchmarks.scale.sending", client, sink.bootstrap, NEVER_MS) as process:

@@ -34,7 +34,6 @@ class Bar:
 
     @property
     def measured(self) -> bool:
-        """Whether both were measured."""
         return {self.ours, self.peer} <= self.figures.of.keys()
 
     @property

@@ -20,7 +20,6 @@ class Figures:
     of: dict[str, dict[str, list[float]]] = attrs.field(factory=dict)
 
     def note(self, label: str, found: Mapping[str, float]) -> None:
-        """Add the figures of one round."""
         for unit, figure in found.items():
             self.of.setdefault(label, {}).setdefault(unit, []).append(figure)
 
@@ -28,7 +27,7 @@ class Figures:
         return statistics.median(self.of[label][unit])
 
     def show(self, title: str, labels: Sequence[str]) -> None:
-        """Print the medians of some contenders, and the first figure of each round."""
+        """Print the medians of some contenders, and each round's figure of the first unit."""
         if not labels:
             return
         units = list(self.of[labels[0]])

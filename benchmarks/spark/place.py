@@ -57,7 +57,6 @@ class SparkPlace:
 
     @contextlib.contextmanager
     def topic(self) -> Iterator[str]:
-        """A new topic, deleted at the end."""
         name = f"bench-{next(self._numbers)}"
         self.cluster.create_topic(name, PARTITIONS, 3, ClusterPlace.configs)
         try:
@@ -66,7 +65,6 @@ class SparkPlace:
             self.cluster.delete_topic(name)
 
     def filled(self, topic: str) -> int:
-        """Return the number of offsets of the topic."""
         return sum(end for _, end in self.cluster.offsets(topic).values())
 
     def measure(self, rows: int, job: Callable[[], object]) -> dict[str, float]:
@@ -129,7 +127,6 @@ def cached(spark: Any, rows: int) -> Any:
 
 
 def the_jvm() -> psutil.Process:
-    """Return the process of the session's JVM, which pyspark has started."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway

@@ -87,7 +87,6 @@ class Reads:
     few: str
 
     def read(self, label: str) -> dict[str, float]:
-        """Return the cost of one read of all rows."""
         place, found = self.place, list[tuple[int, int]]()
         spark, bootstrap, job = place.spark, place.cluster.bootstrap, READS[label]
         job.run(spark, bootstrap, self.few)

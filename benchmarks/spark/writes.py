@@ -55,7 +55,6 @@ WRITES: Mapping[str, Callable[[Any, str, str], object]] = {
 
 
 def write(place: SparkPlace, label: str) -> dict[str, float]:
-    """Return the cost of one write of all rows."""
     job, bootstrap = WRITES[label], place.cluster.bootstrap
     with place.topic() as topic:
         job(place.few, bootstrap, topic)

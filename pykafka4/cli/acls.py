@@ -44,7 +44,6 @@ def acls() -> None:
 
 
 def resource_options(command: F) -> F:
-    """Add the options that name resources to a command."""
     for option in reversed(
         (
             click.option("--topic", "topics", multiple=True, metavar="NAME", help="A topic; '*' stands for all. Can be repeated."),
@@ -66,7 +65,6 @@ def resource_options(command: F) -> F:
 
 
 def rights_options(command: F) -> F:
-    """Add the options that name principals, operations and hosts to a command."""
     for option in reversed(
         (
             click.option(
@@ -86,7 +84,6 @@ def rights_options(command: F) -> F:
 
 
 def named(options: dict[str, Any]) -> list[Named]:
-    """The resources that the options name."""
     found: list[Named] = [(kind, name) for option, kind in TYPES.items() for name in options[option]]
     return found + ([CLUSTER] if options["cluster"] else [])
 

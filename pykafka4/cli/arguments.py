@@ -162,6 +162,5 @@ GOALS: Final = [
 
 
 def goal_options(command: click.Command) -> click.Command:
-    """Add the options of GOALS to a command."""
     command.params += GOALS
     return command

@@ -74,7 +74,6 @@ class Figures:
         return 1000 * self.latencies[min(len(self.latencies) - 1, int(part * len(self.latencies)))]
 
     def json(self) -> dict[str, Any]:
-        """The figures as an object for JSON."""
         rate = self.records / self.seconds
         return {
             "phase": self.phase,
@@ -98,7 +97,6 @@ class Clock:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
     def figures(self, phase: str, records: int, size: int, latencies: Sequence[float] = ()) -> Figures:
-        """The figures since the clock was made."""
         wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
         return Figures(phase, records, size, wall, cpu, sorted(latencies))
 
@@ -113,7 +111,6 @@ class Bar:
         self._task = self._progress.add_task(phase, total=total, shown="")
 
     def show(self, done: float, records: int, seconds: float, size: int) -> None:
-        """Show `done` of the total, and the rates of the records so far."""
         rate = records / max(seconds, 1e-9)
         self._progress.update(self._task, completed=done, shown=f"{records:,} records  {rate:,.0f}/s  {rate * size / 1e6:,.1f} MB/s")
 
@@ -262,7 +259,6 @@ def _produce(invocation: Invocation, load: Workload) -> Figures:
 
 
 def _consume(invocation: Invocation, load: Workload, records: int) -> Figures:
-    """Measure consuming all produced records."""
     with invocation.consumer(auto_offset_reset="earliest", group_id=None) as consumer, Bar("consume", records) as bar:
         consumer.subscribe([load.topic])
         clock = Clock()
@@ -291,7 +287,6 @@ class Reader(threading.Thread):
         self._consumer.subscribe([topic])
 
     def run(self) -> None:
-        """Read until `done` is set."""
         try:
             with self._consumer as consumer:
                 while not self.done.is_set():

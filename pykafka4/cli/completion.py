@@ -42,12 +42,9 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 @add_completion_class
 class Bash(BashComplete):
-    """Completion in bash."""
-
     source_template = BASH_SCRIPT
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """See click."""
         line = os.environ["COMP_WORDS"]
         words = split_arg_string(line)
         incomplete = words.pop() if words and not line[-1:].isspace() else ""
@@ -76,7 +73,6 @@ class TopicName(click.types.StringParamType):
     """The type of an argument that shells complete with the cluster's topics."""
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """See click."""
         return [CompletionItem(name) for name in self._names(ctx.ensure_object(Invocation)) if name.startswith(incomplete)]
 
     def _names(self, invocation: Invocation) -> list[str]:

@@ -1,7 +1,7 @@
 """Imports a command when it runs, and adds the options of the connection to all commands that use a cluster.
 
-These options can be before or after a command's name. Each of these commands has the options, which fill the one `Invocation` of the
-context. If a command has an option with the same name, that option replaces the option of the connection.
+The options can be before or after a command's name, and fill the one `Invocation` of the context. A command's own option replaces the
+option of the connection with the same name.
 """
 
 from __future__ import annotations
@@ -30,14 +30,13 @@ class Seconds(click.FloatRange):
     """A number of seconds; `nan` and `inf` are refused."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """See click."""
         found = float(super().convert(value, param, ctx))
         if not math.isfinite(found):
             self.fail(f"{value!r} is not a number of seconds", param, ctx)
         return found
 
     def _describe_range(self) -> str:
-        """See click. The help leaves out upper limits, which only catch typing errors."""
+        """The help leaves out upper limits, which only catch typing errors."""
         return "more than 0" if self.min_open else f"at least {self.min:g}"
 
 
@@ -49,11 +48,9 @@ class Frame(click.Group):
         self._rows = rows
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """See click: in the table's order."""
         return list(self._rows)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """See click."""
         if cmd_name not in self._rows:
             return None
         module, attribute, text = self._rows[cmd_name]
@@ -64,19 +61,17 @@ class Frame(click.Group):
         return found
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """See click. The error for an unknown command names a similar one."""
+        """The error for an unknown command names a similar one."""
         near = difflib.get_close_matches(args[0], self._rows, n=1)
         if args[0] not in self._rows and near and not ctx.resilient_parsing:  # shells complete without errors
             ctx.fail(f"No such command {args[0]!r}; did you mean {near[0]!r}?")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """See click."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, _, text) in self._rows.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """See click."""
         names = [CompletionItem(name, help=row[2]) for name, row in self._rows.items() if name.startswith(incomplete)]
         return names + click.Command.shell_complete(self, ctx, incomplete)
 

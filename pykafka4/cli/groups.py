@@ -105,7 +105,6 @@ def describe(invocation: Invocation, group: tuple[str, ...], all_: bool, json_: 
 
 
 def described(group: GroupLag) -> RenderableType:
-    """A page about one group."""
     it = group.description
     lines = [
         f"group        {cell_text(it.group_id)}",
@@ -181,12 +180,10 @@ def watch(
 
 
 def lags_json(found: Lags) -> list[dict[str, Any]]:
-    """The objects for JSON, one for each group."""
     return [{"group_id": name, **error_json(one)} if isinstance(one, KafkaError) else lag_json(one) for name, one in found.items()]
 
 
 def errors_of(found: Lags) -> dict[str, KafkaError]:
-    """The errors of groups."""
     return {name: one for name, one in found.items() if isinstance(one, KafkaError)}
 
 

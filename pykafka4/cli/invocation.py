@@ -89,28 +89,24 @@ class Invocation:
             self.properties[name] = value
 
     def admin(self, **options: Any) -> AdminClient:
-        """Make an admin client for the command."""
         from pykafka4.admin import AdminClient  # imported here and below: the help needs no client
         from pykafka4.options.config import ClientConfig
 
         return self.make(AdminClient.from_properties, ClientConfig, options)
 
     def client(self, **options: Any) -> Client:
-        """Make a client that producers and consumers can share."""
         from pykafka4.client.client import Client
         from pykafka4.options.config import ClientConfig
 
         return self.make(Client.from_properties, ClientConfig, options)
 
     def producer(self, **options: Any) -> Producer:
-        """Make a producer; `-X` and files may have its options."""
         from pykafka4.options.config import ProducerConfig
         from pykafka4.producer import Producer
 
         return self.make(Producer.from_properties, ProducerConfig, options)
 
     def consumer(self, **options: Any) -> Consumer[Any, Any]:
-        """Make a consumer; `-X` and files may have its options."""
         from pykafka4.consumer import Consumer
         from pykafka4.options.config import ConsumerConfig
 
@@ -178,7 +174,6 @@ def of_kind(kind: type[ClientConfig], properties: Mapping[str, str]) -> dict[str
 
 
 def has_option(kind: type[ClientConfig], name: str, value: str) -> bool:
-    """Whether clients of this kind have the property."""
     from pykafka4.options.from_properties import translate
 
     try:
@@ -189,7 +184,6 @@ def has_option(kind: type[ClientConfig], name: str, value: str) -> bool:
 
 
 def show_note(text: str) -> None:
-    """Write a line to standard error, apart from the result."""
     try:
         sys.stderr.write(f"{escaped(text)}\n")
     except OSError:  # no reader, or no terminal after SIGHUP: the exit code still shows the outcome
@@ -197,14 +191,12 @@ def show_note(text: str) -> None:
 
 
 def show_error(error: BaseException | str) -> int:
-    """Show an error; return the exit code."""
     for line in (f"error: {_text(error)}", *getattr(error, "__notes__", ())):
         show_note(line)
     return FAILED
 
 
 def _text(error: BaseException | str) -> str:
-    """An error's text, with the way out if WAYS_OUT has one."""
     if isinstance(error, OSError) and not isinstance(error, KafkaError):
         return explained(error)
     text = str(error)

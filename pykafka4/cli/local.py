@@ -70,12 +70,10 @@ class LocalBroker:
 
     @property
     def config(self) -> Path:
-        """The file with its settings."""
         return self.folder / "server.properties"
 
     @property
     def log(self) -> Path:
-        """The file with its output."""
         return self.folder / "server.log"
 
     def pid(self) -> int | None:
@@ -87,7 +85,6 @@ class LocalBroker:
         return pid if str(self.config) in _command_line(pid) else None
 
     def settings(self, voters: str, brokers: int) -> str:
-        """The text of `server.properties`."""
         replicas, least = min(3, brokers), max(1, min(3, brokers) - 1)
         found = {
             "process.roles": "broker,controller",
@@ -109,8 +106,6 @@ class LocalBroker:
 
 @attrs.frozen
 class LocalCluster:
-    """The cluster whose brokers are in a folder."""
-
     folder: Path
 
     def brokers(self) -> list[LocalBroker]:
@@ -147,11 +142,9 @@ class LocalCluster:
 
     @property
     def bootstrap(self) -> str:
-        """The brokers' addresses, for `--bootstrap`."""
         return ",".join(f"localhost:{each.port}" for each in self.brokers())
 
     def running(self) -> list[LocalBroker]:
-        """The brokers whose processes run."""
         return [each for each in self.brokers() if each.pid() is not None]
 
     def start(self, brokers: Sequence[LocalBroker], jars: Path) -> None:
@@ -216,7 +209,6 @@ def _launch(command: Sequence[str], broker: LocalBroker) -> None:
 
 
 def _ended(broker: LocalBroker) -> KafkaError:
-    """The error for a broker that has ended, with the last lines of its log."""
     error = KafkaError(f"broker {broker.id} has ended; the end of {broker.log}:")
     for line in broker.log.read_text(errors="replace").strip().splitlines()[-8:]:
         error.add_note(line)

@@ -85,7 +85,6 @@ cli = click.version_option(package_name="pykafka4", prog_name=PROGRAM)(cli)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command; return the exit code."""
     if COMPLETE in os.environ:
         return shell_complete(cli, {"obj": Invocation()}, PROGRAM, COMPLETE, os.environ[COMPLETE])
     code = DONE
@@ -105,7 +104,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _outcome(arguments: Sequence[str]) -> int:
-    """Run a command, and show the error that ends it; return the exit code."""
     try:
         return _invoke(arguments)
     except click.ClickException as error:

@@ -34,7 +34,6 @@ def quotas() -> None:
 
 
 def entity_options(command: F) -> F:
-    """Add the options that name an entity to a command."""
     for option in reversed(
         (
             click.option("--user", metavar="NAME", help="A user."),

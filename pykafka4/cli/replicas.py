@@ -113,19 +113,15 @@ class Planned:
 
     @property
     def adding(self) -> list[int]:
-        """The brokers that get a replica."""
         return [node for node in self.new or () if node not in self.current]
 
     def cells(self) -> tuple[object, ...]:
-        """The cells of the move in a table."""
         new = None if self.new is None else _nodes(self.new)
         return *self.partition, _nodes(self.current), new, _nodes(self.adding), _size(self.bytes)
 
 
 @attrs.frozen(kw_only=True)
 class ReassignFlags:
-    """The flags of `reassign`."""
-
     wait: bool
     execute: bool
     json: bool
@@ -204,7 +200,6 @@ def _size(count: int | None) -> str | None:
 
 
 def _under_way(admin: AdminClient, invocation: Invocation, wait: bool, json_: bool) -> int:
-    """Show the moves under way, and wait for their end if wanted. Return the exit code."""
     found = admin.reassignment_progress(timeout=invocation.timeout)
     if json_:
         for tp, one in found.items():

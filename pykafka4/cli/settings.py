@@ -27,7 +27,6 @@ class ResourceType(click.ParamType):  # type: ignore[type-arg]  # click before 8
     name = "resource"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Resource:
-        """See click."""
         kind, colon, name = str(value).partition(":")
         try:
             return as_resource((kind, name if colon else ALL_BROKERS))

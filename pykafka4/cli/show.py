@@ -33,7 +33,6 @@ class Screen(Console):
     """rich's console, which does not end the process when a pipe is closed."""
 
     def on_broken_pipe(self) -> None:
-        """See rich."""
         raise  # the current BrokenPipeError, which ends the command in `main`
 
 
@@ -80,7 +79,6 @@ def as_json(value: object) -> str:
 
 
 def print_json(*values: object) -> None:
-    """Write one document a line to standard output."""
     for value in values:
         click.echo(as_json(value))
 
@@ -94,7 +92,6 @@ def _fits(text: str, encoding: str) -> bool:
 
 
 def error_json(error: KafkaError) -> dict[str, Any]:
-    """An error, with its short name for programs."""
     return {"error": {"code": short_name(error), "message": str(error)}}
 
 
@@ -102,7 +99,6 @@ def error_json(error: KafkaError) -> dict[str, Any]:
 
 
 def group_json(group: GroupListing | GroupDescription) -> dict[str, Any]:
-    """A group, with its members if it is a description."""
     found = {field.name: getattr(group, field.name) for field in attrs.fields(type(group))}
     if isinstance(group, GroupDescription):
         found["members"] = [_member_json(member) for member in group.members]
@@ -122,7 +118,6 @@ def _tp_json(tp: TopicPartition) -> dict[str, Any]:
 
 
 def member_table(group: GroupDescription) -> Table:
-    """The members of a group as a table."""
     rows = [
         (m.member_id, m.client_id, m.host, m.instance_id, len(m.partitions), _shares(m) if m.is_readable else "in an unknown format")
         for m in group.members
@@ -158,7 +153,6 @@ def _lag_rows(group: str, found: GroupLag | KafkaError) -> Iterator[Sequence[obj
 
 
 def lag_json(found: GroupLag) -> dict[str, Any]:
-    """A group, with its members and partitions."""
     return {**group_json(found.description), "lag": found.lag, "partitions": [_partition_json(row) for row in found.partitions]}
 
 
@@ -178,7 +172,6 @@ def _partition_json(row: PartitionLag) -> dict[str, Any]:
 
 
 def plan_table(plan: OffsetPlan, errors: Mapping[TopicPartition, KafkaError]) -> Table:
-    """The offsets of a plan as a table, with the `errors` of partitions that failed."""
     rows = [(*r.partition, r.current, r.new, short_name(errors[r.partition]) if r.partition in errors else r.note) for r in plan]
     return table(("topic", "partition", "current", "new", "note"), rows)
 

@@ -39,7 +39,6 @@ class Table:
     title: str = ""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        """See rich."""
         limit = options.max_width
         heading = [column.upper() for column in self.columns]
         widths = self._widths([heading, *self.rows], limit)

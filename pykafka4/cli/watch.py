@@ -80,8 +80,6 @@ def watch(url: str | None, pid: int | None, words: str, once: bool, is_json: boo
 
 
 class Page:
-    """The status page at a URL."""
-
     def __init__(self, url: str, words: str) -> None:
         self._url, self._words = url.rstrip("/"), words
         # The environment's proxy is not used: for a proxy, 127.0.0.1 is another machine.

@@ -24,7 +24,6 @@ def schema(options: Mapping[str, str]) -> StructType:
 
 
 def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
-    """The reader of `spark.read`."""
     from pykafka4.spark.source.batch import KafkaBatchReader
     from pykafka4.spark.source.options import SourceOptions
 

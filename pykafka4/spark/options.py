@@ -111,15 +111,12 @@ class Given:
         return cls(use, values, {name.removeprefix(KAFKA): value for name, value in lower.items() if name.startswith(KAFKA)})
 
     def text(self, name: str) -> str | None:
-        """The text of the option."""
         return self.values.get(name.lower())
 
     def has(self, *names: str) -> list[str]:
-        """The given options among `names`."""
         return [name for name in names if name.lower() in self.values]
 
     def flag(self, name: str, default: bool) -> bool:
-        """The value of a flag: true or false."""
         if (text := self.text(name)) is None:
             return default
         if (value := FLAGS.get(text.lower())) is None:
@@ -135,7 +132,6 @@ class Given:
         return text.lower()
 
     def count(self, name: str, least: int = 1) -> int | None:
-        """A whole number of at least `least`."""
         if (text := self.text(name)) is None:
             return None
         if re.fullmatch(r"\d{1,18}", text) is None or int(text) < least:
@@ -151,7 +147,7 @@ class Given:
         return int(found[1]) * UNITS[found[2]]
 
     def parsed(self, name: str, form: str) -> Any:
-        """The value, parsed as JSON. `form` describes the allowed values, for the error."""
+        """The value, parsed as JSON. `form`: the allowed values, for the error."""
         if (text := self.text(name)) is None:
             return None
         try:
@@ -160,7 +156,6 @@ class Given:
             raise wrong(name, text, f"is not JSON ({error}); takes {form}") from None
 
     def names(self, name: str) -> list[str] | None:
-        """The names in a list that is separated by commas."""
         text = self.text(name)
         return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
@@ -195,7 +190,6 @@ def has_stream_options(options: Iterable[str]) -> bool:
 
 
 def wrong(name: str, text: str, why: str) -> ConfigError:
-    """The error for a wrong value of an option."""
     return ConfigError(f"option {name}={shown(text)}: {why}")
 
 

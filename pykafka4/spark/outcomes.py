@@ -33,7 +33,6 @@ def check(producer: Producer) -> None:
 
 
 def flushed(producer: Producer) -> bool:
-    """Wait up to CHECK_S for all outcomes; returns whether all are there."""
     try:
         producer.flush(timeout=CHECK_S)
     except KafkaTimeoutError:

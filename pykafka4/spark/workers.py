@@ -120,7 +120,6 @@ class Pool:
         return found
 
     def close(self) -> None:
-        """Close the clients and the idle producers."""
         while self.idle:
             discard(self.idle.popitem()[1])
         while self.clients:
@@ -194,7 +193,6 @@ _pools: dict[int, Pool] = {}  # by process id: a forked process neither uses nor
 
 
 def pool() -> Pool:
-    """The pool of this process."""
     return _pools.setdefault(os.getpid(), Pool())
 
 

@@ -97,7 +97,6 @@ class Tree:
             cached.unlink()
 
     def test(self, tests: Sequence[str], **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run pytest in this tree."""
         options = [
             "-x",
             "-q",
@@ -117,7 +116,6 @@ class Tree:
         return {"PYKAFKA4_TEST_SECONDS": PATIENCE, **os.environ, **ours}
 
     def imports(self) -> bool:
-        """Whether the package can be imported."""
         return self.run([sys.executable, "-c", "import pykafka4.spark, pykafka4.testing"]).returncode == 0
 
     def run(self, command: Sequence[str], **environment: str) -> subprocess.CompletedProcess[str]:
@@ -144,7 +142,6 @@ class Tree:
 
 
 def judged(mutant: Mutant, done: subprocess.CompletedProcess[str], seconds: float) -> Verdict:
-    """The verdict that pytest's exit code and output mean."""
     failed = FAILED.findall(done.stdout)
     if done.returncode == 0:
         return Verdict(mutant, Fate.SURVIVED, f"{len(mutant.tests)} tests or modules passed with it", seconds)
@@ -203,7 +200,6 @@ def build(tree: Tree, compiled: Sequence[Mutant]) -> None:
 
 
 def survey(mutants: Sequence[Mutant], tell: Callable[[Verdict], None]) -> list[Verdict]:
-    """Run all mutants; returns the verdicts."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         first = Tree.of(ROOT, Path(folder, "0"))
         if compiled := [mutant for mutant in mutants if mutant.number]:

@@ -30,7 +30,6 @@ def consumer_session(invocation: Invocation, defaults: Mapping[str, Any], **deci
 
 
 def producer(invocation: Invocation, defaults: Mapping[str, Any], **decided: Any) -> Producer:
-    """Make a producer. Raises the errors of `Invocation.producer`."""
     from pykafka4.producer import Producer
 
     def with_options(**options: Any) -> Producer:

@@ -48,7 +48,6 @@ class Block:
         return where if self.source == STDIN else f"{self.source} {where}"
 
     def parts(self, count: int) -> Iterator[Block]:
-        """Divide the block into blocks of up to `count` items."""
         for at in range(0, len(self.items), count):
             items = self.items[at : at + count]
             yield Block(self.source, self.first + at, items, self.size * len(items) // len(self.items))

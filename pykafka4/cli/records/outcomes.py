@@ -31,7 +31,6 @@ class Outcomes:
             self._waiting.append((block, index, deliveries))
 
     def fail(self, block: Block, index: int, error: object) -> None:
-        """Count and report an item that was not delivered."""
         self.failed += 1
         if self.failed <= self._most_told:
             self._tell(f"{block.name_of(index)}: {error}")
@@ -54,5 +53,4 @@ class Outcomes:
 
     @property
     def open(self) -> int:
-        """The number of items without an outcome."""
         return sum(len(deliveries) for _, _, deliveries in self._waiting)

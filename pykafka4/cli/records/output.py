@@ -36,7 +36,6 @@ class _Descriptor:
 
 class _Replaced:
     def write(self, data: bytes) -> None:
-        """Write to the object in place of standard output."""
         out = getattr(sys.stdout, "buffer", None)
         sys.stdout.write(data.decode(errors="backslashreplace")) if out is None else out.write(data)
         sys.stdout.flush()

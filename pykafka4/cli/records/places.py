@@ -51,7 +51,6 @@ class PlaceType(click.ParamType):  # type: ignore[type-arg]  # click before 8.4 
     name = "place"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Place:
-        """See click."""
         if isinstance(value, Place):
             return value
         found = _place(str(value))
@@ -86,5 +85,4 @@ def timestamps(*places: Place) -> Collection[int]:
 
 
 def spans(found: Mapping[TopicPartition, Mapping[int, int | None]], start: Place, until: Place) -> dict[TopicPartition, Span]:
-    """The range of each partition."""
     return {tp: Span(start.offset_in(at), until.offset_in(at), at[EARLIEST] or 0) for tp, at in sorted(found.items())}

@@ -29,7 +29,6 @@ class Meter:
         self._bars: Any = None
 
     def advance(self, records: int, size: int, steps: int) -> None:
-        """Count records, bytes and steps, and redraw the bar."""
         self.records += records
         self.bytes += size
         self._done += steps

@@ -48,11 +48,9 @@ class Reading:
             yield self.poll(form, most)
 
     def has_ended(self) -> bool:
-        """Whether there is nothing more to read."""
         return False
 
     def poll(self, form: Form[T], most: int | None) -> T:
-        """The next list."""
         raise NotImplementedError
 
     def give_back(self, rest: Sequence[Record[Any, Any]]) -> None:
@@ -103,16 +101,13 @@ class SpanReading(Reading):
         self.total = sum(span.until - span.start for span in self._reading.spans.values() if not span.is_empty)
 
     def has_ended(self) -> bool:
-        """See Reading."""
         return self._reading.done
 
     def poll(self, form: Form[T], most: int | None) -> T:
-        """See Reading."""
         return self._reading.poll(form, most)
 
     @property
     def losses(self) -> Collection[object]:
-        """See Reading."""
         return self._reading.lost
 
 
@@ -127,7 +122,6 @@ class TailReading(Reading):
         session.seek(starts)
 
     def poll(self, form: Form[T], most: int | None) -> T:
-        """See Reading."""
         return self._session.poll(TICK_S, most, form)
 
 
@@ -139,7 +133,6 @@ class MemberReading(TailReading):
         session.assignment.subscribe(list(topics), None, None)
 
     def give_back(self, rest: Sequence[Record[Any, Any]]) -> None:
-        """See Reading."""
         firsts = {TopicPartition(record.topic, record.partition): record.offset for record in reversed(rest)}
         if firsts:
             self._session.seek(firsts)
@@ -154,11 +147,9 @@ class MemberToEndReading(MemberReading):
         self._ends.iteration.follow(self)
 
     def has_ended(self) -> bool:
-        """See Reading."""
         if not self._ends.begun or self._ends.lacks_some():
             self._session.find_ends(self._ends)
         return self._ends.is_over()
 
     def poll(self, form: Form[T], most: int | None) -> T:
-        """See Reading."""
         return self._session.poll(TICK_S, most, form, self._ends.iteration)

@@ -73,7 +73,6 @@ def send_plain(topic: str, separator: bytes | None, key: bytes | None, null: boo
 
 
 def send_rows(topic: str) -> Send:
-    """Make a function that sends lines of JSON."""
 
     def send(producer: Producer, block: Block, outcomes: Outcomes) -> None:
         first, sent = 0, list[Delivery]()

@@ -93,7 +93,6 @@ def _between(match: re.Match[str]) -> bytes | None:
 
 
 def _tokens(null: bytes) -> Mapping[str, Piece]:
-    """The piece of each token. `null` is the text for a null key or value."""
     names = cache(str.encode)  # a list has few topics
     return {
         "t": (b"%b", lambda records: map(names, map(TOPIC, records))),

@@ -34,7 +34,6 @@ class Column:
 
     @property
     def argument(self) -> str:
-        """The name of the argument of `send` that takes the column."""
         return "timestamp_ms" if self.option == "timestamp" else self.option
 
 
@@ -56,14 +55,12 @@ class ColumnPlaces:
 
     @classmethod
     def find(cls, wanted: tuple[Column, ...], row: Any, fields: list[str]) -> ColumnPlaces:
-        """The places of `wanted` in rows like `row`."""
         found = tuple((column.argument, CONVERTERS[column.option], column, index_of(column, row, fields)) for column in wanted)
         by_option = {column.option: (column, where) for _, _, column, where in found}
         simple = isinstance(row, tuple) and "value" in by_option and by_option.keys() <= {"key", "value"}
         return cls(found, by_option["value"] if simple else None, by_option.get("key") if simple else None)
 
     def arguments(self, row: Any) -> Arguments:
-        """The arguments of `send` for `row`."""
         return {argument: convert(column, row[where]) for argument, convert, column, where in self.columns}
 
 

@@ -36,14 +36,13 @@ class KafkaBatchWriter(DataSourceArrowWriter):
     done: CommitToken | None = None  # the token of an ended job with the same key; with it, this job writes nothing
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Deliver the rows of a task."""
         if self.done is not None:
             return Repeated(sum(batch.num_rows for batch in iterator))
         return deliver(self.options, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """End the job, whose rows are in the log: each task has waited for its own rows. For a job that an earlier run has ended, only log
-        that its rows are skipped.
+        """Note the end of the job: its rows are in the log, because each task has waited for its own rows. If an earlier run has ended the
+        job, only log the skipped rows.
 
         Raises KafkaError if this run differs from an earlier run that did not end.
         """
@@ -57,12 +56,10 @@ class KafkaBatchWriter(DataSourceArrowWriter):
         log.info("wrote %s", counted(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Log how many rows of ended tasks stay in the topics after a failed job, which the user has to run again."""
         log.warning("the job failed after its tasks had written %s, which stay in the log", counted(messages))
 
 
 def counted(messages: Sequence[WriterCommitMessage | None]) -> str:
-    """The numbers of rows of all tasks by topic, as text."""
     counts: Counter[str] = Counter()
     for message in messages:
         counts.update(message.counts if isinstance(message, Written) else {})

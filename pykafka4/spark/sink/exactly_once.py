@@ -152,7 +152,6 @@ def write_once(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Written 
 
 
 def first_topic(batch: pa.RecordBatch) -> str:
-    """The topic of the first row."""
     from pykafka4.spark.sink.topics import by_topic  # here: it imports pyarrow, which the driver does not need for the results of tasks
 
     return next(by_topic(batch.slice(0, 1), ()))[0]

@@ -29,7 +29,6 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
     options: SinkOptions
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Deliver the rows of a task."""
         return deliver(self.options, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, Spark's name

@@ -36,7 +36,6 @@ class Written(WriterCommitMessage):
 
     @property
     def rows(self) -> int:
-        """The number of rows of all topics."""
         return sum(self.counts.values())
 
 

@@ -46,7 +46,6 @@ class Logs:
 
     @classmethod
     def of(cls, client: Client, options: SourceOptions) -> Logs:
-        """Logs with the isolation level and the timeout of the options."""
         return cls(client, cast("Literal['read_uncommitted', 'read_committed']", options.isolation_level), options.poll_timeout)
 
     def topics(self, subscription: Subscription) -> dict[str, Topic]:
@@ -105,7 +104,6 @@ class Logs:
         return {tp: found.offset for tp, found in listed_offsets.items()}
 
     def earliest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of each log."""
         return _known(self.offsets(dict.fromkeys(partitions, EARLIEST)))
 
     def latest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:

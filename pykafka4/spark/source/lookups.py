@@ -47,7 +47,7 @@ class LogLookups:
         return self.logs.earliest(partitions)
 
     def starting(self, partitions: Collection[TopicPartition], ends: Mapping[TopicPartition, int]) -> Positions:
-        """See TrackerLookups. Raises ConfigError for an offset past the end of its log."""
+        """Raises ConfigError for an offset past the end of its log."""
         starting = self.options.starting
         if starting.named is None and starting.timestamp == LATEST:
             return {tp: ends[tp] for tp in partitions}

@@ -19,7 +19,6 @@ class DataLost(KafkaError):
 
 
 def lose(options: SourceOptions, what: str) -> None:
-    """Raise DataLost, or log a warning, as failOnDataLoss says."""
     if options.fail_on_data_loss:
         raise DataLost(f"{what}; {WAY_OUT}")
     log.warning("%s: %s; the read continues with the remaining records", options.client_id, what)

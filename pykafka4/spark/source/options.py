@@ -95,7 +95,6 @@ class SourceOptions:
 
     @property
     def client_id(self) -> str:
-        """The name of the client in logs."""
         return str(self.kafka.get("client_id", attrs.fields(ClientConfig).client_id.default))
 
     @property

@@ -65,5 +65,4 @@ class DriverQuery:
         return {**by_topic(self.tracker.latest), "@behind": self.behind}
 
     def close(self) -> None:
-        """Close the client."""
         self.client.close(STOP_S)

@@ -28,5 +28,4 @@ class OffsetRange(InputPartition):
 
     @property
     def tp(self) -> TopicPartition:
-        """The partition."""
         return TopicPartition(self.topic, self.partition)

@@ -42,12 +42,10 @@ OURS: Final = {"timestampType": "timestamp_type"}  # columns that have another n
 
 
 def arrow_schema(names: Sequence[str]) -> pa.Schema:
-    """The schema that Spark expects of batches with these columns."""
     return pa.schema([(name, ARROW[name]) for name in names])
 
 
 def record_columns(names: Sequence[str]) -> list[str]:
-    """The names that `read_arrow` has for these columns of Spark."""
     return [OURS.get(name, name) for name in names]
 
 

@@ -72,14 +72,12 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return list(plan(until.ranges(StreamOffset.of_json(start)), wanted, most, until.topic_ids))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one range."""
         if isinstance(partition, OffsetRange):
             from pykafka4.spark.source.records import read_range  # here: the driver needs no consumer
 
             yield from read_range(self.options, partition, self.names)
 
     def stop(self) -> None:
-        """Close the client."""
         if self._query is not None:
             self._query.close()
             self._query = None

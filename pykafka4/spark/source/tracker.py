@@ -2,8 +2,8 @@
 report names it as lost.
 
 A trigger without new records costs one ListOffsets per leader; topics are looked up again when the known topics are `topics_age_s` old. A
-batch costs a Metadata request as well, after the ListOffsets. ListOffsets identifies a topic by its name. A topic that was
-deleted and created again has the same name, and may have more records than the old one: its ends would pass for ends of the old topic.
+batch costs a Metadata request as well, after the ListOffsets. ListOffsets identifies a topic by its name: if the topic was recreated with
+more records than before, its ends would pass for ends of the old topic.
 """
 
 from __future__ import annotations
@@ -52,9 +52,7 @@ class TrackerLookups(Protocol):
         """The high watermarks. With read_committed they are higher than the ends while a transaction is open."""
         ...
 
-    def earliest(self, partitions: Partitions) -> Positions:
-        """The first offset of each log."""
-        ...
+    def earliest(self, partitions: Partitions) -> Positions: ...
 
     def starting(self, partitions: Partitions, ends: Mapping[TopicPartition, int]) -> Positions:
         """The offsets at which a new query starts. `ends` are the ends of the last lookup."""
