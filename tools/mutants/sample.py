@@ -4,9 +4,9 @@ Invariant: the sample is a function of the seed and the source. Each place of th
 name of its file and the text of its line; the sample has the places with the lowest ranks. So a change of one line does not change the
 other parts of the sample, nor does a file that moves to another folder.
 
-Some mutations are not drawn, because no test could notice them, or because every test would: annotations (never evaluated), `is` replaced by
-`==`, `is not` by `!=`, and the reverse (the same for None, enums and small integers), `|` between types, and the lines of `equivalent.tsv`:
-mutations without an observable effect, with the reason. Delete a line of that file that no longer fits any source.
+Some mutations are not drawn, because no test could notice them, or because every test would: annotations (never evaluated), `is` replaced
+by `==`, `is not` by `!=`, and the reverse (the same for None, enums and small integers), `|` between types, and the lines of
+`equivalent.tsv`: mutations without an observable effect, with the reason. Delete a line of that file that no longer fits any source.
 """
 
 from __future__ import annotations
