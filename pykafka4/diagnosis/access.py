@@ -40,7 +40,6 @@ def look_at_names(case: Case, seconds: float) -> Iterator[Finding]:
 
 
 def look_at_ports(case: Case, seconds: float) -> Iterator[Finding]:
-    """Check that the ports of bootstrap_servers, or of the proxy, accept connections."""
     return look_at("ports", case, *_first(case), seconds)
 
 
@@ -94,7 +93,6 @@ class Login:
 
 
 def look_at_logins(case: Case, seconds: float) -> Iterator[Finding]:
-    """Check that the brokers let this client in, and belong to one cluster."""
     # With a proxy, the step before checked only the proxy's port: if the port is open, the login tries all servers.
     wanted = [server for server in case.servers if server in case.reachable or (case.config.proxy_url and case.reachable)]
     found = side_by_side(partial(_log_in, case), wanted, seconds)

@@ -115,13 +115,11 @@ class LookResult(Generic[T]):
 
 
 def shown_address(address: Address) -> str:
-    """`host:port`, as in bootstrap_servers."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def way_out(error: str, otherwise: str) -> str:
-    """The way out of an error of a handshake or of a client; `otherwise` if WAYS has none."""
     return next((way for words, way in WAYS if words in error), otherwise)
 
 
@@ -151,7 +149,6 @@ def side_by_side(look: Callable[[T, float], R], items: Iterable[T], seconds: flo
 
 
 def wall_s() -> float:
-    """The seconds since 1970, for comparisons with times of brokers and certificates."""
     return time.time()
 
 
@@ -159,7 +156,6 @@ def wall_s() -> float:
 
 
 def look_up(address: Address, _: float, role: Role) -> LookResult[list[SocketAddress]]:
-    """Resolve the name of an address."""
     host = address[0]
     try:
         rows = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
@@ -176,7 +172,6 @@ def look_up(address: Address, _: float, role: Role) -> LookResult[list[SocketAdd
 
 
 def connect(address: Address, numbers: list[SocketAddress], role: Role, seconds: float) -> LookResult[SocketAddress]:
-    """Connect to the first of `numbers` that accepts."""
     about, began = shown_address(address), monotonic()
     tried: list[str] = []
     for number in numbers:
@@ -210,7 +205,6 @@ def _dial(number: SocketAddress, seconds: float) -> socket.socket:
 def shake_hands(
     address: Address, number: SocketAddress, role: Role, config: SecurityConfig, context: ssl.SSLContext, seconds: float
 ) -> LookResult[SocketAddress]:
-    """Do a TLS handshake with the options of the client, and describe a refused certificate."""
     about, seconds = shown_address(address), seconds / 3  # one handshake, and two to describe the certificate
     try:
         with _dial(number, seconds) as sock, context.wrap_socket(sock, server_hostname=address[0]) as tls:

@@ -25,7 +25,7 @@ CLOSE_S = 1.0  # a broker that does not respond must not hold up the next step
 
 @attrs.define(eq=False)
 class Case:
-    """The state of one diagnosis. Raises ConfigError for an invalid option."""
+    """Raises ConfigError for an invalid option. `client` and `admin` exist after `connect`."""
 
     options: Mapping[str, Any]
     topics: Sequence[str] = ()
@@ -47,7 +47,6 @@ class Case:
 
     @property
     def servers(self) -> list[Address]:
-        """The bootstrap servers, each once."""
         return list(dict.fromkeys(self.config.bootstrap_servers))
 
     def client_of(self, servers: Sequence[Address], seconds: float) -> Client:
@@ -63,24 +62,20 @@ class Case:
 
     @property
     def tls(self) -> ssl.SSLContext:
-        """The context of a client that uses TLS."""
         assert self.context is not None
         return self.context
 
     @property
     def client(self) -> Client:
-        """The client for the later steps, after `connect`."""
         assert self._client is not None
         return self._client
 
     @property
     def admin(self) -> AdminClient:
-        """The admin client for the later steps, after `connect`."""
         assert self._admin is not None
         return self._admin
 
     def close(self) -> None:
-        """Release the connections."""
         if self._admin is not None:
             self._admin.close(CLOSE_S)
         if self._client is not None:

@@ -25,7 +25,6 @@ LAGGING: Final = 1_000  # records of the metadata log; an idle cluster writes tw
 
 
 def look_at_brokers(case: Case, seconds: float) -> Iterator[Finding]:
-    """List the brokers of the cluster, and find brokers that are down."""
     case.connect(seconds)
     try:
         cluster = case.cluster = case.admin.describe_cluster(timeout=seconds)

@@ -70,7 +70,6 @@ def _rights(case: Case, group: GroupDescription, seconds: float) -> Iterator[Fin
 
 
 def _group(found: GroupLag) -> Iterator[Finding]:
-    """Yield the findings about one group: committed offsets that do not exist, members, rebalances, partitions without an owner."""
     group, about = found.description, f"group {found.description.group_id}"
     for row in (row for row in found.partitions if row.lag is not None and row.lag < 0):
         what, evidence = f"has committed an offset of {row.partition} that does not exist", f"{-(row.lag or 0)} behind the end of the log"

@@ -105,7 +105,6 @@ def _check_strategies(_: Any, attribute: attrs.Attribute[Any], value: tuple[Any,
 
 
 def _assignor_name(option: str, assignor: Any) -> str:
-    """The name of an assignor, given as a name or an object. Raises ConfigError for anything else."""
     if isinstance(assignor, str):
         if assignor not in ASSIGNORS:
             raise bad(option, assignor, f"must be one of {', '.join(ASSIGNORS)}, or an assignor of your own (pykafka4.assignors.Assignor)")
@@ -557,16 +556,13 @@ class ConsumerConfig(ClientConfig):
 
     @property
     def deserializes(self) -> bool:
-        """Whether keys or values of records are deserialized."""
         return self.key_deserializer is not None or self.value_deserializer is not None
 
     @property
     def poison_topic(self) -> str | None:
-        """The topic of dead letters; None if on_poison names none."""
         return self.on_poison.removeprefix(DEAD_LETTER) if self.on_poison.startswith(DEAD_LETTER) else None
 
     def _check_protocol(self) -> None:
-        """Raise ConfigError for an option that has no effect with this group protocol."""
         if self.group_protocol == "classic":
             if self.group_remote_assignor is not None:
                 raise ConfigError(
@@ -590,7 +586,6 @@ class ConsumerConfig(ClientConfig):
 
     @property
     def isolation(self) -> int:
-        """The isolation level in requests."""
         return int(self.reads_committed)
 
 

@@ -31,7 +31,6 @@ def translate(kinds: Kinds, kind: str, source: Properties, more: Mapping[str, An
 
 
 def _take(found: Translation, item: Property) -> None:
-    """Translate one property, and put its option into `found`. Raises ConfigError."""
     option = found.target(item)
     if isinstance(option, NoCounterpart):
         _without(found, item, option)
@@ -143,12 +142,12 @@ def _partitioner(found: Translation, item: Property, option: str) -> Any:
 
 
 def _serializer(found: Translation, item: Property, option: str) -> Any:
-    """This client's name for a Java class; other classes are ignored. Without a serializer, `send` accepts bytes and str."""
+    """Without a serializer, `send` accepts bytes and str."""
     return _named_class(found, item, option, "pass a callable as key_serializer or value_serializer, or pass bytes to `send`")
 
 
 def _deserializer(found: Translation, item: Property, option: str) -> Any:
-    """This client's name for a Java class; other classes are ignored. Without a deserializer, records have bytes."""
+    """Without a deserializer, records have bytes."""
     if not item.text():
         return None
     return _named_class(found, item, option, "pass a callable as key_deserializer or value_deserializer; without one, records have bytes")

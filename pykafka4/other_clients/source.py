@@ -35,12 +35,10 @@ class Property:
 
     @property
     def option_name(self) -> str:
-        """The name with the underscores of an option."""
         return self.name.replace(".", "_")
 
     @property
     def secret(self) -> bool:
-        """Whether the value must not be shown."""
         return SECRET.search(self.name) is not None
 
     @property
@@ -49,7 +47,7 @@ class Property:
         return self.value is None or (isinstance(self.value, str) and not self.value.strip())
 
     def text(self) -> str:
-        """The value as text. Raises ConfigError if the value is neither text nor a number."""
+        """Raises ConfigError if the value is neither text nor a number."""
         if isinstance(self.value, bool) or not isinstance(self.value, (str, int, float)):
             raise self.error(f"must be text, not a {type(self.value).__name__}")
         return str.__str__(self.value) if isinstance(self.value, str) else str(self.value)
@@ -75,7 +73,6 @@ def _of_mapping(name: object, value: object) -> Property:
 
 
 def _of_file(path: Path) -> Iterator[Property]:
-    """Yield the properties of a file, each with its line."""
     from javaproperties import InvalidUEscapeError, KeyValue, parse  # imported here: few applications read such files
 
     elements, line = parse(_content(path)), 1

@@ -20,8 +20,6 @@ log = get_log("pykafka4.config")
 
 @attrs.define
 class Translation:
-    """The translation of one source of properties for one kind of client."""
-
     kinds: Kinds = attrs.field(repr=False)
     kind: str
     items: dict[str, Property] = attrs.field(repr=False)
@@ -65,11 +63,9 @@ class Translation:
             self.options[option], self.origins[option] = value, item
 
     def ignore(self, item: Property, why: str) -> None:
-        """Record a property without effect, and the reason, for `log_ignored`."""
         self._ignored.setdefault(why, []).append(item.name)
 
     def log_ignored(self) -> None:
-        """Log all properties without effect, in one line."""
         if self._ignored:
             client_id = self.said("client_id") or self.fields()["client_id"].default
             log.info(
