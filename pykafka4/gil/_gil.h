@@ -104,8 +104,8 @@ struct futex_limit { long seconds, nanoseconds; };
 struct futex_limit { int64_t seconds, nanoseconds; };
 #endif
 
-/* Sleep while *word is `value`, up to `seconds` (negative: no limit). The sleep may end early: at a signal, after an hour,
-   or without a reason. */
+/* Sleep while *word is `value`, up to `seconds` (negative: no limit). The sleep may end early: at a signal, after an hour, or for no
+   reason. */
 static void wait_while(int *word, int value, double seconds) {
     struct futex_limit limit = {3600, 0};
     if (seconds < 3600) {

@@ -6,14 +6,13 @@ Meanwhile, threads of the application that see the flag raised release the GIL (
 
 Every hand-over costs the computing thread two thread switches. So for 400 µs after each hand-over, the compiled pump and threads that
 wake up in a `Lock` do not raise the flag (`pause`), and then a loop does more work at once. Up to four hand-overs may come in a row,
-because a batch needs several: to send it, to read the response, and to run its callbacks; the pauses of 400 µs then follow together.
-No thread pauses for a thread that has meanwhile begun to wait in a `Lock`: a waiting thread does not compute, and the thread for which it
-waits would only be late.
+because a batch needs several: to send it, to read the response, and to run its callbacks; their pauses follow together. No thread pauses
+for a thread that has begun to wait in a `Lock`: it does not compute, and the thread for which it waits would only be late.
 
-If other threads compute, too, one of them may take the GIL before the thread that asked, for 5 ms, and then another. A thread that gave way
-notices this, because it gets the GIL back late. If this happens twice in a row, no thread of the application gives way for 100 ms: threads
-that give way would hand their share of the processor to threads that never do. A single late return may have another reason: the system
-took the processor from the thread that asked.
+If other threads compute, too, one of them may take the GIL before the thread that asked, for 5 ms, and then another. So a thread that gave
+way gets the GIL back late. After two such returns in a row, no thread of the application gives way for 100 ms: it would hand its share of
+the processor to threads that never give way. A single late return may have another reason: the system took the processor from the thread
+that asked.
 """
 
 cimport cython
@@ -56,10 +55,7 @@ taken_init()
 
 
 cdef int give_way() except -1:
-    """Release the GIL until the flag is lowered, for a millisecond at most. Threads of the application call this.
-
-    After the function was in vain twice in a row, it does nothing for UNHEARD_US.
-    """
+    """Release the GIL until the flag is lowered, for a millisecond at most. For threads of the application."""
     global paced_until, given_by, unheard_until, in_vain
     cdef int64_t began = monotonic_us()
     if began < unheard_until:
@@ -78,10 +74,7 @@ cdef int give_way() except -1:
 
 
 cdef int step_aside() except -1:
-    """Release the GIL until the flag is lowered, for a millisecond at most, then ask for the GIL again.
-
-    Threads of the client call this: they do not compute for the application.
-    """
+    """Give way, then ask for the GIL again. For threads of the client, which do not compute for the application."""
     with nogil:
         taken_wait(&wanted)
         ask()
@@ -99,19 +92,18 @@ cdef bint pause() noexcept nogil:
 
 
 cdef void ask() noexcept nogil:
-    """Raise the flag, because the calling thread takes the GIL in a moment."""
+    """Raise the flag: the calling thread takes the GIL in a moment."""
     add(&wanted, 1)
 
 
 cdef void taken() noexcept:
-    """Keep the time at which the calling thread took the GIL. The flag stays raised until `got`: each time that the thread releases the
-    GIL, it wants the GIL back."""
+    """Keep the time at which the calling thread took the GIL. The flag stays raised, because a loop that releases the GIL wants it back."""
     global got_us
     got_us = monotonic_us()
 
 
 cdef void got() noexcept:
-    """Lower the flag, because the calling thread has the GIL. If the thread releases the GIL later, no thread gives way to it."""
+    """Lower the flag: the calling thread has the GIL."""
     global got_us
     got_us = monotonic_us()
     add(&wanted, -1)
@@ -125,18 +117,16 @@ def give_way_to_others() -> None:
 
 
 def step_aside_for_others() -> None:
-    """Give way if a thread wants the GIL, then ask for the GIL again."""
     if load(&wanted):
         step_aside()
 
 
 def is_raised() -> bool:
-    """Whether a thread wants the GIL."""
     return load(&wanted) > 0
 
 
 def wait(int fd, double timeout) -> None:
-    """Wait without the GIL until `fd` is readable, up to `timeout` seconds, then raise the flag, which `done` lowers."""
+    """Wait without the GIL until `fd` is readable, up to `timeout` seconds, then raise the flag."""
     with nogil:
         wait_readable(fd, timeout)
         ask()
@@ -154,10 +144,10 @@ cdef class Lock:
     cdef int held, sleepers
 
     def acquire(self, bint blocking=True, double timeout=-1.0) -> bool:
-        """Acquire the lock, and return whether it was acquired. `timeout` in seconds, negative for no limit.
+        """Return whether the lock was acquired. `timeout` in seconds, negative for no limit.
 
-        An exception of a signal handler is raised here. Each sleep takes a second at most: Python handles a signal that comes between the
-        check and the sleep only after the sleep.
+        Raises exceptions of signal handlers. Each sleep takes a second at most: Python handles a signal that comes between the check and
+        the sleep only after the sleep.
         """
         global paced_until
         cdef int64_t end = 0
@@ -192,19 +182,17 @@ cdef class Lock:
             PyErr_CheckSignals()
 
     def release(self) -> None:
-        """Release the lock. Raises RuntimeError if no thread holds it."""
         if not exchange(&self.held, 0):
             raise RuntimeError("release unlocked lock")
         if self.sleepers:
             wake_one(&self.held)
 
     def locked(self) -> bool:
-        """Whether a thread holds the lock."""
         return load(&self.held) != 0
 
 
 def _after_fork() -> None:
-    """Lower the flag in the child: the threads that asked, and the threads that gave way, exist in the parent only."""
+    """Threads that asked or gave way exist in the parent only."""
     global wanted
     wanted = 0
     taken_init()

@@ -27,7 +27,6 @@ class PlainLock:
         self.locked, self.release = self._lock.locked, self._lock.release
 
     def acquire(self, blocking: bool = True, timeout: float = -1.0) -> bool:
-        """Acquire the lock, as `threading.Lock.acquire` does."""
         until = monotonic() + timeout if timeout >= 0 else float("inf")
         while not self._lock.acquire(False):
             left = until - monotonic() if blocking else 0.0
@@ -52,7 +51,7 @@ class Turn:
     def wait(self, selector: Any, timeout: float) -> float:
         """Wait until `selector` has events, up to `timeout` seconds, then raise the flag. Returns the timeout for `select`, 0.
 
-        Without the compiled flag, and for a selector without `fileno`, the method only returns `timeout`, with which `select` waits.
+        Without the compiled flag, and for a selector without `fileno`, returns `timeout`: then `select` waits.
         """
         if compiled is None or not hasattr(selector, "fileno"):
             return timeout
@@ -62,7 +61,6 @@ class Turn:
         return 0.0
 
     def end(self) -> None:
-        """Lower the flag."""
         if self._up:
             self._up = False
             compiled.done()

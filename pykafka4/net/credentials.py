@@ -61,7 +61,7 @@ class Bearer(OAuthBearer):
 
 
 class Credentials:
-    """Makes the mechanism for each authentication of one client. For any thread."""
+    """The credentials of one client. For any thread."""
 
     def __init__(self, config: ClientConfig, clock: Callable[[], float] = time.time) -> None:
         """`clock` returns seconds since 1970, as in tokens. Raises ConfigError if the package for the mechanism is missing."""
@@ -71,10 +71,10 @@ class Credentials:
         self._kerberos = _kerberos(config)
 
     def mechanism(self, host: str) -> Mechanism:
-        """Return a mechanism with the current credentials, for the broker with the name `host`.
+        """Return a mechanism with the current credentials.
 
-        Raises the exception of the application's callable, or ConfigError for a value that the callable must not return, unless the last
-        token is still valid. Raises AuthenticationError if there is no Kerberos ticket.
+        Raises the exception of the application's callable, or ConfigError for an invalid result, unless the last token is still valid.
+        Raises AuthenticationError if there is no Kerberos ticket.
         """
         if self._kerberos is not None:
             return self._kerberos.mechanism(host)

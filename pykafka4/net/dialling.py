@@ -69,7 +69,7 @@ class Attempt:
 
 
 class Dialler:
-    """The attempts of one loop. All methods are called on the loop thread."""
+    """The attempts of one loop, on the loop thread."""
 
     def __init__(self, helper: Helper, post: Post, watch: Watch, unwatch: Unwatch, proxy: Proxy | None = None) -> None:
         """`post` runs a call on the loop thread.
@@ -86,7 +86,7 @@ class Dialler:
         self._rotation = itertools.count()
 
     def dial(self, link: int, host: str, port: int) -> None:
-        """Look up `host`, or the proxy if there is one, then try the addresses in turn. An IP address needs no lookup."""
+        """Look up `host` or the proxy, unless it is an IP address, then try the addresses in turn."""
         proxy = self._proxy
         attempt = self._attempts[link] = Attempt(link, host, port, proxy)
         if proxy is not None:
@@ -105,7 +105,6 @@ class Dialler:
             self._look_up(host, port)
 
     def cancel(self, link: int) -> None:
-        """Give up the attempt of `link`, without a result."""
         for dialled in self.finished:
             if dialled.link == link and dialled.sock is not None:
                 dialled.sock.close()
@@ -119,7 +118,7 @@ class Dialler:
             self._forget_socket(attempt)
 
     def ready(self, link: int) -> None:
-        """Continue the attempt of `link`: its watched socket is open, has bytes from the proxy, accepts bytes, or has failed."""
+        """Continue the attempt of `link`, whose watched socket has news."""
         attempt = self._attempts.get(link)
         if attempt is None or attempt.sock is None:
             return
@@ -139,14 +138,13 @@ class Dialler:
             self._shake_hands(attempt, attempt.sock)
 
     def limit(self, timeout: float) -> float:
-        """Return `timeout`, or less if the dialler has to give up an address earlier, or has finished attempts."""
+        """Return `timeout`, or less if an address must be given up earlier, or attempts have finished."""
         if self.finished:
             return 0.0
         times = [attempt.next_address_at for attempt in self._connecting if attempt.next_address_at is not None]
         return min(timeout, max(0.0, min(times) - monotonic())) if times else timeout
 
     def skip_slow_addresses(self) -> None:
-        """Try the next address of each attempt whose address has not responded in time."""
         if self._connecting:
             now = monotonic()
             for attempt in [a for a in self._connecting if a.next_address_at is not None and a.next_address_at <= now]:
@@ -154,7 +152,6 @@ class Dialler:
                 self._next_address(attempt)
 
     def abandon(self) -> None:
-        """Close a forked child's copies of the sockets."""
         for attempt in self._attempts.values():
             if attempt.sock is not None:
                 attempt.sock.close()
@@ -163,14 +160,13 @@ class Dialler:
                 dialled.sock.close()
 
     def shut(self) -> None:
-        """Give up all attempts."""
         for link in [*self._attempts, *(dialled.link for dialled in self.finished)]:
             self.cancel(link)
 
     # -- names
 
     def _look_up(self, host: str, port: int) -> None:
-        """Start the only lookup of `host` and `port`, for all attempts that wait; the helper skips a lookup that no attempt waits for."""
+        """Start the only lookup of `host` and `port`; the helper skips it if no attempt waits any more."""
         waiting = self._lookups[host, port]
         self._helper.submit(
             lambda: _look_up(host, port) if waiting else SKIPPED, lambda found: self._post(lambda now: self._looked_up(host, port, found))
@@ -197,7 +193,7 @@ class Dialler:
     # -- proxies
 
     def _shake_hands(self, attempt: Attempt, sock: socket.socket) -> None:
-        """Send and receive until the proxy's handshake has ended, or the socket would block."""
+        """Continue the proxy's handshake until it has ended, or the socket would block."""
         handshake = attempt.handshake
         assert handshake is not None
         try:
@@ -220,7 +216,7 @@ class Dialler:
     # -- addresses
 
     def _next_address(self, attempt: Attempt) -> None:
-        """Try the next addresses, up to the first that does not fail at once."""
+        """Try addresses up to the first that does not fail at once."""
         self._forget_socket(attempt)
         while attempt.addresses:
             family, sockaddr = attempt.addresses.popleft()
@@ -243,7 +239,7 @@ class Dialler:
         self._end(attempt, "; ".join(dict.fromkeys(attempt.errors)) or "no address")
 
     def _failed(self, attempt: Attempt, why: str) -> None:
-        """Store the reason why this address failed, with the address itself if `host` is a name."""
+        """Store why this address failed, with the address if `host` is a name."""
         attempt.errors.append(why if attempt.trying == attempt.host else f"{why} ({attempt.trying})")
 
     def _end(self, attempt: Attempt, why: str) -> None:
@@ -267,7 +263,6 @@ class Dialler:
 
 
 def _with_earlier(error: ConnectionLost, reasons: list[str]) -> ConnectionLost:
-    """`error`, with the reasons why earlier addresses failed."""
     if reasons:
         error.args = ("; ".join(dict.fromkeys([str(error), *reasons])),)
     return error

@@ -1,8 +1,8 @@
 """Finds loops that hang in one turn, and logs their stacks. Invariant: a look costs the loop nothing; the log has one warning for each
 hang, and one more if the loop continues.
 
-A turn takes milliseconds. A turn that takes seconds waits where it must not wait, or computes without end, and the client waits with it:
-heartbeats stop, and so do the calls of other threads. The stack shows where the turn hangs.
+A turn takes milliseconds. A turn that takes seconds waits where it must not, or computes without end, and the client waits with it:
+heartbeats stop, and so do the calls of other threads.
 """
 
 from __future__ import annotations
@@ -58,15 +58,13 @@ class HangWatch:
         self._watched: dict[int, LoopFindings] = {}  # by the ident of the loop's thread
 
     def begin(self, ident: int, loop: WatchedLoop) -> None:
-        """Watch `loop`, whose thread has this `ident`."""
         self._watched[ident] = LoopFindings(loop)
 
     def end(self, ident: int) -> None:
-        """Forget the loop whose thread has this `ident`."""
         self._watched.pop(ident, None)
 
     def look(self, now: float) -> None:
-        """Log each loop that LOOKS_UNTIL_HANG looks have found in the same turn, and each loop that continues after such a hang."""
+        """Log each loop that begins to hang, or continues after it has hung."""
         for ident, watched in tuple(self._watched.items()):
             loop = watched.loop
             if watched.turn == loop.turns and not loop.sleeps:

@@ -2,9 +2,8 @@
 the reason and a way out.
 
 The package `gssapi` is imported only for GSSAPI: it is an extra, because it is built from source with the headers of Kerberos. Without a
-keytab, each authentication reads the tickets from the default cache (`kinit`). With a keytab, the Kerberos library gets the tickets itself
-and keeps them in memory: one cache for all clients of this process with the same keytab and principal, because the library never frees a
-cache.
+keytab, each authentication reads the tickets from the default cache (`kinit`). With a keytab, the Kerberos library gets the tickets and
+keeps them in memory, in one cache per keytab and principal for all clients of this process, because the library never frees a cache.
 """
 
 from __future__ import annotations
@@ -58,10 +57,7 @@ class Kerberos:
             self._store = {"client_keytab": keytab, "ccache": f"MEMORY:{digest(keytab, principal)}"}
 
     def mechanism(self, host: str) -> Gssapi:
-        """Return the mechanism for an authentication at the broker with the name `host`. Blocks while the library waits for the KDC.
-
-        Raises AuthenticationError if there is no ticket.
-        """
+        """Blocks while the library waits for the KDC. Raises AuthenticationError if there is no ticket."""
         service = f"{self._service}/{host}"
         try:
             with self._turn:
@@ -142,7 +138,7 @@ def _kerberos_code(error: Any) -> int:
 
 
 def _said(error: Any) -> str:
-    """Return the library's words about its own code; unless this is a code of Kerberos 5, also the words about GSSAPI's code."""
+    """Return the library's words about its own code; unless that belongs to Kerberos 5, also about GSSAPI's code."""
     words = error.get_all_statuses(error.min_code, False)
     if _kerberos_code(error) not in KERBEROS_CODES:
         words = [*error.get_all_statuses(error.maj_code, True), *words]

@@ -24,11 +24,9 @@ class Living(Generic[T]):
         self._references: dict[weakref.ref[T], None] = {}
 
     def add(self, item: T) -> None:
-        """Add `item`, until it is freed."""
         self._references[weakref.ref(item, self._references.__delitem__)] = None
 
     def discard(self, item: T) -> None:
-        """Remove `item` if it is there."""
         self._references.pop(weakref.ref(item), None)
 
     def __iter__(self) -> Iterator[T]:

@@ -32,8 +32,6 @@ log = get_log("pykafka4.log")
 
 
 class WaitingEntry(NamedTuple):
-    """An entry that is not handled yet."""
-
     entry: Entry
     created: float  # seconds since the epoch
     thread: int
@@ -49,7 +47,7 @@ class WaitingEntry(NamedTuple):
 
 
 class LogThread:
-    """The thread that runs the logging handlers, for all loops of the process."""
+    """The thread that runs the handlers, for all loops of the process."""
 
     __slots__ = ("_dropped", "_ending", "_guard", "_hangs", "_loops", "_queue", "_reported", "_thread", "_users")
 
@@ -66,7 +64,7 @@ class LogThread:
     # -- for loops
 
     def retain(self, user: object) -> None:
-        """Start the thread if it does not run, because a loop is about to start; `release` takes the same `user`."""
+        """Start the thread if it does not run; `release` takes the same `user`."""
         with self._guard:
             self._users.add(user)
             if self._thread is not None and not self._ending:
@@ -82,8 +80,7 @@ class LogThread:
                 raise
 
     def release(self, user: object) -> None:
-        """Forget `user`, a loop that has ended or failed to start. After the last user, the thread handles the waiting entries and
-        ends."""
+        """Forget `user`. After the last user, the thread handles the waiting entries and ends."""
         with self._guard:
             self._users.discard(user)
             if not self._users and self._thread is not None and not self._ending:
@@ -91,18 +88,16 @@ class LogThread:
                 self._queue.put(None)
 
     def enter(self, loop: WatchedLoop | None = None) -> None:
-        """Mark the calling thread as a loop thread: from now on it runs no handlers, and is watched for hangs if there is a `loop`."""
+        """Mark the calling thread as a loop thread: it runs no handlers, and is watched for hangs if there is a `loop`."""
         self._loops[system.get_ident()] = system.current_thread().name
         if loop is not None:
             self._hangs.begin(system.get_ident(), loop)
 
     def leave(self) -> None:
-        """Unmark the calling thread, which is no longer a loop thread."""
         self._loops.pop(system.get_ident(), None)
         self._hangs.end(system.get_ident())
 
     def on_loop(self) -> bool:
-        """Whether the calling thread is a loop thread, of any client."""
         return system.get_ident() in self._loops
 
     def flush(self, timeout: float = FLUSH_S) -> bool:
@@ -126,10 +121,7 @@ class LogThread:
     # -- for threads that log
 
     def divert(self, entry: Entry) -> bool:
-        """If the calling thread is a loop thread, queue `entry`, or drop it if the queue is full. Never waits.
-
-        Returns whether the calling thread is a loop thread.
-        """
+        """On a loop thread, queue `entry`, or drop it if the queue is full, and return True; elsewhere return False. Never waits."""
         name = self._loops.get(system.get_ident())
         if name is None:
             return False
@@ -140,7 +132,7 @@ class LogThread:
         return True
 
     def aside(self, act: Callable[[], object]) -> None:
-        """Call `act`, which may run code of the application: on the log thread if called on a loop thread, otherwise at once."""
+        """Call `act`, which may run code of the application: at once, or from a loop thread on the log thread."""
         if self.on_loop():
             self._queue.put(act)
         else:
@@ -175,7 +167,7 @@ class LogThread:
 
 
 def _attempt(act: Callable[[], object]) -> None:
-    """Call `act`; print an exception to stderr, as `logging` does, so that the thread continues."""
+    """Print an exception to stderr, as `logging` does, so that the thread continues."""
     try:
         act()
     except BaseException:
@@ -187,7 +179,6 @@ _current: list[LogThread] = []
 
 
 def current() -> LogThread:
-    """Return the log thread of this process."""
     return _current[0]
 
 

@@ -64,8 +64,8 @@ class Loop:
         self._wakeup = self._transport.wakeup
         callbacks.serve(self._wakeup)
         self._logs = logs.current()
-        # Promises to fail when the loop or their machine ends. Weak references: the waiting thread and the code that resolves a promise
-        # hold it, and after Ctrl-C both may be gone, so no code would remove the entry.
+        # Promises to fail when the loop or their machine ends. Weak references: after Ctrl-C both the waiting thread and the code that
+        # resolves a promise may be gone, and no code would remove the entry.
         self._promises: dict[weakref.ref[Promise[Any]], Machine | None] = {}
         engine.on_failure.append(self._machine_failed)
         self._deliver: deque[Callable[[], None]] = deque()  # callables from the engine, until the callback executor has them
@@ -91,7 +91,7 @@ class Loop:
             raise
 
     def wake(self) -> None:
-        """Run a turn soon, because a machine has work. Costs two attribute accesses while the loop is awake."""
+        """Run a turn soon. Costs two attribute accesses while the loop is awake."""
         self._wakeup.wake()
 
     def call(self, fn: Callable[[float], object], machine: Machine | None = None) -> None:
@@ -102,7 +102,7 @@ class Loop:
         self._post(lambda now: self.engine.call(now, fn, machine))
 
     def _post(self, fn: Callable[[float], object]) -> None:
-        """Run `fn(now)` on the loop thread as part of the loop: an exception in it crashes the loop."""
+        """Run `fn(now)` on the loop thread; an exception in it crashes the loop."""
         self._inbox.post(fn)
         self._wakeup.wake()
 
@@ -115,9 +115,9 @@ class Loop:
     def ask(self, fn: Callable[[float], Any], timeout: float | None, what: str = "the operation", machine: Machine | None = None) -> Any:
         """Run `fn(now)` on the loop thread and return its result; if the result is a Promise, wait for it and return its result.
 
-        An exception of `fn` is raised here; unless it is a KafkaError, it also ends `machine`. Raises KafkaTimeoutError, with `what` as the
-        name of the call, after `timeout` seconds (None: no limit), the error of a crash, ClosedError or ForkedClientError. On the loop
-        thread, which cannot wait, raises KafkaError for a Promise that is not done.
+        An exception of `fn` is raised here; unless it is a KafkaError, it also ends `machine`. Raises KafkaTimeoutError, which begins with
+        `what`, after `timeout` seconds (None: no limit); also the errors of `check`. The loop thread, which cannot wait, gets a KafkaError
+        for a Promise that is not done.
         """
         self.check()
         if self.on_loop():
@@ -162,17 +162,15 @@ class Loop:
             raise self._end()
 
     def on_loop(self) -> bool:
-        """Whether the calling thread is the loop thread."""
         return system.current_thread() is self._thread
 
     @property
     def sleeps(self) -> bool:
-        """See `hangs.WatchedLoop`."""
         return self._wakeup.asleep
 
     @property
     def alive(self) -> bool:
-        """Whether the loop has not ended, and this process is not a forked child."""
+        """False after the end of the loop, and in a forked child."""
         return not (self._ended or self.forked)
 
     def stop(self) -> None:
@@ -204,7 +202,6 @@ class Loop:
             self._logs.release(self)
 
     def _turn(self) -> None:
-        """Run one turn: the posted calls, the polls of the machines, their effects, and the wait for events."""
         wakeup = self._wakeup
         # Before the inbox is read. The other way round: the inbox is empty, a thread posts a call and sets `news`, this line clears `news`,
         # and the loop sleeps although a call waits.
@@ -265,7 +262,7 @@ class Loop:
         return f"; {why}" if why else ""
 
     def _end(self) -> KafkaError:
-        """Return the error for calls after the end of the loop; a new instance for each caller."""
+        """A new instance for each caller."""
         return ClosedError("this client is closed; create a new one") if self.crashed is None else self.crashed.again()
 
     def _machine_failed(self, machine: Machine, reason: KafkaError) -> None:
@@ -280,7 +277,6 @@ class Loop:
         log.critical("%s: the loop crashed", self.engine.config.client_id, exc_info=error)
 
     def _finish(self) -> None:
-        """Fail all promises and machines, then close the sockets."""
         self._ended = True
         try:
             self._fail_waiters()
@@ -311,7 +307,7 @@ class Loop:
 
 
 def _settle(promise: Promise[T], fn: Callable[[float], T | Promise[T]], now: float) -> Exception | None:
-    """Run `fn` and resolve `promise` with its result. An exception of `fn` fails the promise, not the loop, and is returned."""
+    """Resolve `promise` with the result of `fn`. An exception of `fn` fails the promise, not the loop, and is returned."""
     try:
         result = fn(now)
     except Exception as error:

@@ -1,9 +1,9 @@
 """Fetches tokens from an OpenID Connect issuer. Invariant: the secret goes only to the host of `token_url`, over TLS, and is shown nowhere;
 no answer can cost much time or memory.
 
-The standard library does the work, because a library for HTTP would be the package's only dependency with certificates of its own:
-`http.client`, and not `urllib.request`, which opens `file:` URLs, follows redirects and takes proxies from the environment
-(CVE-2025-27817 of Kafka's Java client was of this kind). `DeadlineSocket` adds one deadline and one limit for the complete answer.
+The standard library does the work, because an HTTP library would be the package's only dependency with certificates of its own:
+`http.client`, not `urllib.request`, which opens `file:` URLs, follows redirects and takes proxies from the environment (CVE-2025-27817 of
+Kafka's Java client was of this kind).
 """
 
 from __future__ import annotations
@@ -64,8 +64,7 @@ def _url(value: str) -> str:
 
 
 def _shown(url: str) -> str:
-    """Return the URL without its query, which may hold a secret."""
-    return url.partition("?")[0]
+    return url.partition("?")[0]  # the query may hold a secret
 
 
 def _secret(value: str | Callable[[], str]) -> str | Callable[[], str]:
@@ -242,7 +241,7 @@ class OidcToken(Secret):
         return life
 
     def _refused(self, status: int, found: Mapping[str, object], secret: str) -> AuthenticationError:
-        """Return the error for a status other than 200. It shows the issuer's words, unless they repeat a part of the secret."""
+        """The error shows the issuer's words, unless they repeat a part of the secret."""
         secrets = (secret, quote_plus(secret), self._basic(secret))
         told = [found.get(name) for name in ("error", "error_description")]
         words = "".join(f", '{filtered(text, secrets)}'" for text in told if isinstance(text, str))
@@ -263,8 +262,6 @@ class OidcToken(Secret):
 
 @attrs.frozen(repr=False)
 class Answer:
-    """The issuer's response."""
-
     status: int
     body: bytes
 
@@ -274,7 +271,7 @@ class ResponseTooLarge(Exception):
 
 
 class DeadlineSocket(ssl.SSLSocket):
-    """A socket with one deadline and one limit for the complete exchange: the timeout of a plain socket begins again with each byte."""
+    """One deadline and one limit for the complete exchange: the timeout of a plain socket begins again with each byte."""
 
     deadline: float
     room: int
@@ -300,7 +297,7 @@ def _left(deadline: float) -> float:
 
 
 def _dial(host: str, port: int, context: ssl.SSLContext, deadline: float) -> DeadlineSocket:
-    """Return a TLS connection. Every address of `host` gets an equal share of the time that is left."""
+    """Connect. Every address of `host` gets an equal share of the time that is left."""
     addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     failure: OSError = OSError()
     for number, (family, kind, protocol, _, address) in enumerate(addresses):
@@ -320,7 +317,6 @@ def _dial(host: str, port: int, context: ssl.SSLContext, deadline: float) -> Dea
 
 
 def _object_in(body: bytes) -> dict[str, Any] | None:
-    """Return the JSON object in `body`; None if `body` is not a JSON object."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):

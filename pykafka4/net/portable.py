@@ -22,8 +22,8 @@ from pykafka4.wire.protocol.frame import SIZE, frame_size
 __all__ = ["READ", "TURN_BYTES", "TURN_FRAMES", "WRITE", "PortableTransport", "Socket", "advance"]
 
 TURN_BYTES = 4 << 20  # a connection that has read, or written, this many bytes in a turn stops: the other connections must not wait
-# A connection that has read this many frames in a turn stops. An empty frame has four bytes on the wire, but takes hundreds of bytes of
-# memory: TURN_BYTES alone would allow a million of them.
+# So does one that has read this many frames. An empty frame has four bytes on the wire, but takes hundreds of bytes of memory: TURN_BYTES
+# alone would allow a million of them.
 TURN_FRAMES = 10_000
 SCRATCH_BYTES = 256 << 10  # size of the read buffer; frames that fit are cut out of it
 # First buffer of a larger frame. The buffer grows as bytes arrive: a wrong size alone allocates no more than this.
@@ -69,11 +69,9 @@ class PortableTransport:
     # -- the Transport interface
 
     def connect(self, link: int, host: str, port: int) -> None:
-        """Start to dial."""
         self._dialler.dial(link, host, port)
 
     def write(self, link: int, buffers: Sequence[Buffer], report: bool) -> bool:
-        """Write the bytes that the socket accepts now, and the remaining bytes when it is writable."""
         s = self._sockets.get(link)
         if s is None:
             return False
@@ -85,7 +83,6 @@ class PortableTransport:
         return not s.out and link in self._sockets
 
     def close(self, link: int) -> None:
-        """Close `link`, and discard frames that were read but not reported."""
         self._dialler.cancel(link)
         self._events = [event for event in self._events if event.link != link]  # with LOST among them, `link` has no socket any more
         s = self._sockets.pop(link, None)
@@ -93,7 +90,6 @@ class PortableTransport:
             self._drop(s)
 
     def select(self, timeout: float) -> list[Event]:
-        """Wait for the sockets, move bytes, and return the resulting events."""
         timeout = 0.0 if self._events else self._dialler.limit(timeout)
         for key, mask in self._selector.select(self._turn.wait(self._selector, timeout)):
             if key.data is None:
@@ -108,7 +104,6 @@ class PortableTransport:
         return self._take_events()
 
     def shut(self) -> None:
-        """Close every socket, the selector and the wake-up."""
         self._turn.end()
         self._dialler.shut()
         for link in list(self._sockets):
@@ -219,7 +214,7 @@ class PortableTransport:
             self._lose(s, explain(error))
 
     def _read_some(self, s: Socket) -> tuple[int, int]:
-        """Read once, into the frame that is partly read, otherwise into the scratch buffer. Returns (room, bytes read)."""
+        """Read once, into the partly read frame or else into the scratch buffer. Returns (room, bytes read)."""
         if s.view is not None:
             room = len(s.view) - s.filled
             got = s.sock.recv_into(s.view[s.filled :])
@@ -232,7 +227,6 @@ class PortableTransport:
         return SCRATCH_BYTES, got
 
     def _cut(self, s: Socket, data: memoryview) -> None:
-        """Cut complete frames out of `data`, and keep the remaining bytes as the start of the next frame."""
         if s.head:
             missing = SIZE.size - len(s.head)
             s.head += data[:missing]
@@ -265,7 +259,7 @@ class PortableTransport:
         return frame_size(data, self._max_frame)
 
     def _begin(self, s: Socket, size: int, data: memoryview) -> None:
-        """Start a frame of `size` bytes, of which only `data` has arrived."""
+        """Start a frame of which only `data` has arrived."""
         s.body = bytearray(min(size, max(FIRST_PIECE_BYTES, len(data))))
         s.view = memoryview(s.body)
         s.view[: len(data)] = data

@@ -2,12 +2,11 @@
 with Basic authentication). Invariant: a handshake ends in a tunnel to the broker, or in one error that names the proxy, whatever the proxy
 sends.
 
-The proxy gets the broker's name and looks it up; the client never does. A proxy sends bytes only as an answer, and a broker never sends
-first, so bytes after an answer are an error. No error repeats received bytes, because a proxy may send back a password.
+The proxy, not the client, looks up the broker's name. A proxy sends bytes only as an answer, and a broker never sends first, so bytes after
+an answer are an error. No error repeats received bytes, because a proxy may send back a password.
 
-The handshakes are written here because no library fits. socksio (last release in 2020) and the messages of python-socks (which are private)
-accept only complete messages, so the code that reads from the socket would have to know where each message ends. h11 would be a dependency
-of every installation for one request and one status line.
+No library fits. socksio and the private messages of python-socks accept only complete messages, so the code that reads from the socket
+would have to know where each message ends. h11 would be a dependency of every installation for one request and one status line.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def begin_handshake(proxy: Proxy, host: str, port: int, prefix: str) -> Handshak
 
 
 def _parse(host: str) -> Host | None:
-    """Return the address, or the name in the encoding of resolvers (IDNA). None for any other text, which a broker may send, too."""
+    """Return the address, or the name in IDNA. None for any other text, which a broker may send, too."""
     if "%" not in host:  # the proxy does not know the client's zones of IPv6
         try:
             return ip_address(host)
@@ -89,7 +88,7 @@ def _parse(host: str) -> Host | None:
 
 
 class Handshake(ABC):
-    """One handshake. The caller sends `out`, then passes received bytes to `receive`, which sets the next `out`, until `done` is true."""
+    """One handshake. Until `done`, the caller sends `out`, then passes received bytes to `receive`, which sets the next `out`."""
 
     __slots__ = ("_end_note", "_host", "_port", "_prefix", "_proxy", "_received", "_room", "done", "out")
 
@@ -99,7 +98,7 @@ class Handshake(ABC):
         self._proxy, self._host, self._port, self._prefix = proxy, host, port, prefix
         self._received = bytearray()
         self._room = MAX_HANDSHAKE_BYTES
-        # The end of the error's text if the proxy closes the connection now.
+        # For the error if the proxy closes the connection now.
         self._end_note = f"before it answered; is it a proxy for {proxy.kind.value}://?"
 
     def receive(self, data: bytes) -> None:
@@ -138,7 +137,7 @@ class Handshake(ABC):
         return AuthenticationError(f"{self._prefix}: it accepts no user name with a password, the only login that this client supports")
 
     def _stranger(self) -> ConnectionLost:
-        """Return the error for a peer whose first bytes are not an answer of a proxy of the configured kind."""
+        """Return the error for a peer that is not a proxy of the configured kind."""
         start = bytes(self._received[:5])
         for sign, what in SPEAKS.items():
             if start.startswith(sign) or sign.startswith(start):
@@ -147,7 +146,7 @@ class Handshake(ABC):
 
 
 class Socks5(Handshake):
-    """SOCKS 5: the offer of methods, user name and password if the proxy demands them, and the request; an answer follows each."""
+    """SOCKS 5: the offer of methods, user name and password on demand, and the request; an answer follows each."""
 
     __slots__ = ("_answer_reader",)
 
@@ -214,7 +213,7 @@ class Socks5(Handshake):
 
 
 class HttpConnect(Handshake):
-    """HTTP CONNECT: one request, and one answer, of which only the head is read. A proxy that refuses may add a page, which is ignored."""
+    """HTTP CONNECT: one request, and one answer, of which only the head is read: a proxy that refuses may add a page."""
 
     __slots__ = ("_searched",)
 

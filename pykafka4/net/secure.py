@@ -1,13 +1,12 @@
 """Moves bytes over TLS, with sockets of Python's `ssl` on the portable transport. Invariant: CONNECTED comes after the handshake.
 
 OpenSSL may hold bytes that it has read from the socket and not returned yet; no selector sees them. So a read continues until OpenSSL has
-no more bytes. If the budget of a turn ends the read, the next turn reads the remaining bytes before it waits. Either direction may need the
-other one first (a new key, a renegotiation): a read that has to write waits for the socket as a write does, and a write that has to read is
-tried again after a read.
+no more bytes. If the budget of a turn ends the read, the next turn reads the rest before it waits. Either direction may need the other one
+first (a new key, a renegotiation): a read that has to write waits until the socket is writable, and a write that has to read is tried again
+after a read.
 
 A long response arrives in many pieces, and a wake-up for each piece costs more than its decryption. So the loop sleeps until a large part
-of the response is there, or for LONGEST_WAIT_S at most, because not every system reports a smaller part while buffers are full. Until
-then `select` returns only for another connection's events, at its timeout, or after a wake-up.
+of the response is there, but at most for LONGEST_WAIT_S, because not every system reports a smaller part while buffers are full.
 """
 
 from __future__ import annotations
@@ -44,21 +43,20 @@ SESSIONS: Final = 256  # limit of the sessions that are kept, a few KiB each
 
 
 class Sessions:
-    """The last session with each broker, which shortens the next handshake, up to SESSIONS of them. A new context begins without any."""
+    """The last TLS session with each of up to SESSIONS brokers, which shortens the next handshake. A new context begins without any."""
 
     def __init__(self) -> None:
         self._context: ssl.SSLContext | None = None
         self.kept: dict[tuple[str, int], ssl.SSLSession] = {}  # the oldest first
 
     def of(self, context: ssl.SSLContext, target: tuple[str, int]) -> ssl.SSLSession | None:
-        """Return the session to resume, or None."""
         if context is not self._context:
             self._context = context
             self.kept.clear()
         return self.kept.get(target)
 
     def keep(self, context: ssl.SSLContext, target: tuple[str, int], session: ssl.SSLSession | None) -> None:
-        """Keep `session` for the next connection. With TLS 1.3, only a session with a ticket can be resumed."""
+        """With TLS 1.3, only a session with a ticket can be resumed."""
         if session is None or context is not self._context or not (session.has_ticket or session.id):
             return
         self.kept.pop(target, None)
@@ -67,7 +65,7 @@ class Sessions:
             del self.kept[next(iter(self.kept))]
 
     def forget(self, target: tuple[str, int]) -> None:
-        """Forget the session with `target`: a handshake has failed, perhaps because of the session."""
+        """After a failed handshake, which perhaps failed because of the session."""
         self.kept.pop(target, None)
 
 
@@ -98,13 +96,12 @@ class SecureTransport(PortableTransport):
             self._ask()
 
     def close(self, link: int) -> None:
-        """Close `link`, in any state."""
         self._preparing.pop(link, None)
         self._prepared.pop(link, None)
         super().close(link)
 
     def select(self, timeout: float) -> list[Event]:
-        """Wait for the sockets and move bytes, also the bytes that OpenSSL holds. Waits again while only parts of frames have arrived."""
+        """Move also the bytes that OpenSSL holds. Waits again while only parts of frames have arrived."""
         until = system.monotonic() + timeout
         while True:
             self._overdue, self._unread = self._unread, {}
@@ -120,7 +117,6 @@ class SecureTransport(PortableTransport):
                 return events
 
     def shut(self) -> None:
-        """Close every socket, and dial no more."""
         self._is_shut = True
         self._preparing.clear()
         self._prepared.clear()
@@ -264,9 +260,9 @@ class SecureTransport(PortableTransport):
     def _await_many(self, s: Socket) -> None:
         """Have the selector report the socket when it has a large part of the frame's missing bytes, or at the end of the connection.
 
-        The number of bytes must be sure to come: the frame's missing bytes without HELD_BYTES, which OpenSSL may have taken from the socket
-        already, and a quarter of the socket's buffer at most, because more may not fit into it. Does nothing with TLS 1.2, where the broker
-        may first wait for a message of the client (a renegotiation).
+        That part must be sure to come: the missing bytes without HELD_BYTES, which OpenSSL may have taken from the socket already, and at
+        most a quarter of the socket's buffer, because more may not fit. Does nothing with TLS 1.2, where the broker may first wait for a
+        message of the client (a renegotiation).
         """
         if not s.least:
             return
@@ -283,7 +279,7 @@ class SecureTransport(PortableTransport):
 
 
 def _peek(sock: Any, most: int) -> bytes:
-    """Return up to `most` bytes that have arrived, and leave them in the socket."""
+    """Return up to `most` bytes that have arrived, without taking them out of the socket."""
     with contextlib.suppress(OSError):
         return native.socket.recv(sock, most, socket.MSG_PEEK)
     return b""

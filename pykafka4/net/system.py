@@ -1,8 +1,8 @@
 """Provides the client with threads, locks and a clock. Invariant: code that the simulation runs looks these names up here
 when it runs, not when it is imported.
 
-Use these names as `system.Lock()`, never `from … import Lock`: the simulation replaces them to run the same client in virtual time, where a
-seed replays the same schedule of threads.
+Write `system.Lock()`, never `from … import Lock`: the simulation replaces these names to run the same client in virtual time, where a
+seed replays the schedule of threads.
 """
 
 from __future__ import annotations

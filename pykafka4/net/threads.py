@@ -1,9 +1,9 @@
 """Starts the client's threads, makes its locks, and identifies the calling thread or greenlet. Invariant: the client's own threads are
 threads of the system.
 
-Under `gevent.monkey.patch_all()` and `eventlet.monkey_patch()` a caller is a greenlet. A greenlet that waits for a lock of the client lets
-other greenlets run: it tries again and again, and sleeps in between with the `sleep` of its library. Otherwise a caller is a thread, and
-sleeps in the lock.
+Under `gevent.monkey.patch_all()` and `eventlet.monkey_patch()` a caller is a greenlet. To let other greenlets run while it waits for a lock
+of the client, it tries again and again, and in between calls the `sleep` of its library. Otherwise a caller is a thread, and sleeps in the
+lock.
 """
 
 from __future__ import annotations
@@ -84,15 +84,12 @@ class Thread(threading.Thread):
 
     @property
     def ident(self) -> int | None:
-        """The system's number of the thread."""
         return super().ident if self._begun is None else self._number
 
     def is_alive(self) -> bool:
-        """Whether the thread was started and has not ended."""
         return super().is_alive() if self._begun is None else bool(self._begun.locked())
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait until the thread has ended, up to `timeout` seconds (None: no limit)."""
         until = None if timeout is None else monotonic() + timeout
         while self.is_alive() and (until is None or monotonic() < until):
             left = SLICE_S if until is None else max(0.0, min(until - monotonic(), SLICE_S))
@@ -113,12 +110,11 @@ class GreenletThread:
         self.name: str = getattr(greenlet, "name", None) or f"greenlet {self.ident:x}"
 
     def is_alive(self) -> bool:
-        """Whether the greenlet has not ended."""
         greenlet = self._greenlet()
         return greenlet is not None and not greenlet.dead
 
     def frame(self) -> FrameType | None:
-        """Return the frame in which the greenlet runs, or in which it will continue; None after its end."""
+        """Return the frame in which the greenlet runs or will continue; None after its end."""
         greenlet = self._greenlet()
         if greenlet is None or greenlet.dead:
             return None
@@ -126,7 +122,6 @@ class GreenletThread:
 
 
 def caller() -> Any:
-    """Return the calling thread of the application or of the client, or the calling greenlet."""
     if not _library:
         return threading.current_thread()
     if (own := _own.get(get_ident())) is not None:
@@ -139,7 +134,6 @@ def caller() -> Any:
 
 
 def caller_ident() -> int:
-    """Return the number of the calling thread or greenlet."""
     ident: int = get_ident()
     return id(_current_greenlet()) if _library and ident not in _own else ident
 
@@ -165,20 +159,18 @@ class GreenletLock:
         self._lock = asking.Lock()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Acquire the lock, as `threading.Lock.acquire` does."""
         return _acquire(self._lock, timeout if blocking else 0.0)
 
     def release(self) -> None:
-        """Release the lock, as `threading.Lock.release` does. For any thread."""
+        """For any thread."""
         self._lock.release()
 
     def locked(self) -> bool:
-        """Whether a thread or greenlet holds the lock."""
         return bool(self._lock.locked())
 
 
 def _acquire(lock: Any, timeout: float) -> bool:
-    """Wait for `lock`, up to `timeout` seconds (negative: no limit). Client threads and the hub sleep in the lock; other greenlets nap."""
+    """Wait up to `timeout` seconds (negative: no limit). Client threads and the hub sleep in the lock; other greenlets nap."""
     if get_ident() in _own or _in_hub():
         return bool(lock.acquire(True, timeout))
     until = monotonic() + timeout if timeout >= 0 else float("inf")
@@ -204,7 +196,7 @@ def _in_hub() -> bool:
 
 
 def _after_fork() -> None:
-    """Forget all threads but the one that forked: only this one exists in the child."""
+    """Only the thread that forked exists in the child."""
     me = _own.get(get_ident())
     _own.clear()
     if me is not None:

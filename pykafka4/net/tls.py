@@ -81,7 +81,7 @@ ENDED: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, C
 
 
 class Contexts:
-    """Makes the `SSLContext` for each connection from the options. For one thread at a time, and not for the loop thread."""
+    """Makes the `SSLContext` for each connection. For one thread at a time, but not the loop thread."""
 
     def __init__(self, config: SecurityConfig, client_id: str = "pykafka4") -> None:
         """`client_id` is for the log. Raises ConfigError if the certificates cannot be used."""
@@ -94,10 +94,10 @@ class Contexts:
         self._warn_of_unchecked(self.current())
 
     def current(self) -> ssl.SSLContext:
-        """Return the context for a new connection: the last context, unless a file has changed.
+        """Return the context for a new connection: the last one, unless a file has changed.
 
-        If the files cannot be used now, perhaps because they are being replaced, a warning is logged and the last context is returned.
-        Raises ConfigError if there is no last context.
+        If the files cannot be used now, perhaps because they are being replaced, logs a warning and returns the last context. Raises
+        ConfigError if there is none.
         """
         if self._config.ssl_context is not None:
             given: ssl.SSLContext = self._config.ssl_context
@@ -119,10 +119,7 @@ class Contexts:
         return self._made[1]
 
     def _warn_of_unchecked(self, context: ssl.SSLContext) -> None:
-        """Log a warning if the context checks less than it could, once per client.
-
-        The client authenticates at addresses that brokers advertise: only certificates reveal a stranger there.
-        """
+        """The client authenticates at addresses that brokers advertise: only certificates reveal a stranger there."""
         if context.verify_mode != ssl.CERT_REQUIRED:
             log.warning("%s: ssl_context does not verify certificates: anybody in the network can read the traffic", self._client_id)
         elif not context.check_hostname:
@@ -197,7 +194,7 @@ class Contexts:
         raise ConfigError(self._misfit(reason, bool(asked), files))
 
     def _misfit(self, reason: str | None, encrypted: bool, files: dict[str, bytes | None]) -> str:
-        """Return why the client's certificate cannot be used. OpenSSL names a reason only if it could read certificate and key."""
+        """OpenSSL names a `reason` only if it could read certificate and key."""
         config = self._config
         where = _named("ssl_certfile", "ssl_cert_pem", config.ssl_certfile)
         content = files["ssl_certfile"] if config.ssl_cert_pem is None else _ascii(config.ssl_cert_pem)
@@ -217,7 +214,7 @@ class Contexts:
 
 
 def _ascii(pem: str) -> bytes:
-    """Return PEM in the form that OpenSSL needs, without characters that are not ASCII, which comments may contain."""
+    """Return PEM in the form that OpenSSL needs, without non-ASCII characters, which comments may contain."""
     return restore_lines(pem).encode("ascii", "ignore")
 
 
@@ -244,7 +241,7 @@ def _no_key(path: str | None, content: bytes | None) -> str:
 
 
 def _way_out(path: str, content: bytes, what: str) -> str:
-    """Return how to convert the file. A JKS has a magic number; PKCS12 and other formats are DER, with different bytes after the length."""
+    """A JKS has a magic number; PKCS12 and other formats are DER, with different bytes after the length."""
     if content[:4] in (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"):
         jks = f"keytool -importkeystore -srckeystore {path} -destkeystore {path}.p12 -deststoretype PKCS12"
         return f"it is a JKS: convert it with {jks}, then openssl pkcs12 -in {path}.p12 -out {path}.pem"
@@ -272,10 +269,7 @@ def _password(config: SecurityConfig) -> str:
 
 
 def _asked(callable: Callable[[], Any]) -> Any:
-    """Return the result of the application's callable.
-
-    An exception of the callable may repeat the password: the ConfigError has only its type and place, and no `__context__`.
-    """
+    """An exception of the callable may repeat the password: the ConfigError has only its type and place, and no `__context__`."""
     try:
         return callable()
     except KafkaError as error:
@@ -287,7 +281,7 @@ def _asked(callable: Callable[[], Any]) -> Any:
 
 @contextlib.contextmanager
 def _as_file(path: str | None, content: str | None) -> Iterator[Any]:
-    """Yield the path of a file with `content`: `ssl` reads client certificates only from files. The file is in memory if possible."""
+    """Yield the path of a file with `content`, in memory if possible: `ssl` reads client certificates only from files."""
     if content is None:
         yield path
         return
@@ -300,7 +294,7 @@ def _as_file(path: str | None, content: str | None) -> Iterator[Any]:
 
 
 def _in_memory(content: bytes, stack: contextlib.ExitStack) -> str | None:
-    """Write a file in memory; return its path; None if the system has no such files, does not allow them, or has no /proc."""
+    """Returns None if the system has no files in memory, does not allow them, or has no /proc."""
     if not hasattr(os, "memfd_create"):
         return None
     try:
@@ -325,7 +319,6 @@ _warned_of: set[str] = set()
 
 
 def _warn_of_open_key(path: str, mode: int) -> None:
-    """Log a warning if other users can use the key, once for each file."""
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO) and path not in _warned_of:
         _warned_of.add(path)
         log.warning("the key in %s can be read or changed by other users (mode %o): chmod 600", path, stat.S_IMODE(mode))
@@ -381,6 +374,6 @@ def _is_tls(heard: bytes) -> bool:
 
 
 def _name(error: ssl.SSLError) -> str:
-    """Return OpenSSL's name of the reason. Python lacks names that are newer than itself; the error's text has the same words."""
+    """Python lacks names of reasons that are newer than itself; the error's text has the same words."""
     text = re.sub(r"^\[[^]]*\] *| *\(_ssl\.c:\d+\)$", "", str(error))
     return error.reason or text.upper().replace(" ", "_") or type(error).__name__

@@ -24,8 +24,6 @@ Post: TypeAlias = Callable[[Callable[[float], object]], None]
 
 
 class EventKind(Enum):
-    """The kinds of events of a connection."""
-
     CONNECTED = "connected"  # payload None
     FRAME = "frame"  # payload: the frame without its size, in a buffer of its own
     LOST = "lost"  # payload: KafkaError
@@ -53,7 +51,7 @@ class Transport(Protocol):
     def write(self, link: int, buffers: Sequence[Buffer], report: bool) -> bool:
         """Write `buffers`, and keep the bytes that the socket does not take yet. Returns whether the socket has taken all bytes.
 
-        If it has not, and `report` is true, WRITTEN follows as soon as no byte is left to write.
+        If not, and if `report` is true, WRITTEN follows as soon as no byte is left to write.
         """
 
     def close(self, link: int) -> None:
@@ -70,7 +68,7 @@ class Transport(Protocol):
 
 
 def explain(error: BaseException) -> str:
-    """Return the reason why a lookup or a socket failed, for the message of a ConnectionLost."""
+    """Return why a lookup or a socket failed, for the message of a ConnectionLost."""
     if isinstance(error, socket.gaierror):
         return (
             "host name not found" if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", -5)) else str(error.strerror).lower()
@@ -81,11 +79,11 @@ def explain(error: BaseException) -> str:
 
 
 def end_of_stream(*, in_frame: bool) -> str:
-    """Return the reason for the end of a connection that the broker closed; `in_frame`: whether a part of a frame had arrived."""
+    """`in_frame`: whether a part of a frame had arrived."""
     return f"the broker closed the connection{' in the middle of a response' if in_frame else ''}"
 
 
 def bad_frame(address: str, error: DecodeError) -> ConnectionLost:
-    """Return the error for a frame whose size is invalid or too large. A consumer learns from the error's cause to request less."""
+    """Return the error for a frame of invalid size. A consumer learns from the error's cause to request less."""
     kind = AuthenticationError if isinstance(error, PeerSpeaksTls) else ConnectionLost
     return caused_by(kind(f"{address}: {error}"), error)

@@ -28,10 +28,7 @@ Opener: TypeAlias = Callable[[int, Helper, Post, Proxy | None], Transport]
 
 
 def choose(wanted: str | None) -> tuple[str, Opener]:
-    """Return (name, class) of the transport for PYKAFKA4_LOOP=`wanted`.
-
-    Raises ImportError if the pump is required but missing, and for an unknown value.
-    """
+    """Return (name, class) of the transport. Raises ImportError if the required pump is missing, and for an unknown value."""
     if wanted not in {None, "", "pump", "portable"}:
         raise ImportError(f"PYKAFKA4_LOOP={wanted!r} must be pump, portable or unset")
     if wanted == "portable":
@@ -67,7 +64,7 @@ def open_transport(max_frame: int, helper: Helper, post: Post, contexts: Context
 
 
 def open_contexts(config: SecurityConfig, client_id: str) -> Contexts | None:
-    """Return the contexts for TLS; None if `config` requires no TLS. Reads the certificates; raises ConfigError if they are unusable."""
+    """None if `config` requires no TLS. Reads the certificates; raises ConfigError if they are unusable."""
     if not config.encrypts:
         return None
     from pykafka4.net.tls import Contexts

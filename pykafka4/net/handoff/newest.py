@@ -22,13 +22,12 @@ class Newest(Generic[T]):
         self.value: T | None = None
 
     def begin(self) -> int:
-        """Return the number of a call that begins now."""
         with self._lock:
             self._begun += 1
             return self._begun
 
     def keep(self, number: int, value: T | None) -> None:
-        """Keep `value`, the result of the call with this `number`, unless a newer call has returned before."""
+        """Keep `value`, the result of the call `number`, unless a newer call has returned before."""
         with self._lock:
             if number > self._kept:
                 self._kept, self.value = number, value

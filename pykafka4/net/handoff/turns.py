@@ -16,5 +16,4 @@ if hasattr(os, "register_at_fork"):
 
 
 def turn_of(name: str) -> Any:
-    """Return this process's lock with this name."""
     return _turns.setdefault(name, system.RLock())

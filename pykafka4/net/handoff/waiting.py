@@ -2,8 +2,8 @@
 no lock.
 
 Threads sleep on latches only: KeyboardInterrupt can end such a sleep, and each sleep can have a timeout. `Signal` and `Promise` must not
-wait on a loop thread, because they could wait forever: the thread may run destructors of the application, which may call any client, and
-the result of such a call may need this very loop.
+wait on a loop thread, which may run destructors of the application: these may call any client, and the result of the call may need this
+very loop.
 
 KeyboardInterrupt can be raised between any two bytecodes of an application thread. So an application thread holds no lock in this module:
 dicts and deques, whose single operations are atomic, list the waiting threads. An entry is added inside the `try` that removes it. An entry
@@ -33,7 +33,7 @@ NO_THREAD = -1  # instead of the thread in the tickets of tasks: many tasks wait
 
 
 def _left(deadline: float | None) -> float:
-    """Return the seconds until `deadline`, as a timeout of a lock: from 0 to the longest timeout that a lock accepts."""
+    """Return the seconds until `deadline`, as a timeout that a lock accepts."""
     return FOREVER if deadline is None else max(0.0, min(deadline - system.monotonic(), FOREVER))
 
 
@@ -51,7 +51,6 @@ class Signal:
 
     @property
     def waiting(self) -> int:
-        """The number of waiting threads."""
         return len(self._sleepers)
 
     def wait(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
@@ -77,7 +76,7 @@ class Signal:
 
     @contextlib.contextmanager
     def opening(self, latch: Latch) -> Iterator[None]:
-        """Have every `notify` open `latch` during this `with` block. A task, which cannot block, checks, sleeps on `latch`, and repeats."""
+        """Have every `notify` open `latch` during this `with` block. For tasks, which cannot block: they check, sleep, and repeat."""
         try:
             self._sleepers[latch] = None
             yield
@@ -103,15 +102,12 @@ class Promise(Generic[T]):
         self._callbacks: deque[Callable[[Promise[T]], None]] = deque()
 
     def done(self) -> bool:
-        """Whether there is a result or an error."""
         return bool(self._outcome)
 
     def set_result(self, value: T) -> None:
-        """Resolve the promise with a value."""
         self._finish((value, None))
 
     def set_exception(self, error: BaseException) -> None:
-        """Fail the promise with an error."""
         self._finish((None, error))
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -119,7 +115,7 @@ class Promise(Generic[T]):
         return self._signal.wait(self.done, timeout)
 
     def result(self, timeout: float | None = None) -> T:
-        """Wait up to `timeout` seconds and return the result. Raises the promise's error (a KafkaError as a copy) or KafkaTimeoutError."""
+        """Wait up to `timeout` seconds. Raises the promise's error (a KafkaError as a copy) or KafkaTimeoutError."""
         error = self.exception(timeout)
         if error is not None:
             raise error.again() if isinstance(error, KafkaError) else error
@@ -132,7 +128,7 @@ class Promise(Generic[T]):
         return self._outcome[""][1]
 
     def add_done_callback(self, fn: Callable[[Promise[T]], None]) -> None:
-        """Call `fn(self)` when the promise is done, on the thread that sets the outcome; here and now if the promise is done already."""
+        """Call `fn(self)` on the thread that sets the outcome; here and now if the promise is done already."""
         self._callbacks.append(fn)
         if self._outcome:  # the thread that set the outcome may have run the callbacks before the line above
             self._call_back()
@@ -173,10 +169,10 @@ class Gate:
 
     Only the first thread in the queue tries, so a small request cannot starve a large one. A thread whose own key (its partition) is full
     steps aside: the threads after it try, except threads with the same key, which wait for the same room.
-    A thread may call `wait` again from a signal handler or a destructor while it is in the queue. Then the thread enters at the front,
-    because its other tickets cannot move before the inner call returns.
+    While a thread is in the queue, a signal handler or a destructor may call `wait` on it again. This ticket enters at the front, because
+    the thread's other tickets cannot move before the inner call returns.
     The gate calls `counted(waiting, aside)` whenever one of these properties changes, and `starving()` when a thread finds too little of
-    the room that all threads share. `lock` is not used here: the plain-Python core needs a lock for its data structures.
+    the room that all threads share. `lock` is for the data structures of the plain-Python core.
     """
 
     __slots__ = ("_counted", "_starving", "lock", "tickets")
@@ -188,15 +184,14 @@ class Gate:
 
     @property
     def waiting(self) -> int:
-        """The length of the queue. A new caller has to queue up unless the length is 0, but see `aside`."""
+        """The length of the queue. Unless it is 0, a new caller has to queue up; but see `aside`."""
         return len(self.tickets)
 
     @property
     def aside(self) -> frozenset[object] | None:
         """The keys of the waiting threads if the first thread of each key steps aside, otherwise None.
 
-        A new caller with another key need not queue up then. A caller with one of these keys queues up: threads with the same key are
-        served first come, first served.
+        A new caller with another key need not queue up then.
         """
         first = self._first()
         return frozenset(ticket.key for ticket in first) if all(ticket.steps_aside for ticket in first) else None
@@ -215,8 +210,8 @@ class Gate:
     ) -> bool:
         """Wait in the queue until `try_again()` succeeds, up to `timeout` seconds (None: no limit). Returns whether it succeeded.
 
-        `hindered()` returns whether only this `key` is blocked, so that later threads with other keys may go first. While `hindered()` is
-        true, `try_again()` must fail: the thread sleeps until a `release` finds `hindered()` false. Any thread may call `hindered`.
+        `hindered()` returns whether only this `key` is blocked, so that threads with other keys may go first. While it is true,
+        `try_again()` must fail: the thread sleeps until a `release` finds `hindered()` false. Any thread may call `hindered`.
         """
         latch, deadline = new_latch(), _deadline(timeout)
         ticket = _Ticket(key, hindered, latch, system.get_ident())
@@ -242,9 +237,8 @@ class Gate:
     ) -> Iterator[Callable[[Callable[[], bool]], bool]]:
         """Hold a place in the queue during this `with` block. For tasks, which cannot block: they attempt, sleep on `latch`, and repeat.
 
-        The context manager yields `attempt(try_again)`, a function that returns whether it was this task's turn and `try_again()`
-        succeeded. `gone()` returns whether the task can never continue, because its event loop is closed: then the queue drops the task's
-        place. Any thread may call `gone`.
+        Yields `attempt(try_again)`, which returns whether it was this task's turn and `try_again()` succeeded. `gone()` returns whether the
+        task can never continue, because its event loop is closed: then the queue drops its place. Any thread may call `gone`.
         """
         ticket = _Ticket(key, hindered, latch, NO_THREAD, gone)
         try:
@@ -258,7 +252,7 @@ class Gate:
             self._leave(ticket)
 
     def _attempt(self, ticket: _Ticket, try_again: Callable[[], bool]) -> bool:
-        """Try, if it is this ticket's turn. Returns whether `try_again` succeeded."""
+        """Returns whether it was this ticket's turn and `try_again` succeeded."""
         if ticket not in self._turn():
             return False
         if try_again():
@@ -298,7 +292,7 @@ class Gate:
         return first
 
     def _turn(self) -> list[_Ticket]:
-        """Return the result of `_first`, and report the state of the queue if tickets were removed."""
+        """Return `_first`, and report the state of the queue if tickets were removed."""
         before = len(self.tickets)
         first = self._first()
         if len(self.tickets) != before:

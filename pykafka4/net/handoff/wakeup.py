@@ -23,8 +23,7 @@ class Inbox:
         return bool(self._calls)
 
     def post(self, fn: Callable[[float], object]) -> None:
-        """Add `fn`. A deque's append is atomic, so there is no lock."""
-        self._calls.append(fn)
+        self._calls.append(fn)  # atomic
 
     def run(self, now: float) -> None:
         """Run the calls posted so far. Calls that are added meanwhile wait for the next turn: otherwise they could keep the loop here."""
@@ -43,7 +42,7 @@ class Wakes(Protocol):
 
 
 class Wakeup:
-    """Wakes the loop from another thread, with one byte (or a few, after a race) however many threads call.
+    """Wakes the loop from other threads, with one byte (a few after a race) however many threads call.
 
     `news` means that there is work. The loop clears `news`, works, sets `asleep`, reads `news` once more, and only then sleeps.
     So a `wake` after the loop's read of `news` finds `asleep` set and writes the byte; an earlier `wake` has set the `news` that the loop
@@ -60,11 +59,9 @@ class Wakeup:
         self.news = False
 
     def fileno(self) -> int:
-        """The descriptor to select on."""
         return self._reader.fileno()
 
     def wake(self) -> None:
-        """Tell the loop that there is work."""
         self.news = True  # before `asleep` is read; the loop writes and reads the two in the opposite order
         if self.asleep:
             try:
@@ -77,7 +74,6 @@ class Wakeup:
                 raise
 
     def clear(self) -> None:
-        """Read and discard the bytes."""
         try:
             while len(self._reader.recv(4096)) == 4096:
                 pass

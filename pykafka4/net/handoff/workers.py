@@ -61,7 +61,7 @@ class Workers:
         self._ended = False
 
     def end(self) -> None:
-        """Have threads end as soon as they are idle. Calls that are submitted later still run."""
+        """Have threads end when they are idle. Calls that are submitted later still run."""
         with self._lock:
             self._ended = True
             for latch in self._idle:
@@ -119,7 +119,7 @@ class Workers:
             log.exception("%s: a call on a %s thread raised an exception", self._client_id, self._name)
 
     def _take(self) -> Callable[[], Any] | None:
-        """Return the next call; None, at which the thread ends, after IDLE_S without a call or after `end`."""
+        """Return None, at which the thread ends, after IDLE_S without a call or after `end`."""
         while True:
             with self._lock:
                 if self._queue:
@@ -139,12 +139,12 @@ class Workers:
 
 
 class _Callback:
-    """A callback that runs at most once, on the thread that calls it first, and never in a forked child, because the parent runs it."""
+    """A callback that runs at most once, on the thread that calls it first, and not in a forked child: the parent runs it."""
 
     __slots__ = ("_fn", "_owner", "_process")
 
     def __init__(self, fn: Callable[[], Any], owner: Callbacks) -> None:
-        """`owner` lists the callback as pending, until the callback begins."""
+        """`owner` lists the callback as pending until it begins."""
         self._fn = [fn]
         self._owner = owner
         self._process = _process
@@ -178,9 +178,9 @@ class _Callback:
 class Callbacks:
     """Runs the application's callbacks: in order on a thread of the client, or on the executor that the application passed.
 
-    Each callback runs once, even if the executor rejects or cancels it: memory and waiting threads depend on callbacks. The executor is
-    code of the application, too, and its `submit` may block; so the client's callback thread calls `submit`, not the loop. While every
-    thread of a ThreadPoolExecutor is in a wait that only callbacks can end (`waiting`), callbacks run on the client's thread.
+    Each callback runs once, even if the executor rejects or cancels it: memory and waiting threads depend on callbacks. The executor's
+    `submit` may block, so the client's callback thread calls it, not the loop. While every thread of a ThreadPoolExecutor is in a wait that
+    only callbacks can end (`waiting`), callbacks run on the client's thread.
 
     `submit` takes a lock and is for threads of the client. Application threads call `post`, and the loop submits for them. Otherwise: an
     application thread takes the lock, a signal handler on this thread waits for the loop, and the loop waits for the lock.
@@ -208,7 +208,6 @@ class Callbacks:
             wakeup.wake()
 
     def submit_posted(self) -> None:
-        """Submit the posted callbacks."""
         while self._posted:
             try:
                 fn = self._posted.popleft()
@@ -217,12 +216,11 @@ class Callbacks:
             self.submit(fn)
 
     def serve(self, wakeup: Wakes | None) -> None:
-        """From now on, the loop that `wakeup` wakes calls `submit_posted` in each turn; if `wakeup` is None, the loop has
-        ended."""
+        """From now on, the loop of `wakeup` calls `submit_posted` in each turn; None: the loop has ended."""
         self._wakeup = wakeup
 
     def submit(self, fn: Callable[[], Any]) -> None:
-        """Run `fn` soon. An exception of `fn` is logged, and never reaches the loop."""
+        """Run `fn` soon. Its exceptions are logged."""
         callback = _Callback(fn, self)
         if self._executor is not None:
             self._pending[callback] = None
@@ -250,7 +248,7 @@ class Callbacks:
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Mark the calling thread as blocked during this `with` block, in which it may wait until callbacks have run."""
+        """Mark the calling thread as blocked during this `with` block: it may wait there until callbacks have run."""
         me = system.current_thread()
         if not self.on_executor():
             yield
@@ -268,7 +266,7 @@ class Callbacks:
         return bool(self._blocked) and len(self._blocked) >= getattr(self._executor, "_max_workers", INFINITY)
 
     def on_executor(self) -> bool:
-        """Whether the calling thread belongs to the application's ThreadPoolExecutor, so that callbacks may need this very thread."""
+        """Whether the calling thread belongs to the application's ThreadPoolExecutor: callbacks may need this very thread."""
         pool, thread = self._executor, system.current_thread()
         if not isinstance(pool, ThreadPoolExecutor):
             return False
@@ -278,7 +276,7 @@ class Callbacks:
         return any(argument is work for argument in getattr(thread, "_args", ()))
 
     def in_callback(self) -> bool:
-        """Whether the calling thread runs a callback. Then the thread must not wait for a result that needs another callback."""
+        """Whether the calling thread runs a callback, and so must not wait for a result that needs another callback."""
         return system.current_thread() in _inside
 
 
@@ -331,7 +329,7 @@ class Feed:
 
 
 class Helper:
-    """Threads for work of the loop that may block: slow codecs, for example. Each kind of work that may hang has an instance of its own."""
+    """Threads for work of the loop that may block. Each kind of work that may hang has an instance of its own."""
 
     __slots__ = ("_workers",)
 
@@ -339,7 +337,7 @@ class Helper:
         self._workers = Workers(name, most, client_id)
 
     def submit(self, run: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        """Run `run()` on a thread of this helper, then call `then` with its result or exception on the same thread."""
+        """Run `run()` on a helper thread, then there call `then` with its result or exception."""
 
         def work() -> None:
             try:

@@ -169,11 +169,10 @@ cdef class Pump:
 
     @property
     def kept(self) -> int:
-        """The bytes that are kept for later frames."""
         return self.pool.total
 
     def shut(self) -> None:
-        """Forget every connection, and close the epoll descriptor. The caller closes the sockets."""
+        """The caller closes the sockets."""
         self.lower()
         self.free_all()
         if self.epoll >= 0:
@@ -261,7 +260,7 @@ cdef class Pump:
     def write(self, link, buffers, bint report=False) -> None:
         """Queue the buffers; the next `run` begins to write them.
 
-        With `report`, WRITTEN follows when the connection has written everything, unless the connection is lost.
+        With `report`, WRITTEN follows when everything is written, unless the connection is lost.
         """
         cdef Conn* c = self.find(link)
         cdef Out* out
@@ -296,7 +295,6 @@ cdef class Pump:
     # ------------------------------------------------------------ the stretch without the GIL
 
     cdef void tell(self, Conn* c) noexcept nogil:
-        """List `c` among the connections with news for Python."""
         if not c.news:
             c.news = True
             c.next = self.with_news
@@ -314,7 +312,6 @@ cdef class Pump:
             watch(self.epoll, EPOLL_CTL_MOD, c.fd, EPOLLIN | EPOLLOUT if wanted else EPOLLIN, c)
 
     cdef void flush(self, Conn* c) noexcept nogil:
-        """Write the bytes that the socket accepts now, and the remaining bytes when it is writable."""
         cdef Out* out
         cdef ssize_t n
         cdef int64_t budget = TURN_BYTES
@@ -346,7 +343,7 @@ cdef class Pump:
         self.watch_writing(c, c.first != NULL)
 
     cdef Block* obtain(self, size_t size) noexcept nogil:
-        """Return a block of at least `size` bytes; for a large frame, a block for its first piece. NULL if there is no memory."""
+        """Return a block for `size` bytes, or for the first piece of a larger frame. NULL if there is no memory."""
         cdef Block** at = &self.spare
         cdef Block* block
         cdef size_t room = size
@@ -397,7 +394,6 @@ cdef class Pump:
         c.block = NULL
 
     cdef void cut(self, Conn* c, const char* p, size_t n) noexcept nogil:
-        """Cut complete frames out of `n` bytes, and keep the remaining bytes as the start of the next frame."""
         cdef size_t take, size
         while n and not c.dead:
             take = min(n, <size_t>(SIZE - c.got))
@@ -423,7 +419,7 @@ cdef class Pump:
                 return
 
     cdef bint grow(self, Conn* c) noexcept nogil:
-        """Lengthen the block of a frame that has filled it. Returns False, and loses the connection, if there is no memory."""
+        """Lengthen the full block of a frame. Without memory, loses the connection and returns False."""
         cdef size_t room = min(c.size, 2 * c.block.room)
         cdef Block* block = <Block*>realloc(c.block, sizeof(Block) + room)
         if block == NULL:
@@ -507,7 +503,7 @@ cdef class Pump:
                 return
 
     cdef void pace(self) noexcept nogil:
-        """Leave the GIL for a while to a thread that gave way a moment ago, because it computes. Meanwhile more frames gather."""
+        """Leave the GIL for a while to a thread that gave way a moment ago, because it computes. Meanwhile frames gather."""
         if pause():
             self.stretch(0)
 
@@ -543,7 +539,7 @@ cdef class Pump:
             got()
 
     cdef void restock(self) noexcept:
-        """Move the blocks that were returned to the pool since the last turn to the spare blocks of this turn."""
+        """Move the blocks that were returned to the pool to the spare blocks of this turn."""
         cdef Block* last = self.pool.blocks
         if last != NULL:
             while last.next != NULL:

@@ -21,18 +21,15 @@ cdef class Waker:
         swap_flag(&self.sleeping, value)
 
     def fileno(self) -> int:
-        """The descriptor to wait for."""
         return self.fd
 
     def wake(self) -> None:
-        """Tell the loop that there is work."""
         cdef uint64_t one = 1
         self.news = True
         if load_flag(&self.sleeping) and swap_flag(&self.sleeping, 0) and self.fd >= 0:
             write(self.fd, &one, 8)
 
     def clear(self) -> None:
-        """Discard the wake-ups up to now."""
         cdef uint64_t count
         if self.fd >= 0:
             read(self.fd, &count, 8)

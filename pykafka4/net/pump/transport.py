@@ -30,7 +30,6 @@ class PumpTransport:
         self._dialler = Dialler(helper, post, self._watch, self._unwatch, proxy)
 
     def connect(self, link: int, host: str, port: int) -> None:
-        """Start to dial."""
         self._dialler.dial(link, host, port)
 
     def write(self, link: int, buffers: Sequence[Buffer], report: bool) -> bool:
@@ -39,14 +38,12 @@ class PumpTransport:
         return False
 
     def close(self, link: int) -> None:
-        """Close `link`, and discard frames that were read but not reported."""
         self._dialler.cancel(link)
         self._pump.remove(link)
         if (opened := self._sockets.pop(link, None)) is not None:
             opened[0].close()
 
     def select(self, timeout: float) -> list[Event]:
-        """Wait for the sockets, move bytes, and return the resulting events."""
         events: list[Event] = []
         for kind, link, payload in self._pump.run(self._dialler.limit(timeout)):
             if kind == FRAME:
@@ -63,7 +60,6 @@ class PumpTransport:
         return events
 
     def shut(self) -> None:
-        """Close every socket, and the pump."""
         self._dialler.shut()
         for link in list(self._sockets):
             self.close(link)
