@@ -22,8 +22,6 @@ def _rack(rack: str | None) -> str | None:
 
 @attrs.frozen
 class Broker:
-    """A broker: its id, address and rack."""
-
     node: int
     host: str = attrs.field(converter=_host)
     port: int
@@ -35,7 +33,7 @@ class Broker:
 
 
 def changes_of(before: Mapping[int, Broker], after: Mapping[int, Broker]) -> list[BrokerAdded | BrokerRemoved]:
-    """Return an event for each removed or added broker. Removed brokers come first: a changed address is one event of each kind."""
+    """Removed brokers come first: a changed address is one event of each kind."""
 
     def missing(those: Mapping[int, Broker], others: Mapping[int, Broker]) -> list[Broker]:
         return [b for b in those.values() if b.node not in others or others[b.node].address != b.address]

@@ -1,9 +1,9 @@
 """Collects the changed topics, and the partitions that came online again, until a machine takes them.
 
-Rule: a machine checks a topic again only after the topic has changed, and once for all its changes since the last check. So the cost of a
-turn depends on the number of changed topics, not on the number of topics. Each machine that uses the metadata has its own `TopicChanges`,
-and an index from the topic to its own state of that topic. A machine reads the metadata when it adds a topic to that index, because
-`TopicChanges` collects only later changes. The exception is a share consumer, which checks all its partitions after any change.
+Rule: a machine checks a topic only after the topic has changed, and once for all its changes since the last check. So the cost of a turn
+depends on the number of changed topics, not on the number of topics. Each machine that uses the metadata has its own `TopicChanges`, and an
+index from the topic to its own state of that topic. A machine reads the metadata when it adds a topic to that index, because `TopicChanges`
+collects only later changes. The exception is a share consumer, which checks all its partitions after any change.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class TopicChanges:
     __slots__ = ("_cluster", "_online", "_recovery", "_topics")
 
     def __init__(self, cluster: Cluster, recovery: Recovery | None = None) -> None:
-        """Without `recovery`, the object collects only topics, for machines that send no requests to leaders."""
+        """Without `recovery`, only topics are collected, for machines that send no requests to leaders."""
         self._cluster, self._recovery = cluster, recovery
         self._topics: set[str] = set()
         self._online: dict[TopicPartition, None] = {}
@@ -33,25 +33,23 @@ class TopicChanges:
         return bool(self._topics or self._online)
 
     def note(self, topic: str) -> None:
-        """Add `topic`, although its metadata has not changed."""
         self._topics.add(topic)
 
     def take_topics(self) -> list[str]:
-        """Return the topics whose metadata changed, or that `note` added. Sorted, because the order of a set differs between processes."""
+        """Sorted, because the order of a set differs between processes."""
         if not self._topics:
             return []
         topics, self._topics = self._topics, set()
         return sorted(topics)
 
     def take_online(self) -> list[TopicPartition]:
-        """Return the partitions that came online again, in the order of these events."""
         if not self._online:
             return []
         online, self._online = self._online, {}
         return list(online)
 
     def end(self) -> None:
-        """Stop collecting, because the machine has ended. A second call does nothing."""
+        """A second call does nothing."""
         if self._changed in self._cluster.on_change:
             self._cluster.on_change.remove(self._changed)
         if self._recovery is not None and self._came_online in self._recovery.on_online:

@@ -58,7 +58,7 @@ Then: TypeAlias = Callable[["KafkaError | None"], None]
 
 @attrs.frozen
 class MetadataChange:
-    """A change of the metadata: its new version, the topics that changed, and whether the list of brokers changed."""
+    """A change of the metadata. `topics` may include unchanged topics that brokers refuse."""
 
     version: int
     topics: frozenset[str]
@@ -78,14 +78,11 @@ class Waiter:
 
 @attrs.define(eq=False)
 class MetadataInFlight(Request):
-    """A Metadata request without a response."""
-
     cluster: Cluster = attrs.field(kw_only=True)
     number: int = attrs.field(kw_only=True)  # counts the Metadata requests, in the order of sending
     sent_at: float = attrs.field(kw_only=True)
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
-        """See `Request`."""
         self.cluster.answered(now, self, outcome)
 
 
@@ -140,7 +137,6 @@ class Cluster(KnownMetadata):
 
     @property
     def topics(self) -> list[str]:
-        """The topics in use."""
         return list(self._wanted)
 
     def troubles(self, topics: Iterable[str]) -> dict[str, str]:
@@ -181,7 +177,6 @@ class Cluster(KnownMetadata):
             self._ask_for(topic, known.not_before)
 
     def wants(self, topic: str) -> bool:
-        """Whether `topic` is in use."""
         return topic in self._wanted
 
     def seeks(self, topic: str) -> bool:
@@ -189,7 +184,7 @@ class Cluster(KnownMetadata):
         return topic in self._wanted and self._topics[topic].troubled
 
     def forget(self, topic: str, user: object) -> None:
-        """Remove `user` from the users of `topic`. The topic's metadata is dropped with the last user."""
+        """The topic's metadata is dropped with its last user."""
         users = self._wanted.get(topic, {})
         users.pop(user, None)
         if not users and self._wanted.pop(topic, None) is not None:
@@ -198,7 +193,7 @@ class Cluster(KnownMetadata):
     def refresh(self, now: float, topics: Collection[str] | None = None) -> None:
         """Request those of `topics` that are in use (None: all, and the brokers): at once the first time, then with backoff.
 
-        The broker that sent the current metadata may have nothing newer. So the request goes to another broker, if one can be reached.
+        The broker that sent the current metadata may have nothing newer, so the request prefers other brokers.
         """
         self._avoid(now)
         for name in self._all() if topics is None else [t for t in topics if t in self._wanted]:
@@ -227,7 +222,6 @@ class Cluster(KnownMetadata):
         return waiter
 
     def cancel_wait(self, waiter: Waiter) -> None:
-        """Drop `waiter`, because the caller of `refreshed` no longer waits."""
         if waiter in self._waiters:
             self._dismiss(waiter)
 
@@ -250,7 +244,6 @@ class Cluster(KnownMetadata):
     # -- the machine
 
     def poll(self, now: float) -> Effects:
-        """Send the next request, if one is due and a broker is connected."""
         if now < self._wake_at and self._networks_changes == self._network.changes:
             return self._nothing
         self._networks_changes = self._network.changes
@@ -263,7 +256,6 @@ class Cluster(KnownMetadata):
         return self._nothing if request is None else Effects((request,), wake_at=self._wake_at)
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """Fail the calls that wait for a response."""
         for waiter in list(self._waiters):
             self._dismiss(waiter)
             waiter.then(reason)
@@ -272,7 +264,6 @@ class Cluster(KnownMetadata):
     # -- the choice of topics to request
 
     def _avoid(self, now: float) -> None:
-        """Make the next request prefer brokers other than the one that sent the current metadata."""
         if self._updated_by is not None:
             self._network.avoid(now, self._updated_by)
 
@@ -306,7 +297,7 @@ class Cluster(KnownMetadata):
         return [BROKERS, *self._wanted]
 
     def _ask_for(self, name: str, when: float) -> None:
-        """Request `name` at `when`; put a topic that was requested many times without success in rotation instead."""
+        """Request `name` at `when`, or in rotation after many requests without success."""
         known = self._topic(name)
         if name != BROKERS and known.backoff.attempts >= ROTATES_AFTER:
             self._queue.put_in_rotation(name, len(known.leaders))
@@ -315,28 +306,24 @@ class Cluster(KnownMetadata):
         self._wake_at = -INFINITY
 
     def _ask_now(self, name: str, now: float) -> None:
-        """Request `name` at once, because a caller waits."""
         self._topic(name)
         self._queue.put(name, now)
         self._wake_at = -INFINITY
 
     def _lost(self, now: float, node: int) -> None:
-        """Request all metadata, because a connection to a broker, or an attempt to connect, has failed.
+        """Request all metadata: the broker's partitions may have moved, and perhaps no other request would show that.
 
-        The broker's partitions may have moved, and perhaps no other request would show that. A lost bootstrap address matters only while
-        no broker is connected.
+        A lost bootstrap address matters only while no broker is connected.
         """
         if node >= 0 or not self._network.up:
             self.refresh(now)
 
     def _refused(self, now: float, broker: int, error: KafkaError) -> None:
-        """Fail the waiting callers if no broker accepts this client, so that they need not wait for their timeouts."""
+        """Fail the waiting callers at once if no broker accepts this client."""
         if broker == ANY:
             self.crash(error)
 
     def _expire(self, now: float) -> None:
-        """Request all metadata after `metadata_max_age_ms`, and again the topics that a slow broker has not returned yet; drop the
-        partitions of topics that have been missing for long."""
         if now >= self._expires:
             self._set_expiry(now)
             self.refresh(now)
@@ -360,7 +347,7 @@ class Cluster(KnownMetadata):
                 self._changed(frozenset((name,)), False)
 
     def _set_expiry(self, now: float) -> None:
-        # Up to 20 % earlier, at random, so that clients that started together do not request all metadata together (see `backoff.JITTER`).
+        # Up to 20 % earlier, at random: clients that started together must not request all metadata together (see `backoff.JITTER`).
         self._expires = now + self._config.metadata_max_age_ms / 1000 * (1 - 0.2 * self._random.random())
 
     def _next(self, now: float) -> tuple[Request | None, float]:
@@ -375,10 +362,9 @@ class Cluster(KnownMetadata):
         return self._ask(now), min(now + OTHER_BROKER_S, self._expires)
 
     def _ask(self, now: float) -> Request:
-        """Build a request for the topics that are due now or soon. Topics to create get a request of their own, because the flag for
-        creation applies to all topics of a request.
+        """Build a request for the topics that are due now or soon, but no more than one step of the loop can apply.
 
-        A request names no more topics than one step of the loop can apply; the remaining topics stay in the queue, and are next.
+        Topics to create get a request of their own, because the flag for creation applies to all topics of a request.
         """
         soon = now + self._config.retry_backoff_ms / 1000
         due = self._queue.due(now, soon)
@@ -401,7 +387,6 @@ class Cluster(KnownMetadata):
     # -- responses
 
     def answered(self, now: float, request: MetadataInFlight, outcome: Outcome) -> None:
-        """Apply the outcome of a Metadata request."""
         number = request.number
         names, _ = self._asked.pop(number)
         self._wake_at, self._request = -INFINITY, None if request is self._request else self._request
@@ -436,13 +421,12 @@ class Cluster(KnownMetadata):
         self._ask_again(names, self._not_before)
 
     def _ask_again(self, names: frozenset[str], when: float) -> None:
-        """Request `names` again after a failure, or while the response is late."""
         for name in self._still(names):
             if name not in self._queue:
                 self._ask_for(name, when)
 
     def _still(self, names: frozenset[str]) -> list[str]:
-        """The names that are still needed. Sorted: the order of a set differs between processes, and runs must be repeatable."""
+        """Return the names still needed. Sorted: the order of a set differs between processes, and runs must be repeatable."""
         return sorted(name for name in names if name in self._topics)
 
     def _tell_waiters(self, number: int, names: frozenset[str]) -> None:
@@ -577,7 +561,7 @@ class Cluster(KnownMetadata):
             self._events.emit(event)
 
     def _unseat(self) -> frozenset[str]:
-        """Remove leaders that left the cluster, and request the topics of their partitions again; returns these topics.
+        """Remove leaders that left the cluster, and request their topics again; returns these topics.
 
         Otherwise the partitions would wait for a connection to such a broker until the metadata expires.
         """

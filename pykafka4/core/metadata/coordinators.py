@@ -70,7 +70,7 @@ class Coordinator:
         outbox: Outbox,
         user: CoordinatorUser,
     ) -> None:
-        """`kind` is GROUP or TRANSACTIONAL_ID; `key` is the group id or the transactional id."""
+        """`key` is the group id or the transactional id."""
         self._config, self._network, self._cluster, self._outbox, self._user = config, network, cluster, outbox, user
         self._kind, self._key = kind, key
         backoff, timeout = Backoff.retry(config, random), config.request_timeout_ms / 1000
@@ -87,13 +87,11 @@ class Coordinator:
 
     @property
     def log_name(self) -> Subject:
-        """The subject with which log lines begin."""
         group, transactional_id = (self._key, None) if self._kind == GROUP else (None, self._key)
         return Subject.of(self._config.client_id, self.subject, group=group, transactional_id=transactional_id)
 
     @property
     def address(self) -> int | None:
-        """The node to which requests go; None while the coordinator is unknown."""
         return self.node
 
     @property
@@ -103,11 +101,9 @@ class Coordinator:
 
     @property
     def troubles(self) -> Troubles:
-        """See `Target`."""
         return self._network.troubles
 
     def want(self) -> None:
-        """Find the coordinator, because there is a request for it."""
         self._wanted = True
 
     def lost(self, now: float, node: int, reason: KafkaError) -> None:
@@ -124,10 +120,8 @@ class Coordinator:
             self.retried(now, reason)
 
     def retried(self, now: float, reason: KafkaError) -> None:
-        """Report `reason`, the cause of a repeated request to the coordinator, if `reason` is an error from a broker.
-
-        The trouble lasts until `well`, even if the coordinator is found again.
-        """
+        """Report the cause of a repeated request, if it is an error from a broker. The trouble lasts until `well`, even if the coordinator
+        is found again."""
         if isinstance(reason, BrokerError):
             self.troubles.note(now, self, reason)
 
@@ -138,7 +132,6 @@ class Coordinator:
         self._reported_by = None
 
     def poll(self, now: float) -> float:
-        """Send FindCoordinator if one is due; returns the time of the next poll."""
         return self._call.poll(now, self._outbox) if self.node is None and self._wanted else INFINITY
 
     def _message(self) -> FindCoordinatorRequest:
@@ -156,7 +149,6 @@ class Coordinator:
         return Next.GIVE_UP if self._is_final(response.error_code) else Next.ELSEWHERE, error
 
     def _is_final(self, code: int) -> bool:
-        """Whether every broker would respond with `code`."""
         row = error_code(code)
         return not row.retriable and row.name not in PASSING
 
@@ -169,8 +161,8 @@ class Coordinator:
             self._cluster.refresh(now)
             return Next.RETRY, KafkaError(f"the coordinator of {self.subject} is broker {node}, which is not in the metadata yet")
         log.info("%s: the coordinator is broker %d", self.log_name, node, broker=node)
-        # If the coordinator has moved, the new coordinator may refuse requests for a short time, while it loads its state. If the lost
-        # broker is found again, the backoff keeps growing, because nothing has changed.
+        # A coordinator that has moved may refuse requests for a short time, while it loads its state. If the lost broker is found again,
+        # the backoff keeps growing, because nothing has changed.
         if node != self._before:
             self._backoff.reset()
         self.node, self._reported_by = node, reported_by

@@ -20,8 +20,6 @@ class EventSink(Protocol):
 
 
 class _Nobody:
-    """A receiver that drops every event."""
-
     def emit(self, event: object) -> None:
         """See `EventSink`."""
 

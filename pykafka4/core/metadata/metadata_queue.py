@@ -3,11 +3,11 @@ within a common budget.
 
 Topics that were requested many times without success are in rotation: together they are limited to BUDGET per round
 (`retry_backoff_max_ms`), so that thousands of topics without a leader cost no more than hundreds. Outages rarely end for one topic alone:
-when a response contains a change, all topics in rotation become due immediately, at most once per round.
+when a response contains a change, all topics in rotation become due, at most once per round.
 
 The cluster sets the times: `Cluster._pace` has the backoff of a single topic.
 
-A request names no more topics than AT_ONCE allows, however many are due: a response with 10,000 topics would block the loop for too long.
+A request names no more topics than AT_ONCE allows: a response with 10,000 topics would block the loop for too long.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TOPIC = 5  # the cost of a topic without its partitions, in the same unit
 
 
 def within_budget(names: list[str], partitions: Callable[[str], int]) -> list[str]:
-    """The first of `names`, as many as AT_ONCE allows by their partitions, but at least one."""
+    """The first of `names`, as many as AT_ONCE allows, but at least one."""
     left = AT_ONCE
     for number, name in enumerate(names):
         left -= TOPIC + partitions(name)
@@ -38,7 +38,7 @@ def within_budget(names: list[str], partitions: Callable[[str], int]) -> list[st
 
 
 class MetadataQueue:
-    """The topics to request, and the time at which each of them is due. The empty name stands for the list of brokers."""
+    """The topics to request, and when each is due. The empty name stands for the list of brokers."""
 
     __slots__ = ("_due", "_next_round", "_next_rush", "_rotation", "_round", "_rush")
 
@@ -65,12 +65,11 @@ class MetadataQueue:
         self._due[name] = min(when, self._due.get(name, INFINITY))
 
     def put_in_rotation(self, name: str, partitions: int) -> None:
-        """Put `name`, a topic with this number of partitions, in rotation; no change if the topic is already queued."""
+        """Put `name`, a topic with this number of partitions, in rotation, unless it is already queued."""
         if name not in self:
             self._rotation[name] = TOPIC + partitions
 
     def discard(self, name: str) -> None:
-        """Do not request `name`."""
         self._due.pop(name, None)
         self._rotation.pop(name, None)
 
@@ -80,14 +79,13 @@ class MetadataQueue:
 
     @property
     def due_at(self) -> float:
-        """The time at which the next topic is due; INFINITY if the queue is empty."""
         first = min(self._due.values(), default=INFINITY)
         if not self._rotation:
             return first
         return min(first, self._next_round, self._next_rush if self._rush else INFINITY)
 
     def due(self, now: float, soon: float) -> list[str]:
-        """The names to request now: all that are due by `soon`, and, if a round begins, as many topics in rotation as the budget allows."""
+        """The names to request now: all that are due by `soon`, and in a new round as many topics in rotation as the budget allows."""
         if self._rush and now >= self._next_rush:
             self._rush = False
             self._next_rush = self._next_round = now + self._round.next()
@@ -104,7 +102,7 @@ class MetadataQueue:
         return names
 
     def asked(self, names: Iterable[str], now: float) -> None:
-        """Remove `names`, which have been requested, and set the time of the next round if one of them was in rotation."""
+        """Remove the requested `names`, and set the time of the next round if one of them was in rotation."""
         turns = False
         for name in names:
             turns = self._rotation.pop(name, None) is not None or turns

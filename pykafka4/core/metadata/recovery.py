@@ -3,13 +3,13 @@
 Invariant: a partition is offline until its leader is connected, and its own backoff has ended or its leader has changed; no partition
 waits for another.
 
-The backoff of a partition keeps doubling until a request for the partition succeeds (`healthy`), so that a partition whose requests always
-fail is not retried too often. A partition that was taken offline although no request for it failed (`take_offline`) has no backoff.
+A partition's backoff keeps doubling until a request for the partition succeeds (`healthy`), so that a partition whose requests always fail
+is not retried too often. A partition that went offline although no request for it failed (`take_offline`) has no backoff.
 
 A poll checks only partitions with an event: their topic changed, the broker that they wait for is connected, or their backoff has ended.
-Thousands of partitions that have no leader for hours cost nothing. The cluster repeats requests for topics without a leader
-(`Cluster._pace`, `MetadataQueue`); recovery repeats requests only for topics with complete metadata, for which the cluster sends no more
-requests (`seeks`): a leader cannot be reached, or the metadata lacks the partition.
+Thousands of partitions that have no leader for hours cost nothing. The cluster requests topics without a leader again (`Cluster._pace`,
+`MetadataQueue`). Recovery requests only topics with complete metadata, which the cluster does not request (`seeks`): a leader cannot be
+reached, or the metadata lacks the partition.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["Offline", "PartitionOffline", "PartitionOnline", "Recovery"]
 
-# Seconds: partitions that are due within this time are handled together. Backoffs have a jitter: after the loss of a broker, thousands of
-# partitions would otherwise take a turn of the loop each.
+# Seconds: partitions that are due within this time are handled together. Backoffs have a jitter: otherwise thousands of partitions would
+# take a turn of the loop each after the loss of a broker.
 SLACK_S = 0.01
 SLACK_PART = 0.1  # the maximum of the slack as a part of retry_backoff_ms, so that a short backoff is not skipped
 
@@ -57,7 +57,7 @@ class PartitionOnline:
 
 @attrs.define(eq=False)
 class Offline:
-    """The reason why a partition is offline, and the time of its failure (monotonic seconds)."""
+    """Why and since when (monotonic seconds) a partition is offline."""
 
     since: float
     reason: KafkaError
@@ -77,8 +77,6 @@ class Outage:
 
 
 class Recovery:
-    """The machine that brings partitions back online."""
-
     def __init__(self, config: ClientConfig, cluster: Cluster, network: Network, random: Random, events: EventSink) -> None:
         self.offline: dict[TopicPartition, Offline] = {}  # other machines and threads only read this dict
         self.changes = 0  # incremented when a partition comes online
@@ -118,7 +116,7 @@ class Recovery:
         self._begin(now, tp, Offline(now, reason, backoff.attempts + 1, failed, now + backoff.next()))
 
     def note_retry(self, now: float, tp: TopicPartition, reason: KafkaError) -> None:
-        """Record a failed request, which its sender repeats after a backoff of its own. `tp` stays online for other users of the client."""
+        """Record a failed request that its sender repeats. `tp` stays online for other users of the client."""
         if self._cluster.wants(tp.topic):
             self._network.troubles.note(now, tp, reason)
             backoffs = self._backoffs.setdefault(tp.topic, {})
@@ -128,8 +126,7 @@ class Recovery:
     def take_offline(self, now: float, tp: TopicPartition, reason: KafkaError, since: float | None = None) -> None:
         """Take `tp` offline although no request for it failed: `tp` has no leader, or there is no connection to its leader.
 
-        The partition comes online as soon as its leader is connected: it has no backoff. This call requests no metadata, because the
-        cluster requests it anyway.
+        The partition has no backoff. This call requests no metadata, because the cluster requests it anyway.
         """
         if (known := self.offline.get(tp)) is not None:
             known.reason = reason
@@ -149,7 +146,7 @@ class Recovery:
         self._events.emit(PartitionOffline(tp, offline.reason))
 
     def healthy(self, tp: TopicPartition) -> None:
-        """Drop the backoff of `tp` after a successful request, unless `tp` is offline: the next failure begins with the first backoff."""
+        """Drop the backoff of `tp` after a successful request, unless `tp` is offline."""
         if self._backoffs and tp not in self.offline and (backoffs := self._backoffs.get(tp.topic)) is not None:
             if backoffs.pop(tp, None) is not None:
                 self._network.troubles.over(tp)
@@ -157,7 +154,6 @@ class Recovery:
                 del self._backoffs[tp.topic]
 
     def poll(self, now: float) -> Effects:
-        """Check the partitions with an event since the last poll."""
         if not self.offline:
             self._changed.clear()
             if self._timers.wake_at != INFINITY:
@@ -189,7 +185,6 @@ class Recovery:
         self._changed.update(change.topics & self._outages.keys())
 
     def _forgotten(self, topic: str) -> None:
-        """Forget the partitions of `topic`, which is no longer in use."""
         for tp in self._backoffs.pop(topic, ()):
             self._network.troubles.over(tp)
         if (outage := self._outages.get(topic)) is not None:
@@ -205,8 +200,8 @@ class Recovery:
         self._await(tp, offline, None if leader is None or self._network.ready(leader.node) else leader.node)
         if leader is None or offline.awaits is not None:
             self._ask_later(tp.topic, now)
-        # `_slack` here, too: the timer of `tp` may have run early by `_slack`. If this comparison were exact, `tp` would stay offline,
-        # because no other timer is set for it.
+        # `_slack` here, too: the timer of `tp` may have run early by `_slack`, and no other timer is set. With an exact comparison,
+        # `tp` would stay offline.
         elif now + self._slack >= offline.not_before or leader != offline.failed:
             self._end(tp)
             self.changes += 1
@@ -249,7 +244,6 @@ class Recovery:
             self._timers.at(now + outage.backoff.next(), partial(self._ask, topic))
 
     def _ask(self, topic: str, now: float) -> None:
-        """Request the metadata of `topic` again: a leader cannot be reached, or a partition is not in the metadata."""
         outage = self._outages.get(topic)
         if outage is None:
             return

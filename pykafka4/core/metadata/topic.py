@@ -1,6 +1,6 @@
 """Keeps the metadata of one topic; `Cluster` sends the requests, and stores their responses here.
 
-Invariant: an older leader epoch or a replaced topic id is ignored, unless responses have contained nothing newer for a long time, or the
+Invariant: an older leader epoch or a replaced topic id is ignored, unless responses have contained nothing newer for CONTRADICTED_S, or the
 topic has no id and has been missing.
 """
 
@@ -19,14 +19,13 @@ from pykafka4.errors.codes import ErrorCode, error_code
 
 __all__ = ["CONTRADICTED_S", "MISSING_S", "Leader", "Topic"]
 
-# Seconds for which brokers have to report a topic or partition as missing, before it counts as missing. Brokers learn of a new topic at
-# different times, and a broker that has just started knows no topic: one report is not enough.
+# Seconds for which brokers have to report a topic or partition as missing. One report is not enough: brokers learn of a new topic at
+# different times, and a broker that has just started knows no topic.
 MISSING_S = 2.0
 CONTRADICTED_S = 30.0  # seconds with only older metadata, after which the client accepts it; brokers do not lag behind for that long
 # Errors that are not retriable by Kafka's table, but only mean that the topic does not exist yet. INVALID_REPLICATION_FACTOR: fewer brokers
-# are up than the topic needs for its replicas; a broker before 0.11 that has just started returns this error for every topic.
-# TOPIC_ALREADY_EXISTS: two brokers created the topic at once. UNKNOWN_SERVER_ERROR: a broker failed to create the topic; a retry does no
-# harm.
+# are up than the topic has replicas; a broker before 0.11 that has just started returns this error for every topic. TOPIC_ALREADY_EXISTS:
+# two brokers created the topic at once. UNKNOWN_SERVER_ERROR: a broker failed to create the topic; a retry does no harm.
 NOT_YET = {"INVALID_REPLICATION_FACTOR", "TOPIC_ALREADY_EXISTS", "UNKNOWN_SERVER_ERROR"}
 
 
@@ -69,29 +68,24 @@ class Topic:
         return not self.leaders or len(self.available) < len(self.leaders)
 
     def was_missing(self, seconds: float) -> bool:
-        """Whether brokers have reported the topic as missing for `seconds`.
-
-        The time ends with the last such report, not now: since that report, there may have been no broker to send a request to.
-        """
+        """Whether brokers have reported the topic as missing for `seconds`. The time ends with the last report: since then, there may have
+        been no broker to send a request to."""
         return self.missing_since is not None and self.missing_since + seconds <= self.missing_at
 
     def refusal(self, name: str, after_request: int) -> BrokerError | None:
-        """See `KnownMetadata.refusal`."""
         if self.error is None or self.error.retriable or self.answered_request <= after_request:
             return None
         return broker_error(self.error.code, f"topic {name}", None, "Metadata", topic=name, creating=self.creating)
 
     def fail(self, code: int) -> None:
-        """Store the error code that a response contained instead of the topic's metadata."""
         row = error_code(code)
         self.error = attrs.evolve(row, retriable=True) if row.name in NOT_YET else row
 
     def vanish(self, now: float, sent_at: float) -> bool:
-        """Remove the leaders until a response contains them, because a broker reported the topic as missing; returns whether the
-        topic had partitions.
+        """Remove the leaders, because a broker reported the topic as missing; returns whether the topic had partitions.
 
-        The request was sent at `sent_at`. `was_missing` uses only this time: a response may have been in the socket while the process was
-        frozen, and then says nothing about the time until `now`.
+        `was_missing` uses only the time of sending: a response may have been in the socket while the process was frozen, and then says
+        nothing about the time until `now`.
         """
         self.missing_since = now if self.missing_since is None else self.missing_since
         self.missing_at = max(sent_at, self.missing_since)
@@ -99,7 +93,7 @@ class Topic:
         return bool(self.leaders)
 
     def visible(self) -> tuple[object, ...]:
-        """The state that users of the cluster can see: `Cluster` compares it before and after a response to detect a change."""
+        """The state that `Cluster` compares before and after a response, to detect a change."""
         return self.topic_id, tuple(self.leaders), self.error, self.replicas
 
     def lead(self, partition: int, node: int | None, epoch: int) -> None:
@@ -117,19 +111,16 @@ class Topic:
             self.leaders[partition] = _leader(node, epoch)
 
     def is_replaced(self, now: float, topic_id: UUID) -> bool:
-        """Whether `topic_id` belongs to a topic that was deleted, so that the response is older than the metadata.
+        """Whether `topic_id` belongs to a deleted topic, so that the response is older than the metadata.
 
-        Ids have no order. Suppose that the first response has the id of the new topic, and the next response, from a broker that lags
-        behind, has the old id: the client mistakes the old id for the newer, and the new id counts as replaced. Therefore a replaced id is
-        accepted again when responses have had no other id for a long time.
+        Ids have no order. Suppose that the first response has the id of the new topic, and the next one, from a broker that lags behind,
+        the old id: the client mistakes the old id for the newer one. So a replaced id is accepted again when responses have had no other id
+        for a long time.
         """
         return topic_id in self.former_ids and not self._contradicted(now)
 
     def compare(self, now: float, epochs: Iterable[tuple[int, int]]) -> None:
-        """Forget known epochs above this response's epochs, if every response for a long time has had a lower epoch.
-
-        Call this with a response's epochs, before `lead`.
-        """
+        """Forget known epochs above this response's epochs, if all responses for a long time had a lower epoch. Call this before `lead`."""
         known = self.epochs
         older = [partition for partition, epoch in epochs if epoch < known[partition]]
         if not older:
@@ -144,23 +135,20 @@ class Topic:
         return now - self.behind_since >= CONTRADICTED_S
 
     def forget_epochs(self, partitions: Iterable[int]) -> None:
-        """Accept any epoch of these partitions in the next response."""
         self.behind_since = None
         for partition in partitions:
             self.epochs[partition] = -1
 
     def dismiss(self, partitions: Collection[int]) -> None:
-        """Remove the leaders of these partitions."""
         for partition in partitions:
             self.leaders[partition] = None
         self.settle()
 
     def settle(self) -> None:
-        """Update the list of partitions with a leader, after changes of leaders."""
         self.available = [partition for partition, leader in enumerate(self.leaders) if leader is not None]
 
     def start_again(self, topic_id: UUID) -> None:
-        """Forget the leaders and epochs of the topic, which was recreated and has `topic_id` now."""
+        """Forget the leaders and epochs of the topic, which was recreated."""
         if self.topic_id is not None:
             self.former_ids |= {self.topic_id}
         self.former_ids -= {topic_id}

@@ -1,7 +1,7 @@
 """Tells `Network` when to check each endpoint again. Invariant: an endpoint has at most one alarm that counts, and no alarm is later than
 the endpoint is due.
 
-The reason for an alarm may be gone when its time comes: a response only moves deadlines to a later time, and leaves the alarm as it is.
+The reason for an alarm may be gone when its time comes: a response moves deadlines to a later time, and leaves the alarm as it is.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ __all__ = ["Alarms"]
 
 
 class Alarms:
-    """The times at which `Network` checks its endpoints."""
-
     __slots__ = ("_heap", "_ties")
 
     def __init__(self) -> None:
@@ -25,12 +23,12 @@ class Alarms:
         self._ties = count()
 
     def set(self, endpoint: Endpoint, when: float) -> None:
-        """Check `endpoint` at `when`, which is earlier than its alarm."""
+        """`when` is earlier than the alarm of `endpoint`."""
         endpoint.alarm = when
         heappush(self._heap, (when, next(self._ties), endpoint))
 
     def next(self) -> float:
-        """Return the time at which the first endpoint is due, after moving or removing the outdated alarms at the front."""
+        """Return when the first endpoint is due, after moving or removing the outdated alarms at the front."""
         heap = self._heap
         while heap:
             when, tie, endpoint = heap[0]
@@ -46,7 +44,6 @@ class Alarms:
         return INFINITY
 
     def take(self, now: float) -> list[Endpoint]:
-        """Remove the alarms that are due at `now`, and return their endpoints."""
         due = []
         while self.next() <= now:
             endpoint = heappop(self._heap)[2]

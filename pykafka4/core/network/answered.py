@@ -1,5 +1,4 @@
-"""Remembers the addresses that have answered this process. Errors of such an address give no advice about its listener, because the address
-has worked before.
+"""Remembers the addresses that have answered this process. Their errors give no advice about the listener, which has worked before.
 
 Rule: each security protocol has an object of its own, because an answer under one protocol says nothing about another.
 """
@@ -10,8 +9,7 @@ __all__ = ["Answered"]
 
 
 class Answered:
-    """The addresses, in the form that messages show. All clients with the same security protocol share one object; its changes are
-    atomic."""
+    """The addresses, as messages show them. All clients with the same security protocol share one object; its changes are atomic."""
 
     __slots__ = ("negotiated", "served")
 

@@ -5,8 +5,8 @@ Steps that may take long are jobs (`Threads.CREDENTIALS`): the application's cal
 keys. `step` returns the next step: a job, a message for the broker, or None when the mechanism's exchange is complete. `connection` begins
 an exchange when it connects, and another before the `lifetime` of the last one ends.
 
-An error has no traceback, no cause and no context: the frames of an exchange hold credentials, an exception of a callable may repeat them,
-and an error may be kept for days.
+An error has no traceback, cause or context: the frames of an exchange hold credentials, an exception of a callable may repeat them, and an
+error may be kept for days.
 """
 
 from __future__ import annotations
@@ -39,15 +39,10 @@ SHOWN_MECHANISMS: Final = 500  # characters of a broker's list
 
 
 class Authentication:
-    """One SASL exchange on one connection."""
-
     __slots__ = ("_address", "_awaited", "_mechanism", "_name", "_prepare", "_secret_filter", "is_talking", "lifetime")
 
     def __init__(self, name: str, address: str, prepare: Callable[[], Mechanism], secret_filter: SecretFilter) -> None:
-        """`name` is the mechanism, `address` is for messages. `prepare` makes a mechanism with the current credentials; it may block.
-
-        `secret_filter` learns the credentials.
-        """
+        """`prepare` makes a mechanism with the current credentials; it may block. `secret_filter` learns the credentials."""
         self._secret_filter = secret_filter
         self._name, self._address, self._prepare = name, address, prepare
         self._mechanism: Mechanism | None = None
@@ -56,7 +51,6 @@ class Authentication:
         self.lifetime = 0.0  # seconds until the broker demands another authentication; 0: never (KIP-368)
 
     def begin(self) -> Mechanism:
-        """Make the mechanism: the first job."""
         return self._prepare()
 
     def step(self, result: Any) -> Step:
@@ -71,12 +65,11 @@ class Authentication:
         raise self._explained(failure)
 
     def timed_out(self) -> AuthenticationError:
-        """Return the error for an exchange that took too long. The error is a guess: a broker that hangs refuses no client."""
+        """The error is a guess: a broker that hangs refuses no client."""
         return self._error(f"{self._awaited} in time (socket_connection_setup_timeout_ms)", certain=False)
 
     def cut_off(self, reason: KafkaError) -> AuthenticationError:
-        """Return the error for a connection lost during the exchange. The error is a guess: a broker that shuts down closes connections,
-        too."""
+        """Return the error for a connection lost during the exchange; a guess, because a broker that shuts down closes connections, too."""
         why = str(reason).removeprefix(f"{self._address}: ")
         return self._error(f"the connection was lost ({why}); some brokers refuse credentials in this way", certain=False)
 
@@ -120,10 +113,7 @@ class Authentication:
         return self._message(mechanism.next(challenge))
 
     def _explained(self, error: BaseException) -> AuthenticationError:
-        """Return the error for an exception of the mechanism or of a job.
-
-        The error shows only the type and place of a foreign exception, and has no `__cause__`: the exception's text may contain a secret.
-        """
+        """Show only the type and place of a foreign exception, without `__cause__`: its text may contain a secret."""
         if isinstance(error, AuthenticationError):
             reason = self._error(str(error), certain=error.certain)
             reason.code, reason.is_of_client = error.code, error.is_of_client

@@ -77,14 +77,12 @@ class AnyBroker:
 
     @property
     def troubles(self) -> Troubles:
-        """See `Target`."""
         return self.network.troubles
 
     def want(self) -> None:
         """Do nothing: the network connects to a broker when there is a request."""
 
     def lost(self, now: float, node: int, reason: KafkaError) -> None:
-        """Make requests for ANY prefer brokers other than `node` for a while; do nothing if `node` is ANY."""
         if node != ANY:
             self.network.avoid(now, node)
 
@@ -95,7 +93,6 @@ class CallRequest(Request):
     number: int = attrs.field(kw_only=True)
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
-        """See `Request`."""
         self.call.request_ended(now, self, outcome)
 
 
@@ -143,7 +140,6 @@ class Call:
         return self._repeat_at
 
     def back_off(self, now: float, reason: KafkaError) -> None:
-        """Let the next request wait for a backoff, because of `reason`."""
         self.last_error, self._not_before = reason, now + self._backoff.next()
         if isinstance(reason, BrokerError):  # the network notes lost connections
             self._target.troubles.note(now, self, reason)
@@ -159,11 +155,10 @@ class Call:
         self._backoff.reset()
 
     def timed_out(self, what: str) -> KafkaTimeoutError:
-        """Return the error for a caller whose deadline has passed. `what` names the operation that has timed out."""
+        """Return the error for a caller whose deadline has passed. `what` names the operation."""
         return KafkaTimeoutError(f"{what} (last error: {self.last_error or self._target.last_error or 'none'})")
 
     def request_ended(self, now: float, request: CallRequest, outcome: Outcome) -> None:
-        """Judge the outcome of a request of this call, and choose the next step."""
         number, node = request.number, request.node
         current = self.in_flight and number >= self._current
         if number < self._first or (isinstance(outcome, Failed) and not (current and number == self._latest)):
@@ -186,6 +181,6 @@ class Call:
             self._gave_up(now, self.last_error)
 
     def _end(self) -> None:
-        """End the call: from now on, responses to its other requests are ignored."""
+        """From now on, responses to the call's other requests are ignored."""
         self._first, self.in_flight = self._latest + 1, False
         self._target.troubles.over(self)

@@ -72,7 +72,7 @@ class BrokerChooser:
         return self._endpoints[node]
 
     def _serves_any(self, node: int) -> bool:
-        """Whether requests for ANY may use `node`. Lanes belong to machines, except the spare lane."""
+        """Lanes belong to machines, except the spare lane."""
         return node < LANE or node // LANE == self._spare
 
     def _load(self, now: float, node: int) -> tuple[bool, bool, bool, float, bool, int, float]:
@@ -97,7 +97,6 @@ class BrokerChooser:
         return connection.silent_since < now - STALLED_S
 
     def connecting(self) -> bool:
-        """Whether a connection that ANY could use is being opened."""
         return any(self._is_connecting(e) and self._serves_any(e.node) for e in self._endpoints.values())
 
     def _is_connecting(self, endpoint: Endpoint) -> bool:
@@ -108,19 +107,18 @@ class BrokerChooser:
         return [*self.unconnected(INFINITY), *self._spares(now)]
 
     def candidate(self, now: float) -> Endpoint | None:
-        """Return the endpoint for the next connection for ANY: an unconnected one, otherwise a spare one of a stalled broker; None if
-        no such endpoint can be connected now."""
+        """Return the endpoint for the next connection for ANY: an unconnected one, otherwise a spare one of a stalled broker; None if no
+        endpoint can be connected now."""
         return least_failed(self.unconnected(now)) or least_failed(e for e in self._spares(now) if e.not_before <= now)
 
     def unconnected(self, now: float) -> list[Endpoint]:
-        """Return the brokers to which the client can connect at `now`, and also bootstrap addresses while no broker is connected."""
+        """Return the brokers to which the client can connect at `now`; while no broker is connected, also bootstrap addresses."""
         least = 0 if any(0 <= node < LANE for node in self._ready) else -INFINITY
         return [
             e for e in self._endpoints.values() if least <= e.node < LANE and e.connection is None and not e.leaving and e.not_before <= now
         ]
 
     def _spares(self, now: float) -> list[Endpoint]:
-        """Return the unconnected spare endpoints of brokers whose own connection is stalled."""
         stalled = [n for n, connection in self._ready.items() if 0 <= n < LANE and self._stalled(now, connection)]
         spares = [self._network.endpoint(via(self._spare, node)) for node in stalled]
         return [e for e in spares if e is not None and e.connection is None and not e.leaving]
@@ -140,7 +138,6 @@ class RequestsForAny:
 
     @property
     def waiting(self) -> bool:
-        """Whether requests wait, or a connection is wanted."""
         return self._wanted or bool(self._requests)
 
     def want(self) -> bool:
@@ -149,7 +146,7 @@ class RequestsForAny:
         return news
 
     def submit(self, now: float, request: Request) -> bool:
-        """Pass `request` to a connected broker. Returns False if the request has to wait for a connection."""
+        """Returns False if the request has to wait for a connection."""
         best = self._chooser.best(now)
         if best is None:
             self._requests.append(request)
@@ -191,5 +188,5 @@ class RequestsForAny:
 
 
 def least_failed(endpoints: Iterable[Endpoint]) -> Endpoint | None:
-    """Return the endpoint with the fewest failures, brokers before bootstrap addresses; None if there is no endpoint."""
+    """Return the endpoint with the fewest failures, brokers before bootstrap addresses."""
     return min(endpoints, key=lambda e: (e.failures, e.node < 0, e.tie), default=None)

@@ -95,7 +95,7 @@ TABLE = Transitions[S](
 
 
 def usable(theirs: tuple[int, int], api_key: int) -> tuple[int, int] | None:
-    """Return the lowest and highest version of `api_key` that both sides support; None if there is no such version.
+    """Return the lowest and highest version that both sides support; None if there is no such version.
 
     The client's minimum counts, too: brokers list Produce versions 0 to 2, but reject them.
     """
@@ -160,11 +160,10 @@ class Connection:
         advice: str = "",
         traffic: BrokerTraffic | None = None,
     ) -> None:
-        """`setup_deadline` is the time at which the connection must be READY; `address` is for messages.
+        """`setup_deadline` is the time at which the connection must be READY.
 
-        `prepare` makes a SASL mechanism with the current credentials, and may block; None: the client does not authenticate.
-        `secret_filter` filters the error messages in responses; `answered` has the addresses that have answered. `advice` completes
-        the errors of an address that has never answered. `traffic` counts the requests.
+        `prepare` makes a SASL mechanism with the current credentials, and may block; None: the client does not authenticate. `advice`
+        completes the errors of an address that has never answered.
         """
         self._secret_filter, self._answered = secret_filter or SecretFilter(config), Answered() if answered is None else answered
         self._advice = advice
@@ -204,7 +203,6 @@ class Connection:
 
     @property
     def has_silent(self) -> bool:
-        """Whether a request that gets no response is in flight."""
         return bool(self._silent)
 
     @property
@@ -214,14 +212,11 @@ class Connection:
 
     @property
     def has_output(self) -> bool:
-        """Whether there are bytes or requests to write, even if the requests have to wait while the broker throttles the client."""
+        """Whether bytes or requests wait to be written, even while the broker throttles the client."""
         return bool(self._own or (self._queued and self.state is S.READY))
 
     def submit(self, now: float, request: Request) -> None:
-        """Queue `request`. `outgoing` returns its bytes as soon as the connection is READY and may write requests.
-
-        On a CLOSED connection, the request fails as NO.
-        """
+        """Queue `request` until the connection is READY and may write requests. On a CLOSED connection, the request fails as NO."""
         if self.state is S.CLOSED:
             assert self.reason is not None
             self.answers.append((request, Failed(self.reason, Written.NO)))
@@ -230,7 +225,7 @@ class Connection:
         self.wake_at = min(self.wake_at, request.deadline)
 
     def version(self, api_key: int, highest: int | None = None) -> int | None:
-        """Return the highest version of `api_key` to use on this connection, at most `highest`; None if there is no such version."""
+        """Return the highest version of `api_key` to use, at most `highest`; None if there is no such version."""
         theirs = self.offered.get(api_key)
         both = None if theirs is None else usable(theirs, api_key)
         if both is None:
@@ -241,12 +236,11 @@ class Connection:
     # -- events
 
     def connected(self, now: float) -> None:
-        """Send ApiVersions, because the socket is open now."""
         self.state = TABLE.move(self.state, S.NEGOTIATING)
         self._negotiate(now, FIRST_ASKED_VERSION)
 
     def receive(self, now: float, frame: Buffer) -> None:
-        """Handle a complete frame that has arrived. `frame` does not include its size."""
+        """Handle a complete frame, without its size."""
         if self.state is S.CLOSED:
             return
         try:
@@ -274,7 +268,7 @@ class Connection:
         self.poison(guess or reason, reason)
 
     def _advised(self, reason: KafkaError) -> KafkaError:
-        """Return `reason` with the advice, if brokers have answered at other addresses, and none at this one."""
+        """Return `reason`, with the advice if brokers have answered at other addresses, but none at this one."""
         known = self._answered.negotiated
         is_new = bool(known) and self.address not in known and self.state in (S.CONNECTING, S.NEGOTIATING)
         if not self._advice or not is_new or type(reason) is not ConnectionLost:
@@ -284,8 +278,7 @@ class Connection:
         return advised
 
     def _guess_cause(self, reason: KafkaError) -> KafkaError | None:
-        """Return the guess that the listener demands another `security_protocol`, if the broker closed the connection instead of answering;
-        otherwise None."""
+        """Guess the `security_protocol` of a listener that closed the connection instead of answering; None if there is no guess."""
         if self.state is S.NEGOTIATING and not self._config.encrypts and self.address not in self._answered.negotiated:
             why = "its listener may demand TLS: set security_protocol to SSL or SASL_SSL"
         elif self.state is S.READY and self._flying and not self._config.authenticates and self.address not in self._answered.served:
@@ -297,10 +290,9 @@ class Connection:
         return guess
 
     def poison(self, reason: KafkaError, fact: KafkaError | None = None) -> None:
-        """End the connection. Requests that were handed out fail as MAYBE, queued requests as NO.
+        """End the connection. If `reason` is a guess, the requests fail with `fact` instead.
 
-        If `reason` is a guess, the requests fail with `fact` instead. One lost connection must not fail a record as not authenticated:
-        `Refusals` believes a guess after several attempts, and only then fails the waiting requests and records.
+        One lost connection must not fail a record as not authenticated: `Refusals` believes a guess only after several attempts.
         """
         if self.state is S.CLOSED:
             return
@@ -321,7 +313,6 @@ class Connection:
         self.wake_at = INFINITY
 
     def poll(self, now: float) -> None:
-        """Fail requests that are past their deadlines, or end the connection; authenticate again if that is due; set `wake_at`."""
         if now < self.wake_at or self.state is S.CLOSED:
             return
         if now >= self._deadline:
@@ -379,7 +370,7 @@ class Connection:
         self._mark_idle(now)
 
     def _lower(self, message: ApiVersionsResponse) -> int:
-        """Return the version for the next attempt: the broker's highest, and always below the last one, so that the attempts end."""
+        """Return the version for the next attempt, always below the last one, so that the attempts end."""
         offered = [api.max_version for api in message.api_keys if api.api_key == ApiVersionsRequest.api_key]
         return max(0, min(offered[0], self._asked_version - 1)) if offered else 0
 
@@ -397,12 +388,12 @@ class Connection:
 
     @property
     def exchange(self) -> object:
-        """The SASL exchange under way, as an identity for its jobs; None if no exchange is under way."""
+        """The SASL exchange under way, as an identity for its jobs, or None."""
         return self._authentication
 
     @property
     def is_engaged(self) -> bool:
-        """Whether messages of an authentication are exchanged, so that no other request may be written."""
+        """Whether messages of an authentication are exchanged: then no other request may be written."""
         return self._authentication is not None and self._authentication.is_talking
 
     @property
@@ -420,7 +411,7 @@ class Connection:
         return bool(self._flying) and self._flying[0].request.message.api_key not in SASL
 
     def authenticated(self, now: float, exchange: object, result: Any) -> None:
-        """Continue `exchange`, whose job has ended with this result or exception."""
+        """Continue `exchange` with the result or exception of its job."""
         if exchange is self._authentication and self.state is not S.CLOSED:
             self._advance(now, result)
 
@@ -532,7 +523,7 @@ class Connection:
             self._mark_idle(now)
 
     def _decode(self, flight: Flight, frame: Buffer) -> Any:
-        """Return the message in `frame`. An undecodable ApiVersions response counts as UNSUPPORTED_VERSION, so version 0 follows."""
+        """An undecodable ApiVersions response counts as UNSUPPORTED_VERSION, so version 0 follows."""
         if flight.request.decode is not None:
             return flight.request.decode(flight.version, frame)
         try:
@@ -552,10 +543,7 @@ class Connection:
     # -- errors and deadlines
 
     def _undecodable(self, error: DecodeError) -> ConnectionLost:
-        """Return the error for a response that cannot be decoded.
-
-        The error is a ConnectionLost: as after a lost connection, the client does not know whether the broker carried the request out.
-        """
+        """Return a ConnectionLost: as after a lost connection, the client does not know whether the broker carried the request out."""
         request = f" to {type(self._flying[0].request.message).__name__}" if self._flying else ""
         hint = self._doubt() if self.state is S.NEGOTIATING else ""
         return caused_by(ConnectionLost(f"{self.address}: cannot decode the response{request}: {error}{hint}"), error)

@@ -43,9 +43,9 @@ def is_loopback(host: str) -> bool:
 class LinkStatus:
     """A connection in `status()`. `state` is a `ConnectionState` value, or "idle" without a connection.
 
-    `throttled_ms` is the time for which the client still writes nothing, because the broker throttles it (KIP-219); otherwise 0. `failures`
-    counts the attempts to connect that have failed since the last success. `error` is the reason why the last connection or attempt failed;
-    None after a success.
+    `throttled_ms` is the remaining time for which the client writes nothing, because the broker throttles it (KIP-219); otherwise 0.
+    `failures` counts the failed attempts to connect since the last success. `error` is why the last connection or attempt failed; None
+    after a success.
     """
 
     node: int
@@ -60,8 +60,6 @@ class LinkStatus:
 
 @attrs.define(eq=False)
 class Endpoint:
-    """A node and its connection, if there is one."""
-
     node: int
     host: str
     port: int
@@ -88,7 +86,6 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The address for messages."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
@@ -98,7 +95,6 @@ class Endpoint:
 
     @property
     def in_flight(self) -> int:
-        """The number of requests without an outcome, including those that wait for a connection."""
         return len(self.waiting) + (self.connection.in_flight if self.connection is not None else 0)
 
     @property
@@ -117,7 +113,6 @@ class Endpoint:
         return f"broker {broker_of(self.node)} advertises {address}: see its advertised.listeners"
 
     def status(self, now: float) -> LinkStatus:
-        """Return the entry of `Network.status` for this endpoint."""
         connection = self.connection
         state, throttled = ("idle", 0.0) if connection is None else (connection.state.value, max(0.0, connection.muted_until - now))
         error = None if self.error is None else str(self.error)
@@ -125,7 +120,6 @@ class Endpoint:
         return LinkStatus(node, self.host, self.port, state, self.in_flight, muted_ms, error, self.failures)
 
     def due(self) -> float:
-        """Return the time at which `Network` has to check this endpoint again."""
         connection = self.connection
         if connection is None:
             starts = self.not_before if self.wanted or self.waiting else INFINITY

@@ -26,8 +26,6 @@ MUTES_FROM = {
 
 
 class Flight:
-    """A request whose bytes were handed out, with its version and its deadline."""
-
     __slots__ = ("correlation_id", "deadline", "request", "timeout", "version", "written_at")
 
     def __init__(self, request: Request, version: int, correlation_id: int, written_at: float) -> None:
@@ -42,15 +40,14 @@ class Flight:
         return self.version >= MUTES_FROM.get(type(self.request.message).__name__.removesuffix("Request"), 0)
 
     def was_nearly_late(self, now: float) -> bool:
-        """Whether a response at `now` took most of the request's timeout."""
         return self.deadline - now < (1 - NEARLY_LATE_SHARE) * self.timeout
 
     def restart_time(self, now: float) -> None:
-        """Restart the time for the response: the broker has just answered an earlier request, and may begin with this one only now."""
+        """Restart the time: the broker has just answered an earlier request, and may begin with this one only now."""
         self.deadline = max(self.deadline, now + self.timeout)
 
 
 def of_others(reason: KafkaError) -> KafkaError:
-    """Return `reason` for the requests of an ended connection after the first, without the cause FrameTooLarge: a response that was too
+    """Return `reason` for all requests of an ended connection but the first, without the cause FrameTooLarge: the response that was too
     large belonged to the first request."""
     return ConnectionLost(str(reason)) if isinstance(reason.__cause__, FrameTooLarge) else reason

@@ -2,7 +2,7 @@
 way, and no step of a closed connection begins.
 
 A step may wait for the application's callable, which may hang. The loop has MAX_CONCURRENT_STEPS threads for such jobs, and would queue one
-more job for each attempt to connect, for as long as the callable hangs. So further steps wait here, and are dropped with their connections.
+more job for each attempt to connect. So further steps wait here, and are dropped with their connections.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pykafka4.core.network.endpoint import Endpoint
 
 __all__ = ["MAX_CONCURRENT_STEPS", "Jobs", "Task"]
 
-MAX_CONCURRENT_STEPS: Final = 4  # concurrent steps; the loop has as many threads for them
+MAX_CONCURRENT_STEPS: Final = 4  # the loop has as many threads for these steps
 
 
 @attrs.frozen(eq=False)
@@ -33,11 +33,11 @@ class Task:
 
     @property
     def is_over(self) -> bool:
-        """Whether the connection is closed: then the result is not needed."""
+        """Then the result is not needed."""
         return self.connection.state is ConnectionState.CLOSED
 
     def attempt(self) -> Any:
-        """Return the step's result or exception; None if the connection is closed. Called on a thread for credentials."""
+        """Return the step's result or exception; None if the connection is closed. Runs on a thread for credentials."""
         try:
             return None if self.is_over else self.run()
         except BaseException as error:  # `SystemExit` in the application's callable ends this exchange, not the thread
@@ -52,8 +52,6 @@ class Authenticating(Protocol):
 
 
 class Jobs:
-    """The blocking steps of all connections."""
-
     __slots__ = ("_network", "_running", "_waiting")
 
     def __init__(self, network: Authenticating) -> None:
@@ -62,12 +60,10 @@ class Jobs:
         self._running = 0
 
     def take(self, endpoint: Endpoint, connection: Connection) -> None:
-        """Queue the steps that `connection` has to run."""
         self._waiting += [Task(endpoint, connection, connection.exchange, run) for run in connection.jobs]
         connection.jobs.clear()
 
     def start(self) -> tuple[Job, ...]:
-        """Return the jobs to begin now."""
         if not self._waiting:
             return ()
         self._waiting = deque(task for task in self._waiting if not task.is_over)

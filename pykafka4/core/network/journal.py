@@ -31,14 +31,13 @@ class Journal:
         self._unreachable: set[int] = set()  # brokers whose failure has been logged
 
     def connected(self, endpoint: Endpoint) -> None:
-        """Log a broker's first connection, or the first after a failure; connections of further lanes are not logged."""
+        """Log a broker's first connection, or the first after a failure; not connections of further lanes."""
         broker, address = broker_of(endpoint.node), endpoint.address
         if broker in self._unreachable or (broker >= 0 and not self._connections.is_connected(broker)):
             self._unreachable.discard(broker)
             log.info("%s: connected to %s (%s)", self._client_id, _name(broker), address, broker=_id(broker), address=address)
 
     def ended(self, endpoint: Endpoint, reason: KafkaError, was_ready: bool) -> None:
-        """Log the end of a broker's last connection, the first response that cannot be decoded, or the first failed attempt to connect."""
         broker, address = broker_of(endpoint.node), endpoint.address
         name = _name(broker)
         if isinstance(reason.__cause__, DecodeError) and was_ready:
@@ -52,13 +51,12 @@ class Journal:
             log.warning("%s: cannot reach %s: %s", self._client_id, name, reason, broker=_id(broker), address=address)
 
     def moved(self, endpoint: Endpoint, host: str, port: int) -> None:
-        """Log a broker's new address in the metadata."""
         broker, address = broker_of(endpoint.node), endpoint.address
         log.info("%s: broker %d moved from %s to %s:%d", self._client_id, broker, address, host, port, broker=broker, address=address)
 
 
 def _name(broker: int) -> str:
-    """Return the name for the log; a bootstrap server has no broker id yet."""
+    """A bootstrap server has no broker id yet."""
     return f"broker {broker}" if broker >= 0 else "bootstrap server"
 
 

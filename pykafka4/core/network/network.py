@@ -1,11 +1,11 @@
 """Opens and closes the connections of one client, and passes requests to them. Invariant: while the loop runs, each submitted request gets
 exactly one outcome, whatever happens to connections, and never inside `submit`.
 
-A broker responds to the requests of one connection in order, and holds some responses back: the response to a Fetch until there is data,
-the response to a JoinGroup until all members have joined. Requests that must not wait for these use another lane, a separate connection to
-the same broker: `new_lane()` returns its number, and `via(lane, node)` the node for it. A request for ANY goes to a connected broker. If
-all connected brokers have left a request unanswered for long (`acks=all` with a frozen replica), the client connects to another broker, or
-opens a spare connection on a lane that no machine uses.
+A broker responds to the requests of one connection in order, and holds some responses back: to a Fetch until there is data, to a JoinGroup
+until all members have joined. Requests that must not wait for these use another lane, a separate connection to the same broker:
+`new_lane()` returns its number, `via(lane, node)` the node for it. A request for ANY goes to a connected broker. If all connected brokers
+have left a request unanswered for long (`acks=all` with a frozen replica), the client connects to another broker, or opens a spare
+connection on a lane that no machine uses.
 """
 
 from __future__ import annotations
@@ -57,12 +57,10 @@ class NetworkEffects:
 
 
 class Network:
-    """All connections of one client. Machines check nodes and request connections (`want`); the engine submits requests; the loop reports
-    events."""
+    """All connections of one client. Machines request connections (`want`), the engine submits requests, and the loop reports events."""
 
     def __init__(self, config: ClientConfig, random: Random, prepare: Callable[[str], Mechanism] | None = None) -> None:
-        """`prepare(host name of a broker)` makes the SASL mechanism of a connection, and may block. If `prepare` is None, there is no
-        SASL."""
+        """`prepare(host name of a broker)` makes the SASL mechanism of a connection, and may block; None: no SASL."""
         self.changes = 0  # incremented when a node becomes READY, stops being READY, or its pause ends (`_muted`)
         self.controller: int | None = None  # set by the cluster
         self.on_lost: list[Callable[[float, int], None]] = []  # called with (now, broker) after a connection or an attempt has failed
@@ -100,8 +98,7 @@ class Network:
         return bool(self._ready)
 
     def ready(self, node: int) -> bool:
-        """Whether a request to `node` would be written in this turn. A later turn may be too late: the request's batches may have been
-        freed."""
+        """Whether a request to `node` would be written in this turn. In a later turn, the request's batches may have been freed."""
         return node in self._ready and node not in self._muted
 
     def want(self, node: int) -> None:
@@ -129,35 +126,32 @@ class Network:
                 self.want(other.node)
 
     def in_flight(self, node: int) -> int:
-        """Return the number of requests to `node` without an outcome, including those that wait for a connection."""
+        """Return the number of requests without an outcome, including those that wait for a connection."""
         endpoint = self._endpoints.get(node)
         return 0 if endpoint is None else endpoint.in_flight
 
     def version(self, node: int, api_key: int) -> int | None:
-        """Return the highest version of `api_key` that both sides support; None if there is no such version, or `node` is not READY."""
+        """Return the highest version that both sides support; None if there is no such version, or `node` is not READY."""
         connection = self._ready.get(node)
         return None if connection is None else connection.version(api_key)
 
     def offering(self, api_key: int) -> int | None:
-        """Return a connected broker that offers the API; None if no connected broker does. The client need not have imported the
-        API's messages."""
+        """Return a connected broker that offers the API, or None. The client need not have imported the API's messages."""
         return next((broker_of(node) for node, connection in self._ready.items() if node >= 0 and api_key in connection.offered), None)
 
     def feature(self, name: str) -> int | None:
-        """Return the finalized level of a feature of the cluster, 0 if the feature is not finalized; None while no broker is READY."""
+        """Return the finalized level of a cluster feature, 0 if it is not finalized; None while no broker is READY."""
         newest = max(self._ready.values(), key=lambda connection: connection.features_epoch, default=None)
         return None if newest is None else newest.features.get(name, 0)
 
     def link(self, node: int) -> int | None:
-        """Return the number of the connection to `node`, which no other connection ever has; None while `node` is not READY."""
+        """Return the unique number of the connection to `node`; None while `node` is not READY."""
         connection = self._ready.get(node)
         return None if connection is None else connection.link
 
     def submit(self, now: float, request: Request) -> None:
-        """Send `request` to its node. If the node is not READY, the request waits, and fails as NO with the next failed attempt to connect
-        or at its deadline. A request to a broker that is not in the cluster fails as NO.
-
-        A request for ANY waits through failed attempts until its deadline.
+        """Send `request` to its node. While the node is not READY, the request waits, and fails as NO with the next failed attempt to
+        connect or at its deadline. A request for ANY waits through failed attempts until its deadline.
         """
         request.asked_at = now
         node = request.node
@@ -175,7 +169,6 @@ class Network:
         self.hand_over(now, endpoint, request)
 
     def new_lane(self) -> int:
-        """Return the number of a new lane, for `via`."""
         self._last_lane += 1
         self._lanes.add(self._last_lane)
         return self._last_lane
@@ -197,24 +190,24 @@ class Network:
         return f"no broker reachable: {'; '.join(latest.get(a, f'{a} has not responded yet') for a in addresses)}"
 
     def why_down(self, node: int) -> str:
-        """Return why the last connection or attempt to `node` failed (`127.0.0.1:9092 connection refused`); empty while the node is
-        connected, and before the first failure."""
+        """Return why the last connection or attempt failed (`127.0.0.1:9092 connection refused`); empty while the node is connected, and
+        before the first failure."""
         endpoint = self._endpoints.get(node)
         return "" if endpoint is None else endpoint.why
 
     def down_since(self, node: int) -> float | None:
-        """Return the start of the first failed attempt to connect to `node` since its last connection; None if no attempt has failed."""
+        """Return the start of the first failed attempt since the last connection to `node`; None if no attempt has failed."""
         endpoint = self._endpoints.get(node)
         return None if endpoint is None else endpoint.down_since
 
     def throttled_until(self, node: int) -> float:
-        """Return the time until which the broker throttles this client; a time in the past if the broker does not."""
+        """Return the time until which the broker throttles this client; a time in the past if it does not."""
         connection = self._ready.get(node)
         return -INFINITY if connection is None else connection.muted_until
 
     def status(self, now: float) -> tuple[LinkStatus, ...]:
-        """Return the connections to all brokers and lanes. Bootstrap addresses are left out if a broker has the address, or if brokers are
-        known and the address has neither a connection nor an error."""
+        """Return the connections to brokers and lanes. A bootstrap address is left out if a broker has it, or if brokers are known and the
+        address has neither a connection nor an error."""
         brokers = {e.address for e in self._endpoints.values() if e.node >= 0}
         return tuple(
             e.status(now)
@@ -225,8 +218,8 @@ class Network:
     # -- for the cluster
 
     def set_addresses(self, now: float, addresses: Mapping[int, tuple[str, int]]) -> None:
-        """Set the brokers of the cluster and their addresses. A connection to a broker that moved is closed now; a connection
-        to a broker that left is closed as soon as no request is in flight."""
+        """Set the brokers' addresses. A connection to a broker that moved is closed now; to a broker that left, as soon as no request is in
+        flight."""
         for endpoint in [e for e in self._endpoints.values() if e.node >= 0]:
             address = addresses.get(broker_of(endpoint.node))
             if address is None:
@@ -245,14 +238,13 @@ class Network:
     # -- for the transport
 
     def connected(self, now: float, link: int) -> None:
-        """Begin the handshake on `link`, whose socket is open."""
         endpoint = self._links.get(link)
         if endpoint is not None and endpoint.connection is not None:
             endpoint.connection.connected(now)
             self._dirty[endpoint.node] = endpoint
 
     def receive(self, now: float, link: int, frame: Buffer) -> None:
-        """Handle a complete frame that has arrived on `link`. The caller must not use the buffer any more."""
+        """Handle a complete frame. The caller must not use the buffer any more."""
         endpoint = self._links.get(link)
         if endpoint is None or endpoint.connection is None:
             return
@@ -262,7 +254,7 @@ class Network:
         self._follow(now, endpoint, connection, before)
 
     def _follow(self, now: float, endpoint: Endpoint, connection: Connection, before: ConnectionState) -> None:
-        """Act on the changes of a connection after a frame or a step of authentication. `before` is its previous state."""
+        """Act on the changes of a connection after a frame or a step of authentication."""
         if connection.jobs:
             self._jobs.take(endpoint, connection)
             self._dirty[endpoint.node] = endpoint
@@ -298,13 +290,12 @@ class Network:
             self._answer(now, self._answers)
 
     def awaits_write(self, link: int) -> bool:
-        """Whether a request of `link` is complete as soon as the socket has its bytes, so that `written` has to be called."""
+        """Whether `written` must be called: a request of `link` is complete as soon as the socket has its bytes."""
         connection = self._connection(link)
         return connection is not None and connection.has_silent
 
     def written(self, now: float, link: int) -> bool:
-        """Complete the requests of `link` that get no response, because its socket has accepted all bytes returned so far. Returns whether
-        a request was completed."""
+        """Complete the requests of `link` that get no response: its socket has accepted all bytes. Returns whether there were any."""
         connection = self._connection(link)
         if connection is None:
             return False
@@ -345,7 +336,6 @@ class Network:
         return NetworkEffects(connect, close, tuple(writes), now if answered or unmuted or self._dirty else self._wake_at, jobs)
 
     def _mute(self, now: float, node: int, connection: Connection) -> None:
-        """Write nothing to `node` while the broker throttles this client, or while the connection authenticates again."""
         if node in self._ready:
             self._muted[node] = INFINITY if connection.is_engaged else max(connection.muted_until, now)
             self._wake_at = min(self._wake_at, self._muted[node])
@@ -359,7 +349,7 @@ class Network:
         return bool(over)
 
     def _idle(self) -> NetworkEffects:
-        """Return the effects of an idle turn. Called thousands of times per second, so the object is reused."""
+        """Called thousands of times per second, so the object is reused."""
         if self._nothing.wake_at != self._wake_at:
             self._nothing = NetworkEffects(wake_at=self._wake_at)
         return self._nothing
@@ -381,7 +371,7 @@ class Network:
         return endpoint
 
     def endpoint(self, node: int) -> Endpoint | None:
-        """Return the endpoint of `node`; the endpoint of a lane is created on first use. None if the broker is unknown."""
+        """Return the endpoint of `node`, created on first use for a lane; None if the broker is unknown."""
         endpoint = self._endpoints.get(node)
         if endpoint is None and node >= LANE and (plain := self._endpoints.get(broker_of(node))) is not None:
             endpoint = self._add(node, plain.host, plain.port)
@@ -404,7 +394,7 @@ class Network:
         return endpoint.node >= LANE and endpoint.node // LANE not in self._lanes
 
     def _revive(self, endpoint: Endpoint) -> None:
-        """Use a leaving endpoint again, because its broker is in the cluster again, unless the lane of the endpoint was dropped."""
+        """Use a leaving endpoint again, because its broker is back in the cluster."""
         if self._is_dropped(endpoint):
             return
         endpoint.leaving = False
@@ -426,7 +416,6 @@ class Network:
         self._dirty[endpoint.node] = endpoint
 
     def hand_over(self, now: float, endpoint: Endpoint, request: Request) -> None:
-        """Send the request on the connection of the endpoint, as soon as there is one."""
         request.taker = self._dirty[endpoint.node] = endpoint
         if endpoint.connection is None:
             endpoint.waiting.append(request)
@@ -436,7 +425,6 @@ class Network:
     # -- one endpoint's turn
 
     def _take_dirty(self, now: float) -> list[Endpoint]:
-        """Return the endpoints that have work, or whose alarm is due."""
         if now >= self._wake_at:
             self._wake_at = INFINITY
             for endpoint in self._alarms.take(now):
@@ -483,7 +471,7 @@ class Network:
             self.open(now, endpoint)
 
     def open(self, now: float, endpoint: Endpoint) -> None:
-        """Connect to an endpoint without a connection; the attempt fails at once if `allowed_hosts` does not allow the host."""
+        """Connect to an endpoint; the attempt fails at once if `allowed_hosts` does not allow the host."""
         self._last_link += 1
         link = self._last_link
         prepare = None if self._prepare is None else partial(self._prepare, endpoint.host)
@@ -503,7 +491,6 @@ class Network:
         self._set_alarm(endpoint, connection.wake_at)
 
     def authenticated(self, now: float, task: Task, result: Any) -> None:
-        """Pass the result of a step of authentication to its connection."""
         endpoint, connection = task.endpoint, task.connection
         if self._jobs.waits:
             self._wake_at = -INFINITY
@@ -523,7 +510,6 @@ class Network:
         return True
 
     def _unused(self, now: float, endpoint: Endpoint, connection: Connection) -> str | None:
-        """Return the reason to close the connection; None if the connection must stay open for now."""
         if connection.state is not READY:
             return LEFT if endpoint.leaving else None
         if connection.in_flight:
@@ -581,7 +567,7 @@ class Network:
         return broker in self._ready or any(via(lane, broker) in self._ready for lane in self._lanes)
 
     def _part(self, endpoint: Endpoint, connection: Connection) -> None:
-        """Drop a CLOSED connection, and collect the outcomes of its requests, which `_answer` passes on later."""
+        """Drop a CLOSED connection, and collect the outcomes of its requests for `_answer`."""
         if self._links.pop(connection.link, None) is not None:
             self._close.append(Close(connection.link, str(connection.reason)))
         self._answers += connection.answers

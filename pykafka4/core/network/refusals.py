@@ -2,16 +2,15 @@
 brokers that never accepted this client; a broker that has accepted the client before may accept it again.
 
 An application with the wrong password must not wait for a delivery timeout to learn that. But while the passwords or certificates of a
-running client are being replaced, brokers refuse the client for a while, and no record must be lost because of that. So a refusal counts
-only while the broker (or, if no broker is connected, every broker) has never answered a request of this client. Credentials and the
-client's certificate are the same for all brokers: once a broker has accepted this client, another broker's refusal of the credentials or
-the certificate does not count.
+running client are being replaced, brokers refuse the client for a while, and no record must be lost. So a refusal counts only while the
+broker (or, if no broker is connected, every broker) has never answered a request of this client. Credentials and the client's certificate
+are the same for all brokers: once a broker has accepted them, their refusal by another broker does not count.
 
 A refusal may be only a guess: the broker closes every connection instead of answering, as if the listener demanded SASL, but perhaps the
-network does not work yet. A guess is believed only if for several seconds nothing else happened anywhere in the cluster, and if every
-attempt led to the same guess: all listeners of a cluster demand the same. So a guess about the listener is wrong once any broker has
-answered, and the next attempt comes after the usual backoff. The application's callable for credentials is the same for all brokers: if
-during these seconds every failed authentication was a failure of the callable, that is enough, whatever else brokers did.
+network does not work yet. A guess is believed only if for several seconds nothing else happened in the whole cluster, and every attempt led
+to the same guess: all listeners of a cluster demand the same. So a guess about the listener is wrong once any broker has answered, and the
+next attempt comes after the usual backoff. The application's callable for credentials is the same for all brokers: if every failed
+authentication in these seconds was a failure of the callable, that is enough, whatever else brokers did.
 """
 
 from __future__ import annotations
@@ -32,8 +31,6 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0  # seconds until the next attempt at a
 
 
 class Refusals:
-    """The refusals by brokers, and the listeners that learn of them."""
-
     __slots__ = ("_accepted", "_endpoints", "_ready", "_without_credentials", "listeners")
 
     def __init__(self, endpoints: Mapping[int, Endpoint], ready: Mapping[int, Any]) -> None:
@@ -43,11 +40,10 @@ class Refusals:
         self._without_credentials = INFINITY  # the start of the first of consecutive failures of the callable; INFINITY: none
 
     def has_answered(self, node: int) -> bool:
-        """Whether the broker of `node` has ever answered a request that is not part of the handshake."""
         return broker_of(node) in self._accepted
 
     def answered(self, endpoint: Endpoint) -> None:
-        """Count the broker of `endpoint` as one that has answered a request that is not part of the handshake.
+        """Count the broker as one that has answered a request after the handshake.
 
         Only such a request proves that the broker accepts the client: a listener that demands SASL completes the handshake without SASL.
         """
@@ -77,10 +73,10 @@ class Refusals:
         return error.certain and not error.is_local and not was_accepted
 
     def _of_all(self, now: float) -> AuthenticationError | None:
-        """Return the error with which the cluster as a whole refuses this client; None if the cluster does not.
+        """Return the error with which the whole cluster refuses this client, or None.
 
         All addresses have failed, one of them for certain, or all with the same guess, which is believed. Or every failed authentication
-        for DOUBT_S was a failure of the application's callable, whatever else happened.
+        for DOUBT_S was a failure of the application's callable.
         """
         endpoints = [e for e in self._endpoints.values() if e.node < LANE]
         errors = [e.error for e in endpoints if isinstance(e.error, AuthenticationError)]

@@ -16,7 +16,7 @@ SHORTEST_SECRET: Final = 8  # characters; a shorter secret is not hidden in host
 
 
 class SecretFilter(Secret):
-    """The secrets of one client, and the filter that hides them. Loop thread only."""
+    """The secrets of one client. Loop thread only."""
 
     __slots__ = ("_bootstrap", "_known")
 
@@ -27,18 +27,17 @@ class SecretFilter(Secret):
         self._bootstrap = " ".join(host for host, _ in config.bootstrap_servers)
 
     def learn(self, secrets: tuple[str, ...], user: str) -> None:
-        """Hide these secrets and this user name, with which a mechanism authenticates a connection, from now on."""
+        """Hide these secrets and this user name from now on."""
         always, *learned = self._known
         new = (secrets, user)
         self._known = (always, new, *[known for known in learned if known != new][: MOST_KEPT_SECRETS - 1])
 
     def filter(self, text: str) -> str:
-        """Return a broker's `text` without secrets and user names, ready to be shown."""
         for secrets, user in self._known:
             text = filtered(text, secrets, user)
         return text
 
     def host(self, host: str) -> str:
-        """Return an advertised host name; UNSHOWN, which no resolver knows, for a name that repeats a secret and would reach log lines."""
+        """Return an advertised host name, or UNSHOWN, which no resolver knows, if the name repeats a secret: names reach log lines."""
         secrets = [s for known, _ in self._known for s in known if len(s) >= SHORTEST_SECRET and s not in self._bootstrap]
         return UNSHOWN if secrets and repeats(host, secrets) and host not in self._bootstrap else host

@@ -18,9 +18,9 @@ __all__ = ["BrokerTraffic", "Traffic"]
 
 @attrs.frozen
 class Traffic:
-    """The traffic with one broker so far. `durations` has, by request name, the seconds from the write of a request to its response.
+    """The traffic with one broker so far. `durations`: the seconds from the write of a request to its response, by request name.
 
-    `unanswered` has, by request name, the number of requests that were written and got no response, after a timeout or a lost connection.
+    `unanswered`: the number of written requests that got no response, after a timeout or a lost connection, by request name.
     """
 
     opened: int
@@ -46,11 +46,11 @@ class BrokerTraffic:
         self._unanswered: dict[int, int] = {}
 
     def sent(self, head: Readable) -> None:
-        """Count a request that is about to be written. `head` is its first buffer, which begins with the size."""
+        """`head` is the first buffer of a request, which begins with its size."""
         self.sent_bytes += SIZE.size + SIZE.unpack_from(head)[0]
 
     def answered(self, api_key: int, seconds: float, size: int) -> None:
-        """Count a response of `size` bytes, which arrived `seconds` after the write of its request."""
+        """Count a response of `size` bytes, `seconds` after the write of its request."""
         self.received_bytes += size
         durations = self._durations.get(api_key)
         if durations is None:
@@ -58,13 +58,12 @@ class BrokerTraffic:
         durations.add(seconds)
 
     def not_answered(self, requests: Iterable[Request]) -> None:
-        """Count requests that were written and get no response."""
         for request in requests:
             key = request.message.api_key
             self._unanswered[key] = self._unanswered.get(key, 0) + 1
 
     def snapshot(self) -> Traffic:
-        """Return a copy of the counters at this moment. The dicts are copied first, because the loop may add an API meanwhile."""
+        """Return a copy of the counters. The dicts are copied first, because the loop may add an API meanwhile."""
         return Traffic(
             self.opened,
             self.failed,

@@ -40,7 +40,7 @@ USUAL_CAUSES: Final = {
 
 @attrs.define(eq=False)
 class Trouble:
-    """An error that is retried. `since` and `noted_at` are the times of the first and the last failed attempt."""
+    """`since` and `noted_at` are the times of the first and the last failed attempt."""
 
     since: float
     warn_at: float
@@ -49,7 +49,6 @@ class Trouble:
 
     @property
     def text(self) -> str:
-        """The error and its usual cause."""
         cause = USUAL_CAUSES.get(str(self.error.code)) if isinstance(self.error, BrokerError) else None
         return f"{self.error}; {cause}" if cause else str(self.error)
 
@@ -66,7 +65,7 @@ class Troubles:
         self._quiet_until = self._forget_at = -INFINITY  # the earliest next warning; the next removal of stale troubles
 
     def note(self, now: float, what: object, error: KafkaError, patience: float = WARN_AFTER_S) -> None:
-        """Record a failed attempt of `what`, which is repeated; log a warning if attempts have failed for `patience` seconds."""
+        """Record a failed attempt of `what`; log a warning if attempts have failed for `patience` seconds."""
         if now >= self._forget_at:
             self._forget_at = now + self._stale
             self._current = {key: trouble for key, trouble in self._current.items() if trouble.noted_at + self._stale >= now}
@@ -79,11 +78,11 @@ class Troubles:
             log.warning("%s: still retrying after %.0f s: %s", self._client_id, now - trouble.since, trouble.text)
 
     def over(self, what: object) -> None:
-        """Forget `what`, which has succeeded or has been given up."""
+        """Forget `what`, which has succeeded or was given up."""
         if self._current:
             self._current.pop(what, None)
 
     def reason(self, now: float) -> str | None:
-        """Return the error that has been retried for the longest time; None if no error has been retried for WARN_AFTER_S."""
+        """Return the error that has been retried for the longest time, but at least for WARN_AFTER_S; otherwise None."""
         current = [t for t in self._current.values() if t.noted_at >= t.since + WARN_AFTER_S and t.noted_at + self._stale >= now]
         return min(current, key=lambda trouble: trouble.since).text if current else None

@@ -18,10 +18,7 @@ Offered = Mapping[int, tuple[int, int]]
 
 
 def no_version(request: Request, node: int, offered: Offered) -> UnsupportedVersion:
-    """Return the error for a request for which this client and broker `node` have no version in common.
-
-    `offered` has the broker's lowest and highest version by API key.
-    """
+    """`offered` has the broker's lowest and highest version by API key."""
     message = request.message
     theirs = offered.get(message.api_key)
     support = "does not support it" if theirs is None else f"supports versions {theirs[0]} to {theirs[1]}"
