@@ -45,6 +45,7 @@ class ClientFutures:
         min_bytes: int = 1,
         isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
     ) -> Future[dict[TopicPartition, FetchedPartition]]:
+        """See Client.fetch."""
         calls = self._runtime.calls
         return calls.future(calls.fetch(offsets, timeout, max_wait_ms, min_bytes, isolation_level))
 
@@ -55,20 +56,24 @@ class ClientFutures:
         *,
         isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
     ) -> Future[dict[TopicPartition, ListedOffset]]:
+        """See Client.list_offsets."""
         calls = self._runtime.calls
         return calls.future(calls.list_offsets(times, timeout, isolation_level))
 
     def find_coordinator(self, group: str, timeout: float | None = None) -> Future[GroupCoordinator]:
+        """See Client.find_coordinator."""
         calls = self._runtime.calls
         return calls.future(calls.find_coordinator(group, timeout))
 
     def committed_offsets(
         self, group: str, partitions: Partitions | None = None, timeout: float | None = None, *, require_stable: bool = False
     ) -> Future[dict[TopicPartition, CommittedOffset]]:
+        """See Client.committed_offsets."""
         calls = self._runtime.calls
         return calls.future(calls.committed_offsets(group, partitions, timeout, require_stable))
 
     def commit_offsets(self, group: str, offsets: Offsets, timeout: float | None = None) -> Future[dict[TopicPartition, CommitResult]]:
+        """See Client.commit_offsets."""
         calls = self._runtime.calls
         return calls.future(calls.commit_offsets(group, offsets, timeout))
 
@@ -83,11 +88,13 @@ class ClientFutures:
         isolation_level: Literal["read_uncommitted", "read_committed"] = "read_committed",
         timeout: float | None = None,
     ) -> Future[list[Split]]:
+        """See Client.splits."""
         calls = self._runtime.calls
         return calls.future(calls.splits(topics, n, start, until, partitions, timeout, isolation_level))
 
     def request(
         self, target: Target | int, message: Request[R], timeout: float | None = None, *, max_version: int | None = None
     ) -> Future[R]:
+        """See Client.request."""
         calls = self._runtime.calls
         return calls.future(calls.request(target, message, timeout, max_version))

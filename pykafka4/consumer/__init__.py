@@ -169,9 +169,9 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         callback_executor: Executor | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Self:
-        """Create a consumer from a file or mapping of options with the names of Java's or librdkafka's clients.
+        """Create a consumer from a file or mapping of options with Java's or librdkafka's names: see `Client.from_properties`.
 
-        See `Client.from_properties`. `client`, `callback_executor` and `options` are as in the constructor, and override `properties`.
+        `client`, `callback_executor` and `options` are as in the constructor, and override `properties`.
         """
         return create(cls, ConsumerConfig, properties, options, client=client, callback_executor=callback_executor)
 
@@ -180,7 +180,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def unsubscribe(self) -> None:
         """Leave the group and release all partitions, including the partitions of `assign`.
 
-        With enable_auto_commit, the call commits finished records first. It calls the listener for the partitions of the group.
+        With enable_auto_commit, the call first commits finished records. It calls the listener for the partitions of the group.
         """
         self._session.assignment.unsubscribe()
 
@@ -197,8 +197,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         is unknown); InvalidOffset (with auto_offset_reset=none) until `seek` chooses an offset; errors that the application or
         an administrator must resolve (GroupError, …); AuthorizationError, about once a second for each topic or group, while a right is
         missing; BrokerError (CORRUPT_MESSAGE), once, if a leader cannot read its log, while the client keeps trying; exceptions of the
-        rebalance listener; ConfigError without partitions or a subscription, and for a compressed batch while the library of its codec is
-        missing.
+        rebalance listener; ConfigError without partitions or a subscription, and for a compressed batch without the library of its codec.
         """
         if unknown:
             refuse_keywords("Consumer.poll", unknown)
@@ -226,7 +225,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
         The list ends after `max_batches` batches (default: no limit), or with the batch that brings their total size to `max_bytes`
         (default: `max_decompressed_bytes`). Checksums are verified. Control batches and, with read_committed, batches of aborted
-        transactions are not returned. If reading begins in the middle of a batch (after a seek, or after a `poll` that returned a part of
+        transactions are not returned. If reading begins in the middle of a batch (after a seek, or a `poll` that returned a part of
         the batch), the batch is unpacked, and packed again without the earlier records. Message sets of formats v0 and v1 become batches of
         format v2.
 
@@ -286,7 +285,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def seek_to_end(self, partitions: Partitions | None = None, timeout: float | None = None) -> None:
         """Continue at the present end of the log, so that polls return only records written after the call.
 
-        `partitions=None` means all assigned partitions. `commit` can then commit that end without a poll, so that a group skips its
+        `partitions=None` means all assigned partitions. `commit` can then commit that end without a poll: so a group skips its
         backlog. Waits up to `timeout` seconds (default 60) for the lookup.
         Raises ConfigError for a partition that is not assigned, the errors that `poll` raises for a partition, and KafkaTimeoutError: then
         the lookup continues in the background, and `position` waits for it.
@@ -345,7 +344,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         self._session.commits.commit(offsets, api_timeout(timeout), topic)
 
     def commit_async(self, offsets: Offsets | None = None, on_done: OnDone | None = None, *, topic: str | None = None) -> None:
-        """Commit as `commit` does, but without waiting; `on_done(offsets, error)` is then called on the callback executor.
+        """Commit as `commit` does, but without waiting; then `on_done(offsets, error)` runs on the callback executor.
 
         `error` is None on success. Without `on_done` a failure is logged as a warning.
 
@@ -373,7 +372,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return self._session.commits.committed(partitions, limit)
 
     def rewind_group(self, offsets: RewindOffsets, timeout: float | None = None) -> Future[dict[TopicPartition, int]]:
-        """Have all members of the running group continue at other offsets; the owner of each partition, whichever it is, moves there.
+        """Have all members of the running group continue at other offsets: the owner of each partition, whichever it is, moves there.
 
         `offsets` maps partitions to an offset, `EARLIEST`, `LATEST` or an aware datetime (the first record of that time or later; without
         such a record, the end). The call returns after the lookup of these offsets.
@@ -395,7 +394,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return self._session.rewinding.future(offsets, api_timeout(timeout))
 
     def _in_transaction(self) -> TransactionalReads:
-        """The consumer's part in a transaction, for `Producer.transaction`. Raises ConfigError if the offsets cannot be part of it."""
+        """For `Producer.transaction`."""
         self._session.transactional.check()
         return self._session.transactional
 
@@ -419,19 +418,18 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """Call `handler(record)` for each record, on `workers` threads, in order per key, and commit finished records.
 
         Runs until `stop` (a threading.Event) is set, and returns the counts; an error ends the run. The committed offset of a partition
-        never passes an unfinished record, so after a crash no record is skipped, and records from the first unfinished one on are handled
-        again (at least once).
+        never passes an unfinished record: after a crash, records from the first unfinished one on are handled again (at least once).
 
         `by`: "key" handles records with the same key in order, and records without a key in any order; "partition" keeps the order of each
         partition; a callable takes a record and returns a key: records with equal keys are handled in order.
         The handler must be neither a coroutine function nor a generator function. If a handler returns a `Delivery`, or a list of them, its
         record is finished when these are acknowledged.
         A handler that raises is called again up to `retries` times, after `retry_backoff` seconds, which double each time up to 30 s; the
-        other keys continue meanwhile. After that the record is sent to the topic `dead_letter` by `producer`, with the cause in headers;
+        other keys continue meanwhile. Then `producer` sends the record to the topic `dead_letter`, with the cause in headers;
         without `dead_letter`, `process` ends and raises the handler's exception.
         In each partition, the first unfinished record and all records after it that were handed out count as in hand: about `max_in_hand`
         in all partitions together, at most three times as many. A partition with a slow record is paused when it has its share in hand (at
-        least one record), and the other partitions continue.
+        least one record); the others continue.
         At the end, and before partitions go to another member, `process` waits up to `drain_timeout` seconds for the running handlers
         (before a revocation for at most half of max_poll_interval_ms). At the end, reading goes back to the first unfinished record of each
         partition.
@@ -490,13 +488,12 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """Subscribe to `topics`, and divide their partitions among streams: iterators over records, each for a thread of the application.
 
         `streams({"orders": 4, "refunds": 1})` makes four streams of one topic and one of another; `streams(pattern, 4)` makes four of
-        all topics that match, or that a list names (`exclude` as in `subscribe`). A partition is on one stream at a time: a partition that
-        moves to another stream starts there when its current record on the old stream is finished, or put back by `leave`. While there are
-        more streams than partitions, some streams have no partition.
+        all topics that match, or that a list names (`exclude` as in `subscribe`). A partition is on one stream at a time: after a move to
+        another stream it starts there when its current record on the old stream is finished, or put back by `leave`. Some streams have no
+        partition while there are more streams than partitions.
 
-        A record is finished when a thread requests the next one from its stream, or calls `finish`. Finished records of all streams are
-        committed every 5 s, before partitions go to another member, and by `close`; the committed offset of a partition never passes an
-        unfinished record.
+        A record is finished when a thread requests the next one from its stream, or calls `finish`. Finished records are committed every
+        5 s, before partitions go to another member, and by `close`; the committed offset of a partition never passes an unfinished record.
         About `max_in_hand` records wait for the streams (see `process`); partitions whose records are not read are paused.
         Before partitions go to another member (for at most half of max_poll_interval_ms), and in `close`, the streams wait up to
         `drain_timeout` seconds for current records.

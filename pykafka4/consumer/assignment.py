@@ -4,7 +4,7 @@ partitions, after the attempt at their last commit.
 Events are handled on the thread, or in the task, that polls. A revocation waits here only for the listener: `begin_release` starts the
 last commit of finished records, the poll waits until `last_commit_done`, and `finish_release` calls the listener and releases the
 partitions. `release_all` (for `close` and `unsubscribe`) also waits for the last commits and for the end of the membership. After Ctrl-C,
-or an exception of the listener, each step can run again without repeating its effects. Functions that wait return `Steps`.
+or an exception of the listener, each step can run again without repeating its effects.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Assignment:
             self._withhold_unsubscribed()  # last: otherwise Ctrl-C could leave partitions withheld whose topics stay subscribed
 
     def _withhold_unsubscribed(self) -> None:
-        """Withhold records of topics that are no longer subscribed, because the group takes their partitions back only later."""
+        """The group takes partitions of topics that are no longer subscribed back only later."""
         selection, claims = self._selection, self._reader.claims
         topics = {tp.topic for tp in claims if tp not in selection.by_hand}
         gone = {topic for topic in topics if not selection.selects(topic)}
@@ -160,7 +160,7 @@ class Assignment:
     def complete_assign(self) -> None:
         """Do the remaining steps of an interrupted `assign`, for calls that need the partitions.
 
-        A `release_all` in progress is left alone: its listener makes such calls, and `release_all` continues after the listener.
+        Not of a `release_all`: its listener makes such calls, and `release_all` continues after the listener.
         """
         if self.change is not None and not self.change.leaves:
             self.complete_change()
@@ -171,7 +171,6 @@ class Assignment:
             at_once(self.unsubscribing())
 
     def unsubscribing(self) -> Steps[None]:
-        """The steps of `unsubscribe`, for a caller that has the consumer for itself."""
         try:
             yield from self.release_all(self._attachment.runtime.loop.now() + LAST_COMMIT_TIMEOUT_S, UNSUBSCRIBING, in_hand=False)
         finally:
@@ -185,7 +184,6 @@ class Assignment:
     # ---------------------------------------------------------------- events of the group, on the thread that polls
 
     def adopt(self, assigned: Assigned) -> Steps[None]:
-        """Begin to read assigned partitions, and call the listener."""
         reader, by_hand = self._reader, self._selection.by_hand
         if self._adopted is not assigned:
             # Claims that ended before this poll are not adopted (the event of their end follows), nor are partitions that `assign` has now.
@@ -211,7 +209,7 @@ class Assignment:
     def begin_release(self, ended: Ended) -> bool:
         """Drop buffered records of partitions that end, and start the last commit (without lost partitions).
 
-        Returns False if the release is complete, because this consumer does not read the partitions, and the listener need not be called.
+        Returns False if the release is complete: this consumer does not read the partitions, and the listener need not be called.
         """
         current = self._reader.current(ended.claims)
         if not current and (ended.claims or ended.reported):
@@ -233,7 +231,7 @@ class Assignment:
         self._signal.notify()
 
     def last_commit_wait_left(self) -> float:
-        """For how many seconds a poll still waits for the last commit and returns no records (see LAST_COMMIT_WAIT_S)."""
+        """For how many seconds a poll still waits for the last commit (see LAST_COMMIT_WAIT_S)."""
         return 0.0 if self.last_commit is None else self._last_commit_wait_until - self._attachment.runtime.loop.now()
 
     def last_commit_done(self) -> bool:
@@ -257,7 +255,7 @@ class Assignment:
         return True
 
     def _report_end(self, ended: Ended) -> Steps[None]:
-        """Call the listener for the end of partitions, once, even if the listener closes the consumer or unsubscribes."""
+        """Call the listener once, even if the listener closes the consumer or unsubscribes."""
         current = self._reader.current(ended.claims)
         if current or not ended.claims:
             yield from self._call_listener("on_partitions_lost" if ended.ending is Ending.LOST else "on_partitions_revoked", ended, current)
@@ -285,8 +283,8 @@ class Assignment:
     def release_all(self, deadline: float, reason: str, *, in_hand: bool) -> Steps[None]:
         """Commit, call the listener, release all partitions, and leave the group for `reason`, by `deadline`.
 
-        With `in_hand` the list that the last poll returned counts as finished.
-        Buffered records are dropped first. Therefore all later steps are always done: a consumer that read on would skip these records.
+        With `in_hand` the list that the last poll returned counts as finished. Buffered records are dropped first. Therefore all later
+        steps are always done: a consumer that read on would skip these records.
         """
         reader, now = self._reader, self._attachment.runtime.loop.now
         self.complete_change()

@@ -1,8 +1,7 @@
 """Implements a consumer for threads. Invariant: decoded records are handed out if and only if `poll` returns them.
 
 In a poll only `_wait_for_records` blocks the thread. Its condition (`_has_news`) and its work (`_take_records`) never wait, except for the
-listener. Most other calls that wait are `Steps` (`waits`), which the consumer for asyncio runs, too. Partitions (`assignment`), commits
-(`commits`) and the check of the calling thread (`guard`) have modules of their own.
+listener. Most other calls that wait are `Steps` (`waits`), which the consumer for asyncio runs, too.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class BoundedEnds(Protocol):
 
 
 class FailedPoll(Iterator[Record[Any, Any]]):
-    """An iterator in place of the list of a failed poll: raises the error once, and is then empty."""
+    """Replaces the list of a failed poll: raises the error once, and is then empty."""
 
     __slots__ = ("_error",)
 
@@ -126,7 +125,6 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         return Deserializing(config.key_deserializer, config.value_deserializer, self._on_poison) if config.deserializes else None
 
     def raw_form(self, max_bytes: int | None) -> RawForm:
-        """The form of a `poll_raw` that returns about `max_bytes` bytes."""
         limit = self.config.max_decompressed_bytes
         return RawForm(check_limit(max_bytes, limit, "max_bytes", "max_decompressed_bytes"), limit)
 
@@ -156,10 +154,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         super().post(fn)
 
     def _reseek(self, moves: Collection[Move]) -> None:
-        """Add `moves` to the last posted call, if that is a seek that has not begun; otherwise post a new call.
-
-        So a loop of seeks takes few calls.
-        """
+        """Add `moves` to the last posted call, if that is a seek that has not begun: a loop of seeks takes few calls."""
         posted = self._moving
         if posted is not None:
             posted.moves += moves
@@ -181,7 +176,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
     def lists(self, iteration: Iteration) -> Iterator[Iterator[Record[Any, Any]]]:
         """Lists for a `for` loop. A list ends early when an event or an error arrives, or when the consumer is closed.
 
-        An error of a poll is raised by the list: a generator that raises has ended, and an iterator that the application keeps must go on.
+        The list raises an error of the poll: a generator that raises has ended, and an iterator that the application keeps must go on.
         """
         while True:
             yield self._next_list(iteration)
@@ -213,7 +208,6 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
 
     @call
     def find_ends(self, ends: UntilEnd) -> None:
-        """Look up the ends of partitions that have none."""
         with self.guard.using("until_end"):
             at_once(self.finding_ends(ends))
 
@@ -247,7 +241,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
 
     @call
     def poll(self, timeout: float | None, most: int | None, form: Form[T], iteration: Iteration | None = None) -> T:
-        """See Consumer.poll. One function: Ctrl-C between the returns of an inner and an outer function would lose the list."""
+        """One function: Ctrl-C between the returns of an inner and an outer function would lose the list."""
         limit, timeout = form.limit(most), check_timeout(timeout)
         if not self.guard.enter(form.call):
             if method := self.assignment.listener_method:
@@ -289,7 +283,6 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             reader.loop_wanted = False
 
     def _wait_for_records(self, deadline: float, limit: int, form: Form[T]) -> T:
-        """Wait until there are records, the deadline has passed, `wakeup` was called, or `ends` is due."""
         while (records := self._take_records(limit, form)) is None:
             left = deadline - self.runtime.loop.now()
             if left <= 0 or self._woken or (self.ends is not None and self.ends.due()):
@@ -299,7 +292,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         return records
 
     def _take_records(self, limit: int, form: Form[T]) -> T | None:
-        """Handle the events, then take the records that have arrived. Waits only for the listener: `_has_news` says when to call again."""
+        """Handle the events, then take the records that have arrived. Waits only for the listener."""
         if self.reader.ready:
             self.reader.drain()
             if self.reader.events:
@@ -307,7 +300,6 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         return self._take(limit, form)
 
     def _take(self, limit: int, form: Form[T]) -> T | None:
-        """Take the records that have arrived, after the events were handled."""
         if self.assignment.last_commit is not None:
             if self.assignment.last_commit_wait_left() > 0:
                 return None
@@ -327,7 +319,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         return records
 
     def _has_news(self) -> bool:
-        """Whether a poll that waits has something to do. Events wait until the last commit of revoked partitions has its outcome."""
+        """Whether a waiting poll has something to do. Events wait until the last commit of revoked partitions has its outcome."""
         reader, assignment = self.reader, self.assignment
         if assignment.last_commit is None:
             ready = reader.ready or reader.filled
@@ -391,14 +383,13 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
 
     @call
     def read_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        """Read each of these assigned partitions from the first offset of its span up to the second, where reading ends."""
+        """Read each of these assigned partitions from the first offset of its span up to the second."""
         with self.guard.using("read"):
             self._check_assigned(spans, "read")
             self.reader.read_spans(spans)
 
     @call
     def seek_to(self, partitions: Partitions | None, start: Start | Since, what: str) -> None:
-        """See Consumer.seek_to_beginning and Consumer.seek_to_time."""
         with self.guard.using(what):
             self.reader.seek_each(dict.fromkeys(self._assigned(partitions, what), start))
 
@@ -445,7 +436,6 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             raise reader.fatal.again()
 
     def _has_position(self, tp: TopicPartition) -> bool:
-        """Whether the position is known, or can never be known."""
         self.reader.drain()
         reader = self.reader
         over = self.guard.closing or reader.fatal is not None or tp not in reader.claims
@@ -486,7 +476,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             self.post(lambda _: self.machine.fetcher.resume(*claims))
             self.signal.notify()  # wakes the poll of another task, or the poll that a signal handler has interrupted
 
-    # ---------------------------------------------------------------- for `process` and streams
+    # ---------------------------------------------------------------- for `process` and streams: see RunSession
 
     def closer(self) -> Thread | None:
         return self.guard.closer()
@@ -514,7 +504,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             self.reader.finished.update(self.reader.handed_out())  # `finished` may hold an explicit commit instead of the returned position
 
     def taken(self) -> None:
-        """See RunSession.taken. Without the guard: another thread may have begun to close the consumer, and wait for records in hand."""
+        """Without the guard: another thread may have begun to close the consumer, and wait for records in hand."""
         self.reader.finish()
 
     def stored(self) -> Mapping[TopicPartition, int]:
@@ -574,7 +564,7 @@ _sessions: Living[ConsumerSession] = Living()
 
 
 def _after_fork() -> None:
-    """Interrupt `for` loops in a forked child: they poll and raise the error of the fork; the parent reads the remaining records."""
+    """Interrupt `for` loops in a forked child: they poll and raise the error of the fork."""
     for session in list(_sessions):
         session.reader.interrupt()
 

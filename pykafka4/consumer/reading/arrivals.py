@@ -24,7 +24,7 @@ class Arrivals(Cursors):
     """The loop's side of a reader."""
 
     def __init__(self, clock: Callable[[], float], notify: Callable[[], None]) -> None:
-        """`clock` is monotonic; `notify` wakes the thread that polls."""
+        """`notify` wakes the thread that polls."""
         super().__init__(clock)
         self._notify = notify
         # written by the loop; `reader` names the exceptions
@@ -36,7 +36,7 @@ class Arrivals(Cursors):
         self.notices = Notices(clock)
 
     def put(self, item: object) -> None:
-        """Pass an item on; `news` wakes the poll. Any item but records and start offsets ends the list of a `for` loop early."""
+        """Pass an item on; `news` wakes the poll."""
         self.arrivals.append(item)
         # For records and start offsets a `for` loop need not leave its list; for revocations, assignments and errors the loop must.
         if item.__class__ is not Chunk and item.__class__ is not Located:
@@ -65,6 +65,5 @@ class Arrivals(Cursors):
             iterator.stopped = True
 
     def news(self) -> None:
-        """Wake the thread that polls, if it waits and something has arrived."""
         if self.arrivals:
             self._notify()

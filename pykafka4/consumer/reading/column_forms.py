@@ -31,7 +31,7 @@ class ColumnsForm(Form[RecordColumns]):
 
     @property
     def held_bytes(self) -> int:
-        """The size of all columns of this form that the application has not freed. Any thread may read it."""
+        """Bytes of columns that the application has not freed. Any thread may read it."""
         return self._builder.held_bytes
 
     def limit(self, most: int | None) -> int:
@@ -72,7 +72,7 @@ class ColumnForms:
         self._forms: dict[tuple[str, ...], ColumnsForm] = {}
 
     def form(self, columns: Iterable[str] | None) -> ColumnsForm:
-        """The form with these columns; `columns=None` means all columns. Raises ConfigError for a column that does not exist."""
+        """`columns=None` means all columns. Raises ConfigError for a column that does not exist."""
         names = COLUMN_NAMES if columns is None else checked_columns(columns)
         form = self._forms.get(names)
         if form is None:
@@ -84,5 +84,5 @@ class ColumnForms:
 
     @property
     def held_bytes(self) -> int:
-        """The size of all columns that the application has not freed. Any thread may read it."""
+        """See `ColumnsForm.held_bytes`."""
         return sum(form.held_bytes for form in self._forms.copy().values())

@@ -33,7 +33,6 @@ class HandedOut:
 
     @property
     def has_rest(self) -> bool:
-        """Whether there are records that were not returned."""
         return self.iterator is not None and length_hint(self.iterator) > 0
 
     @property
@@ -42,7 +41,7 @@ class HandedOut:
         return [] if self.iterator is None else self.iterator.records[self.iterator.given :]
 
     def position_of(self, claim: Claim) -> OffsetAndEpoch | None:
-        """The position of the next record of `claim`; None if the position is unknown."""
+        """The position of the next record of `claim`; None if unknown."""
         after_list = self.positions.get(claim)
         if after_list is None:
             return None if claim.position is None else (claim.position, claim.epoch)
@@ -51,7 +50,7 @@ class HandedOut:
         return next(left, after_list)
 
     def positions_of(self, claims: Collection[Claim]) -> dict[Claim, OffsetAndEpoch]:
-        """The known positions of the next records of several claims. Reads the list once, not once for each claim."""
+        """The known positions of several claims. Reads the list once, not once for each claim."""
         positions = {claim: (claim.position, claim.epoch) for claim in claims if claim.position is not None}
         listed = {claim: self.positions[claim] for claim in claims if claim in self.positions}
         return positions | (_first_of(self.rest, list(listed), listed) if listed else {})
@@ -70,12 +69,12 @@ class HandedOut:
         return _first_of(iterator.records[max(0, given - held) :], positions, positions)
 
     def claims_with_rest(self, claims: Collection[Claim]) -> list[Claim]:
-        """The claims among `claims` that have unreturned records in the list."""
+        """The claims with unreturned records in the list."""
         listed = [claim for claim in claims if claim in self.positions] if self.has_rest else []
         return list(_first_of(self.rest, listed, {})) if listed else []
 
     def without(self, claims: Collection[Claim]) -> HandedOut:
-        """A copy for the list without the unreturned records of these claims."""
+        """A copy without the unreturned records of these claims."""
         return HandedOut(_first_of(self.rest, claims, dict(self.positions)), self.iterator, self.held)
 
     def renamed(self, successors: Mapping[Claim, Claim]) -> HandedOut:
@@ -90,7 +89,6 @@ class Cursors:
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` is monotonic."""
         self._clock = clock
         # written by the application
         self.claims: dict[TopicPartition, Claim] = {}
@@ -126,11 +124,10 @@ class Cursors:
         return _without(self._positions_within(self.handed.held), outdated)
 
     def handed_out(self) -> dict[TopicPartition, OffsetAndEpoch]:
-        """The known position of each partition after the records that the application has received; a loop's current record counts."""
+        """The known positions after the records that the application has received; a loop's current record counts."""
         return self._positions_within(IN_LIST)
 
     def positions(self) -> dict[TopicPartition, int]:
-        """The offset of the next record of each partition with a known position."""
         return {tp: offset for tp, (offset, _) in self.handed_out().items()}
 
     def _positions_within(self, held: int) -> dict[TopicPartition, OffsetAndEpoch]:
@@ -139,7 +136,7 @@ class Cursors:
         return positions
 
     def lags(self) -> dict[TopicPartition, int]:
-        """The number of offsets from the position to the end of the log, of each partition where both are known. Any thread may call it."""
+        """The number of offsets from the position to the end of the log, where both are known."""
         claims, listed = self.claims.copy(), self.handed.within(IN_LIST)
         ends = {tp: (claim.end, claim.position if (found := listed.get(claim)) is None else found[0]) for tp, claim in claims.items()}
         return {tp: max(0, end - position) for tp, (end, position) in ends.items() if position is not None and end >= 0}
@@ -156,18 +153,18 @@ class Cursors:
         return self.committable()
 
     def position(self, tp: TopicPartition) -> int | None:
-        """The offset of the next record of `tp`; None if the offset is unknown."""
+        """The offset of the next record; None if unknown."""
         position = self.handed.position_of(self.claims[tp])
         return None if position is None else position[0]
 
     def standing(self) -> dict[TopicPartition, tuple[int, int]]:
-        """The position of each partition that has one, and the end of its log (-1: unknown). Any thread may call it."""
+        """The known position of each partition, and the end of its log (-1: unknown)."""
         claims, listed = self.claims.copy(), self.handed.within(IN_LIST)
         known = {tp: (claim.position if (found := listed.get(claim)) is None else found[0], claim.end) for tp, claim in claims.items()}
         return {tp: (position, end) for tp, (position, end) in known.items() if position is not None}
 
     def has_reached_ends(self) -> bool:
-        """Whether every claim has an end, `Claim.until`, and reading has reached it."""
+        """Whether every claim has an end (`Claim.until`), and reading has reached it."""
         return all(self.has_reached_end(claim) for claim in self.claims.values())
 
     def has_reached_end(self, claim: Claim) -> bool:
@@ -196,16 +193,15 @@ class Cursors:
 
     @property
     def polls(self) -> int:
-        """How many polls have begun."""
         return self._polls
 
     def poll_mark(self) -> object:
-        """A mark that equals an earlier mark if the application has since begun no poll and taken no record of a `for` loop."""
+        """Equals an earlier mark if the application has since begun no poll and taken no record of a `for` loop."""
         handed = self.handed
         return self._polls, -1 if handed.iterator is None or handed.held != IN_LOOP else handed.iterator.given
 
     def progress(self) -> dict[TopicPartition, OffsetAndEpoch]:
-        """The finished offset of each partition, as auto-commit stores it; in a `for` loop, the offset of the current record."""
+        """The finished offsets, as auto-commit stores them; in a `for` loop, the offset of the current record."""
         outdated = self._outdated()
         handed, finished = self.handed, self.finished.copy()
         if handed.held == IN_LOOP:
@@ -213,7 +209,7 @@ class Cursors:
         return _without(finished, outdated)
 
     def committable(self) -> dict[TopicPartition, OffsetAndEpoch]:
-        """The finished offset of each partition, without the progress of a running `for` loop. May be called on any thread."""
+        """The finished offsets, without the progress of a running `for` loop."""
         outdated = self._outdated()
         return _without(self.finished.copy(), outdated)
 
@@ -227,14 +223,12 @@ class Cursors:
 
 
 def _advance(finished: dict[TopicPartition, OffsetAndEpoch], positions: Mapping[Claim, OffsetAndEpoch]) -> None:
-    """Advance `finished` to each of `positions` that is later."""
     for claim, position in positions.items():
         if claim.live and (claim.tp not in finished or finished[claim.tp][0] < position[0]):
             finished[claim.tp] = position
 
 
 def _without(positions: dict[TopicPartition, OffsetAndEpoch], tps: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndEpoch]:
-    """Remove the partitions `tps` from `positions`."""
     for tp in tps:
         positions.pop(tp, None)
     return positions

@@ -19,7 +19,7 @@ BEFORE_A_SEEK = -1  # in place of the first offset, after a seek; less than ever
 
 
 class DeliveredOffsets:
-    """Notes of returned records that no transaction has committed. Only the thread that uses the consumer changes the notes."""
+    """Only the thread that uses the consumer changes the notes."""
 
     __slots__ = ("_open", "_seeks", "changes", "cut_off")
 
@@ -35,7 +35,7 @@ class DeliveredOffsets:
         return bool(self._open or self.cut_off)
 
     def add(self, tp: TopicPartition, first: int, last: int) -> None:
-        """Add the records with offsets from `first` to `last`, which a poll returns."""
+        """Add the records that a poll returns."""
         self.changes += 1
         known = self._open.get(tp)
         self._open[tp] = (first if known is None else min(known[0], first), last)  # `min`: after a truncation of the log, reading goes back
@@ -73,17 +73,17 @@ class DeliveredOffsets:
         return [tp for tp in self._open if tp in claims and claims[tp].missing]
 
     def stretch(self, claim: Claim) -> object:
-        """An object that identifies the present stretch of `claim`."""
+        """An object that identifies the present stretch."""
         return self._seeks.get(claim.tp, claim.origin)
 
     def start(self, claim: Claim, position: int | None) -> int | None:
-        """The offset at which the stretch began, or the lowest offset to which reading has gone back since; None if it is not known."""
+        """The offset at which the stretch began, or the lowest offset to which reading has gone back since; None if unknown."""
         first = self._open.get(claim.tp, (BEFORE_A_SEEK, -1))[0]
         known = [at for at in (claim.start, position, None if first == BEFORE_A_SEEK else first) if at is not None]
         return None if claim.start is None else min(known)
 
     def first(self, claim: Claim, position: int | None) -> int | None:
-        """The offset of the first noted record of the partition; after a seek, the start of the stretch; without notes, `position`."""
+        """The offset of the first noted record; after a seek, the start of the stretch; without notes, `position`."""
         first = self._open.get(claim.tp, (position, -1))[0]
         return self.start(claim, position) if first == BEFORE_A_SEEK else first
 
@@ -104,7 +104,7 @@ class DeliveredOffsets:
                     del self._open[tp]
 
     def forget(self) -> None:
-        """Drop all notes: the application drops all records that it has received."""
+        """The application drops all records that it has received."""
         self.changes += 1
         self._open.clear()
         self.cut_off.clear()

@@ -35,7 +35,7 @@ class OnPoison(ABC):
     passed: int  # refused records that reading has passed
 
     def open(self) -> None:  # noqa: B027  # most reactions have no parts
-        """Start the parts that `close` has to end. Called as the last step of a consumer's construction."""
+        """Start the parts that `close` ends, as the last step of a consumer's construction."""
 
     def close(self, timeout: float) -> None:  # noqa: B027
         """End these parts, after at most `timeout` seconds."""
@@ -61,7 +61,6 @@ class Skipping(OnPoison):
     """Implements `on_poison="skip"`: counts the records, and logs some of them."""
 
     def __init__(self, client_id: str, clock: Callable[[], float]) -> None:
-        """`clock` is monotonic."""
         self._client_id, self._clock = client_id, clock
         self._warn_at = clock()
         self.passed = 0
@@ -84,7 +83,7 @@ class Halt:
 
 
 class Halted(Exception):
-    """Raised by a form that has collected the records before a halt. The reader catches it; no application sees it."""
+    """Raised by a form that has collected the records before a halt. No application sees it."""
 
     def __init__(self, halt: Halt, added: Added | None) -> None:
         super().__init__(halt, added)
@@ -117,7 +116,6 @@ class Deserializing:
     """The deserializers of each topic, and the reaction to records that they refuse."""
 
     def __init__(self, keys: Any, values: Any, on_poison: OnPoison) -> None:
-        """`keys` and `values` are the options `key_deserializer` and `value_deserializer`."""
         self._keys, self._values = deserializer_finder(keys), deserializer_finder(values)
         self._topics: dict[str, tuple[Deserialize | None, Deserialize | None]] = {}
         self.on_poison = on_poison
@@ -125,7 +123,7 @@ class Deserializing:
     def convert(self, out: list[Record], start: int) -> Halt | None:
         """Deserialize the records of one partition from out[start] on, in place. Removes skipped records, and all records from the halt on.
 
-        After the first record that waits for its dead letter, the dead letters of more refused records are sent at once, so that the
+        After the first record that waits for its dead letter, the dead letters of more refused records are sent at once: the
         partition waits for all of them together, not for one after another.
         """
         if start == len(out):
@@ -156,7 +154,6 @@ class Deserializing:
         return halt
 
     def _of(self, topic: str) -> tuple[Deserialize | None, Deserialize | None]:
-        """The deserializers of the keys and of the values of this topic."""
         found = self._topics.get(topic)
         if found is None:
             if len(self._topics) >= MOST_TOPICS:
@@ -166,7 +163,7 @@ class Deserializing:
 
 
 def _deserialize(record: Record, of_key: Deserialize | None, of_value: Deserialize | None) -> Record[Any, Any]:
-    """The record with deserialized key and value. Raises DeserializationError, with the deserializer's exception as its cause."""
+    """Raises DeserializationError, with the deserializer's exception as its cause."""
     key: Any = record.key
     value: Any = record.value
     part = "key"

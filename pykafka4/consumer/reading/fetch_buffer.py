@@ -29,7 +29,7 @@ class FetchBuffer:
 
     @property
     def first(self) -> Any:
-        """The next item for `poll`; None if the queue is empty."""
+        """The next item for `poll`, or None."""
         for claim in self._queue:
             return self._items[claim][0]
         return None
@@ -40,7 +40,7 @@ class FetchBuffer:
         return items[0] if items else None
 
     def append(self, claim: Claim, item: Any, *, aside: bool) -> None:
-        """Add an item; `aside` keeps its claim out of the queue, because the partition is paused."""
+        """`aside` keeps the claim out of the queue: the partition is paused."""
         self._items.setdefault(claim, []).append(item)
         if aside:
             _own(item)
@@ -48,7 +48,7 @@ class FetchBuffer:
             self._queue[claim] = None
 
     def pop(self, claim: Claim) -> None:
-        """Remove the oldest item of `claim`, which has been read, and move the claim to the end of the queue: backlogs are read in turn."""
+        """Remove the oldest item of `claim`, and move the claim to the end of the queue: backlogs are read in turn."""
         items = self._items[claim]
         self.let_go(claim, items.pop(0))
         if not items:
@@ -58,7 +58,7 @@ class FetchBuffer:
             self._queue.move_to_end(claim)
 
     def block(self, claim: Claim, item: Any) -> None:
-        """Stop reading `claim`: replace its items by `item`, the reason, and move the claim to the end of the queue."""
+        """Stop reading `claim`: replace its items by `item`, the reason."""
         claim.stuck = True
         items = self._items[claim]
         # One store, so that Ctrl-C finds the old items or the reason: `recover` keeps the items of a claim that has not begun, and does not
@@ -70,7 +70,6 @@ class FetchBuffer:
         self._queue.move_to_end(claim)
 
     def drop(self, claims: Iterable[Claim]) -> None:
-        """Drop the items of these claims unread."""
         for claim in claims:
             for item in self._items.pop(claim, ()):
                 self.let_go(claim, item)
@@ -96,20 +95,17 @@ class FetchBuffer:
 
     @property
     def claims(self) -> list[Claim]:
-        """The claims that have items."""
         return list(self._items)
 
     # ---------------------------------------------------------------- paused partitions
 
     def set_aside(self, claims: Iterable[Claim]) -> None:
-        """Take these claims out of the queue."""
         for claim in claims:
             self._queue.pop(claim, None)
             for item in self._items.get(claim, ()):
                 _own(item)
 
     def bring_back(self, claims: Iterable[Claim]) -> None:
-        """Put these claims at the end of the queue."""
         for claim in claims:
             if claim in self._items:
                 self._queue[claim] = None

@@ -32,7 +32,7 @@ class Form(Protocol[T_co]):
 
     @property
     def call(self) -> str:
-        """The name of the consumer's method that uses this form, for messages."""
+        """The consumer's method that uses this form, for messages."""
 
     def limit(self, most: int | None) -> int:
         """The limit of items of a poll to which the application passed `most`. Raises ConfigError unless `most` is None or an int > 0."""
@@ -41,16 +41,16 @@ class Form(Protocol[T_co]):
         """Drop all records, and collect up to `limit`."""
 
     def __len__(self) -> int:
-        """The number of collected items: records, rows or batches."""
+        """The number of collected records, rows or batches."""
 
     @property
     def records(self) -> int:
-        """The number of collected records; a form of batches counts the records in its batches."""
+        """Unlike `len`, counts the records in batches."""
         return len(self)
 
     @property
     def full(self) -> bool:
-        """Whether the form takes no further record, so that the poll ends."""
+        """Whether the poll ends here."""
 
     def add(self, chunk: Chunk, room: int) -> Added | None:
         """Collect the next records of `chunk` until these take `room` bytes (`chunk.decoded`). Returns None if `chunk` has no record.
@@ -70,8 +70,6 @@ class Form(Protocol[T_co]):
 
 
 class _Records(Form[T_co]):
-    """Collects records in a list."""
-
     call = "poll"
 
     def __init__(self, default_limit: int, deserializing: Deserializing | None = None, hooks: PollCalls | None = None) -> None:
@@ -109,7 +107,7 @@ class _Records(Form[T_co]):
         return records[before].offset, last.offset, last.leader_epoch
 
     def _taken(self) -> list[Record[Any, Any]]:
-        """The collected records, after the hooks have seen them; the form drops its reference."""
+        """The collected records, after the hooks have seen them."""
         if self._hooks is not None:  # first: if a hook is interrupted, no poll has returned the records, so they are fetched again
             self._hooks.call_hooks(self._records)
         records, self._records = self._records, []
@@ -132,7 +130,7 @@ class ListForm(_Records[list[Record[Any, Any]]]):
 
 
 class LoopForm(_Records[Iterator[Record[Any, Any]]]):
-    """Collects a list for a `for` loop, which has one current record. If the loop is left, the next poll returns the remaining records."""
+    """Collects a list for a `for` loop. If the loop is left, the next poll returns the remaining records."""
 
     def finish(self, positions: Mapping[Claim, OffsetAndEpoch]) -> tuple[RecordIterator, HandedOut]:
         iterator = RecordIterator(self._taken())
@@ -200,9 +198,9 @@ class RawForm(Form[list[RawBatch]]):
 
 
 def _rest_of(handed: HandedOut) -> RecordIterator:
-    """An iterator over the rest of a loop's list. The loop's own iterator is stopped: such a loop polls before its next record."""
+    """An iterator over the rest of a loop's list."""
     assert handed.iterator is not None
-    # Otherwise the loop and the poll would both return the remaining records.
+    # The loop polls before its next record. Otherwise the loop and the poll would both return the remaining records.
     handed.iterator.stopped = True
     iterator = RecordIterator(handed.rest)  # without the finished records: a loop would count the last of them as the one in hand
     iterator.stopped = True

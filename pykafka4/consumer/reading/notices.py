@@ -26,7 +26,6 @@ class Notices:
     __slots__ = ("_clock", "_denied", "waiting")
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` is monotonic."""
         self._clock = clock
         self.waiting: deque[KafkaError] = deque()
         self._denied: dict[object, float] = {}  # for each missing right: when `poll` may raise its error again
@@ -39,11 +38,11 @@ class Notices:
         self.waiting.append(error)
 
     def subjects(self) -> set[object]:
-        """The subjects of the errors that wait (see `subject_of`)."""
+        """See `subject_of`."""
         return set(map(subject_of, tuple(self.waiting)))
 
     def raise_next(self) -> None:
-        """Raise the next error, if there is one; drop errors of rights that `poll` has just reported."""
+        """Drops errors of rights that `poll` has just reported."""
         while self.waiting:
             if not self.raised_lately(self.waiting[0]):
                 raise self.waiting.popleft()

@@ -6,8 +6,8 @@ the base classes name (`arrivals`, `cursors`). Only one side writes each piece o
 any thread appends the markers of dead letters.
 
 Crash-only: an exception of a signal handler (Ctrl-C) can leave a step anywhere. Then `changing` stays set, and the next call of the
-consumer begins with `recover`, which drops the buffer and all decoded records that no poll has returned, and has the loop fetch these
-records again from the positions in `handed`. So no step has to be repeatable. CPython runs signal handlers only after calls, at backward
+consumer begins with `recover`. It drops the buffer and all decoded records that no poll has returned, and has the loop fetch them again
+from the positions in `handed`. So no step has to be repeatable. CPython runs signal handlers only after calls, at backward
 jumps and when a function begins. Therefore either all plain stores between two calls are done or none; comments mark the code that relies
 on this rule. If a signal handler calls the consumer during a step, the guard sees `changing`, and refuses the call.
 """
@@ -90,7 +90,6 @@ class Reader(Arrivals):
 
     @property
     def consumed(self) -> int:
-        """Bytes read or dropped so far."""
         return self._buffer.consumed
 
     @property
@@ -101,13 +100,13 @@ class Reader(Arrivals):
     # ---------------------------------------------------------------- polling
 
     def enter(self) -> None:
-        """Begin a poll: count the records that earlier polls returned as finished."""
+        """Begin a poll: the records that earlier polls returned are finished."""
         self._polls += 1
         self.idle = None
         self.finish()
 
     def leave(self) -> None:
-        """End a poll: the lease of the member begins anew."""
+        """The lease of the member begins anew."""
         self.idle = self._clock()
 
     def recover(self) -> None:
@@ -118,8 +117,7 @@ class Reader(Arrivals):
         self.taken, claims = self.handed, self.claims
         for claim in claims.values():
             claim.live = True  # `_move` may have ended the claim, and not yet stored its successor
-        # Keep the start offset of each seek whose offset has arrived: otherwise the loop would look it up again in a log that may have
-        # grown.
+        # Keep the start offset of each seek whose offset has arrived: the loop would look it up again in a log that may have grown.
         self._reach_start([claim for claim in claims.values() if claim.target is not None])
         known = self.handed.positions_of(claims.values())
         back = [claim for claim in claims.values() if claim.target is not None or claim in known]
@@ -167,8 +165,8 @@ class Reader(Arrivals):
             if going_on is not None:
                 return self._taken(*going_on)
             self._fetch_again(self.handed.claims_with_rest(self.claims.values()))
-        # A seek or a revocation during this poll may have removed the rest of a loop's list: nothing of that list is left to return, so its
-        # positions become the positions of its claims.
+        # A seek or a revocation during this poll may have removed the rest of a loop's list. Then its positions become the positions of its
+        # claims.
         if self.handed.iterator is not None:
             self.finish()
         form.begin(limit)
@@ -200,7 +198,7 @@ class Reader(Arrivals):
         return out
 
     def _return_nothing(self, positions: dict[Claim, OffsetAndEpoch]) -> None:
-        """Store positions that moved over a gap. Because no records were returned, these positions count as finished at once."""
+        """Store positions that moved over a gap. Without returned records, they count as finished at once."""
         self.handed = self.taken = HandedOut(positions)
         self.finish()
         self.changing = False
@@ -266,7 +264,7 @@ class Reader(Arrivals):
         self._notify()
 
     def next_offset(self, tp: TopicPartition) -> int | None:
-        """The offset of the next record of `tp`; None while that offset is unknown. Raises the error that keeps it unknown."""
+        """None while the offset of the next record is unknown. Raises the error that keeps it unknown."""
         known = self.position(tp)
         if known is not None:
             return known
@@ -279,7 +277,7 @@ class Reader(Arrivals):
 
     @step
     def adopt(self, claims: Iterable[Claim]) -> None:
-        """Read these claims from now on, instead of claims of earlier assignments. If the call is repeated, seeks in between remain."""
+        """Read these claims instead of claims of earlier assignments. If the call is repeated, seeks in between remain."""
         for claim in claims:
             before = self.claims.get(claim.tp)
             if before is not None and before.origin is claim.origin:  # a repeated call, after Ctrl-C: a seek may have replaced the claim
@@ -311,7 +309,7 @@ class Reader(Arrivals):
 
     @step
     def refuse(self, claims: Collection[Claim]) -> None:
-        """Drop the buffered and all later data of these claims, which ended before they were adopted."""
+        """Drop all data of these claims, which ended before they were adopted."""
         self.purge(claims)
         for claim in claims:
             claim.live = False
@@ -323,13 +321,13 @@ class Reader(Arrivals):
 
     @step
     def stop_delivering(self, claims: Collection[Claim]) -> None:
-        """Drop the buffered data of these claims, whose reading ends. Returned records can still be committed."""
+        """Drop the buffered data of claims whose reading ends. Returned records can still be committed."""
         self._reach_start(claims)
         self.purge(claims)
 
     @step
     def begin(self, tps: Iterable[TopicPartition]) -> None:
-        """Make the start offsets found for these partitions their positions now, so that `commit` has them before the next poll."""
+        """Make the start offsets found for these partitions their positions now: `commit` then has them before the next poll."""
         self._reach_start([self.claims[tp] for tp in tps if tp in self.claims])
 
     def _reach_start(self, claims: Collection[Claim]) -> None:
@@ -362,12 +360,12 @@ class Reader(Arrivals):
             iterator.records[given:] = left
 
     def seek(self, tp: TopicPartition, start: Start | Since | int) -> None:
-        """Continue at `start`: buffered records are dropped, and if `start` is an offset, records before it count as finished."""
+        """See `seek_each`."""
         self.seek_each({tp: start})
 
     @step
     def seek_each(self, starts: Mapping[TopicPartition, Start | Since | int]) -> None:
-        """Continue in each partition at its start; the loop gets one call for all of them."""
+        """Continue in each partition at its start: buffered records are dropped, and records before a start offset count as finished."""
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()]
         for _, claim, _ in moves:
             claim.followed = claim.recreated  # the application chose the offset, so it is an offset of the present topic
@@ -375,7 +373,7 @@ class Reader(Arrivals):
 
     @step
     def read_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        """Continue in each partition at the first offset of its span; reading ends at the second offset."""
+        """Continue in each partition at the first offset of its span, up to the second."""
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, (start, _) in spans.items()]
         for _, claim, _ in moves:
             claim.followed, claim.until = claim.recreated, spans[claim.tp][1]
@@ -452,7 +450,7 @@ class Reader(Arrivals):
 
     @step
     def pause(self, *tps: TopicPartition) -> None:
-        """Return no records of these partitions until `resume`. Their records in the rest of a loop's list are fetched again."""
+        """Return no records of these partitions. Their records in the rest of a loop's list are fetched again."""
         self.paused.update(tps)
         self._set_aside(tps)
 
@@ -462,7 +460,6 @@ class Reader(Arrivals):
 
     @step
     def resume(self, *tps: TopicPartition) -> None:
-        """Return records of these partitions again."""
         self.paused.difference_update(tps)
         self._bring_back(tps)
 
@@ -483,7 +480,7 @@ class Reader(Arrivals):
 
     @step
     def relieve(self) -> None:
-        """If data of paused partitions fills all the room, drop the data, which is fetched again: reading of other partitions continues."""
+        """Drop data of paused partitions that fills all the room: reading of other partitions continues. The data is fetched again."""
         if self.resume_at == INFINITY:
             return
         # Claims whose assignment was not adopted yet keep their data: a seek cannot fetch it again, because the reader lacks the claim.
@@ -527,7 +524,7 @@ class Reader(Arrivals):
     # ---------------------------------------------------------------- markers at the head of the buffer
 
     def _take_located(self, located: Located, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool:
-        """Take a start offset. Records of the same claim before the marker are returned first, in a list of their own: see `_reach`."""
+        """Take a start offset. Records of the same claim before the marker are returned first, in a list of their own."""
         if len(form) and located.claim in positions:
             return False
         positions.pop(located.claim, None)  # the position after a gap, which the start offset replaces
@@ -553,7 +550,7 @@ class Reader(Arrivals):
         self._buffer.pop(claim)
 
     def _take_letters(self, letters: AwaitedLetters, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool:
-        """Set the claim aside again: it still waits for its dead letters, but `resume` has put it back into the queue."""
+        """The claim still waits for its dead letters, but `resume` has put it back into the queue."""
         self._buffer.set_aside((letters.claim,))
         return True
 

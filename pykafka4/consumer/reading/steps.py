@@ -20,7 +20,7 @@ class StepOwner(Protocol):
 
 
 def step(method: Step) -> Step:
-    """Mark a step: `changing` is set until the step returns or raises a KafkaError. After any other exception `changing` stays set."""
+    """`changing` is set until the step returns or raises a KafkaError. After any other exception `changing` stays set."""
 
     @wraps(method)
     def run(self: StepOwner, *args: Any) -> Any:
