@@ -14,10 +14,10 @@ Modules; each line imports only from lines below it:
     account/   counts, reports of intervals, the log of discarded messages
     settings/  the TOML file and its values
     sending    the command line `pykafka4 send`
-    client     Client, which sends messages to the agent of this machine
-    channel    a client's socket to the agent: complete messages, bounded waits
+    client     Client, which sends messages to the agent
+    channel    a client's socket: complete messages, bounded waits
     format     the bytes of a message
-    message    values that the modules exchange: messages, sources, reasons
+    message    messages, sources, reasons
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ __all__ = ["Address", "Channel", "Failure", "Loss", "tcp", "unix_datagram", "uni
 
 _LONGEST_PATH = 107  # bytes of sun_path in Linux, without the final zero
 _RETRY_S = 0.01  # seconds between attempts to reach an agent that is not there
-_REST_S = 0.1  # seconds for the rest of a message that a stream has taken in part; a message larger than the buffer always has a rest
-_NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)  # an application may have restored SIGPIPE's default, which ends the process
+_REST_S = 0.1  # seconds for the rest of a message; a message larger than a stream's buffer always has a rest
+_NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)  # SIGPIPE's default, which an application may have restored, ends the process
 _BUSY = {errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS, errno.ENOMEM}
 _HINTS = {
     errno.EACCES: "the agent's settings say who may write to the socket: mode, owner, group",
@@ -58,14 +58,14 @@ class Loss(StrEnum):
 
 
 class Failure(NamedTuple):
-    """The reason why a message was not handed over, as a `Loss` and as text for people."""
+    """The reason why a message was not handed over. `text` is for people."""
 
     loss: Loss
     text: str
 
 
 class Address(NamedTuple):
-    """The address of one of the agent's sockets. `place` is the argument of `connect`, `text` is for people."""
+    """The address of an agent's socket. `place` is the argument of `connect`, `text` is for people."""
 
     family: int
     kind: int
@@ -103,7 +103,7 @@ def tcp(port: int, host: str = "127.0.0.1") -> Address:
 
 
 class Channel:
-    """One non-blocking socket, which a message connects if it is not connected. Any thread and any signal handler may call the methods."""
+    """One non-blocking socket, which a message connects if necessary. Any thread and any signal handler may call the methods."""
 
     __slots__ = ("__weakref__", "_closed", "_largest", "_lock", "_rest", "_socket", "_waits", "address", "lost")
 
@@ -114,7 +114,6 @@ class Channel:
         _channels.add(self)
 
     def _begin(self) -> None:
-        """Set the state of a process that has sent nothing yet."""
         self._lock = threading.RLock()  # a signal handler may send while its own thread holds the lock
         self._socket: socket.socket | None = None
         self._rest = memoryview(b"")  # the rest of a message that a stream has taken in part
@@ -126,8 +125,8 @@ class Channel:
         otherwise the failure, which is counted in `lost`.
 
         Waits up to `wait_s` while the agent is behind or away, but only once: until a message is taken again, later messages fail at once.
-        So an agent that is stuck costs an application one wait, not one for each message. If a stream has taken a part of the message, the
-        call waits for the rest, up to `wait_s` again, or a tenth of a second if that is longer.
+        So a stuck agent costs an application one wait. If a stream has taken a part of the message, the call waits for the rest, up to
+        `wait_s` again, or a tenth of a second if that is longer.
         """
         failure = self._offer_once(data)
         if failure is not None and wait_s > 0 and self._waits and failure.loss in (Loss.FULL, Loss.ABSENT):
@@ -141,12 +140,11 @@ class Channel:
         return None
 
     def count(self, loss: Loss) -> None:
-        """Count a lost message."""
         with self._lock:
             self.lost[loss] += 1
 
     def close(self) -> bool:
-        """Close the socket, after a wait of up to a tenth of a second for the rest of a message. Returns False if the rest was lost."""
+        """Wait up to a tenth of a second for the rest of a message, and close the socket. Returns False if the rest was lost."""
         before = self.lost[Loss.CUT]
         self._finish(_REST_S)
         with self._lock:
@@ -155,7 +153,6 @@ class Channel:
             return self.lost[Loss.CUT] == before
 
     def _finish(self, wait_s: float) -> None:
-        """Wait up to `wait_s` until a stream has taken the rest of a message."""
         deadline = time.monotonic() + wait_s
         while self._rest and self._offer_once(b"") is not None and (left := deadline - time.monotonic()) > 0:
             self._wait(left)
@@ -170,7 +167,7 @@ class Channel:
         return failure
 
     def _wait(self, left: float) -> None:
-        """Wait until the socket may have room, or it is time to connect again. The lock is free, so that other threads need not wait."""
+        """Wait until the socket may have room, or it is time to connect again. The lock is free for other threads."""
         sock = self._socket
         if sock is None or not hasattr(select, "poll"):  # eventlet removes `poll`
             time.sleep(min(left, _RETRY_S))
@@ -186,7 +183,7 @@ class Channel:
         if len(data) > self._largest:
             text = f"it has {len(data):,} bytes, and max_message_bytes={self._largest:,}; raise the limit here and in the agent's [inputs]"
             return Failure(Loss.TOO_LARGE, text)
-        # A flag of our own would stay set if Ctrl-C came just before its reset; threading.Condition relies on this method, too.
+        # A flag of our own would stay set after a Ctrl-C just before its reset; threading.Condition relies on this method, too.
         if self._lock._is_owned():  # type: ignore[attr-defined]
             return Failure(Loss.NESTED, "a signal handler sent it while its thread was sending another message")
         with self._lock:
@@ -198,7 +195,7 @@ class Channel:
         return failure  # not inside `with`: Ctrl-C between a call there and the release would leave the lock held
 
     def _send(self, data: bytes) -> Failure | None:
-        """Send on the present connection, or on a new one if the agent has ended the present one."""
+        """Send, and try again on a new connection if the agent has ended the present one."""
         reused = self._socket is not None
         failure = self._try(data)
         if reused and failure is not None and failure.loss is Loss.ABSENT:
@@ -250,7 +247,7 @@ class Channel:
         return sock
 
     def _drop(self) -> None:
-        """End the connection. A message that went out in part is counted in `lost`; the agent counts the bytes of this part."""
+        """End the connection. A message that went out in part is counted in `lost`; the agent counts the bytes of the part."""
         sock, self._socket = self._socket, None
         if self._rest:
             self._rest = memoryview(b"")
@@ -259,7 +256,7 @@ class Channel:
             sock.close()
 
     def start_in_child(self) -> None:
-        """Forget the parent's connection, which stays open there, and the lock, which another thread of the parent may have held."""
+        """Forget the parent's connection, and the lock, which another thread of the parent may have held."""
         sock = self._socket
         self._begin()
         if sock is not None:

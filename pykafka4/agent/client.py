@@ -17,7 +17,7 @@ __all__ = ["Client", "Loss"]
 Text: TypeAlias = bytes | bytearray | memoryview | str
 DATAGRAM_BYTES = 64 * 1024  # the default of the agent's max_datagram_size
 STREAM_BYTES = 2 * 1024 * 1024 + 4  # the agent's default max_stream_message_size, plus the size field, which the setting does not count
-# A datagram socket may have room for only ten messages: without a wait, a burst would lose most of its messages although the agent is well.
+# A datagram socket may have room for only ten messages: without a wait, a burst would lose most of its messages.
 PATIENCE_MS = 100.0
 _LOG_EVERY_S = 60.0
 
@@ -27,9 +27,9 @@ log = get_log(__name__)
 class Client:
     """Sends messages to the agent through its UNIX datagram socket; `Client.stream` and `Client.tcp` use the other sockets.
 
-    `send` hands a message to the agent's socket. It waits only while the agent is behind or away, by default at most 0.1 s for room, and
-    0.1 s for the rest of a message on a stream. Any thread, asyncio code and signal handlers may call `send`; a forked child uses a socket
-    of its own. The first message opens the connection; after a restart of the agent, the next message opens a new one.
+    `send` waits only while the agent is behind or away, by default at most 0.1 s for room, and 0.1 s for the rest of a message on a stream.
+    Any thread, asyncio code and signal handlers may call `send`; a forked child uses a socket of its own. The first message opens the
+    connection, and so does the first message after a restart of the agent.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, max_block_ms: float = PATIENCE_MS, max_message_bytes: int = DATAGRAM_BYTES) -> None:
@@ -38,8 +38,7 @@ class Client:
         Args:
             path: The path of `unix_datagram` in the agent's settings.
             max_block_ms: How long `send` may wait while the agent is behind or away. After one wait in vain, later messages fail at once,
-                until the agent takes a message again. 0: `send` never waits for room, so a burst may lose messages although the agent is
-                well.
+                until the agent takes a message again. 0: `send` never waits for room, so a burst may lose messages.
             max_message_bytes: The agent's `max_datagram_size`. Larger messages are not sent, because the agent would discard them.
 
         Raises:
@@ -51,9 +50,8 @@ class Client:
     def stream(cls, path: str | os.PathLike[str], *, max_block_ms: float = PATIENCE_MS, max_message_bytes: int = STREAM_BYTES) -> Self:
         """Use the UNIX stream socket at `path`, for messages of more than 64 KiB.
 
-        Arguments as for `Client`, but the agent's limit is `max_stream_message_size`. A message that is larger than the socket's buffer
-        (200 KB) is written in parts while the agent reads; `send` waits up to `max_block_ms` for the agent, or a tenth of a second if that
-        is longer. The rest of a message that takes longer goes out before the next message.
+        Arguments as for `Client`, but the agent's limit is `max_stream_message_size`. A message larger than the socket's buffer (200 KB) is
+        written in parts, for up to `max_block_ms`, or a tenth of a second if that is longer. Any rest goes out before the next message.
         """
         client = cls.__new__(cls)
         client._begin(unix_stream(path), max_block_ms, max_message_bytes)
@@ -77,12 +75,12 @@ class Client:
 
     @property
     def lost(self) -> Mapping[Loss, int]:
-        """The number of messages of this process that were not handed over completely, by reason; a forked child begins with zeros."""
+        """The number of messages that this process did not hand over completely, by reason; a forked child begins with zeros."""
         return MappingProxyType(self._channel.lost)
 
     @property
     def last_error(self) -> str | None:
-        """The reason, as text, why `send` last returned False; None before the first failure."""
+        """Why `send` last returned False, as text; None before the first failure."""
         return self._last_error
 
     def send(
@@ -91,13 +89,13 @@ class Client:
         """Hand a message to the agent. Returns True if the agent's socket took the message (a stream: at least its beginning), False if the
         message is lost, and counted in `lost`.
 
-        The agent's reports count messages that the agent took but could not deliver. Messages that are in the agent's socket or memory
-        when the agent is killed are in no report.
+        The agent's reports count messages that the agent took but could not deliver. Messages in the socket or memory of a killed agent
+        are in no report.
 
         Args:
             topic: Kafka's topic.
-            value: Text is encoded as UTF-8. An empty value is written to Kafka as null (a tombstone), or as an empty value if the agent has
-                the setting `empty = "empty"`.
+            value: Text is encoded as UTF-8. An empty value is written to Kafka as null (a tombstone), unless the agent has the setting
+                `empty = "empty"`.
             key: Kafka's key, which does not choose the partition.
             partition_key: From 0 to 4,294,967,295. The partition is this number modulo the number of partitions. None: the agent chooses.
             timestamp_ms: Milliseconds since the epoch; None: now.
@@ -123,7 +121,7 @@ class Client:
             log.warning("%s: message lost (%s, %d so far): %s", where, failure.loss.value, count, failure.text, client_id=None)
 
     def close(self) -> None:
-        """Close the socket. Waits up to a tenth of a second for the rest of a message that a stream has taken in part."""
+        """Close the socket, after a wait of up to a tenth of a second for the rest of a message on a stream."""
         self._channel.close()
 
     def __enter__(self) -> Self:

@@ -5,8 +5,8 @@ Big endian. The size counts the complete message, the size field included; only 
     size int32 | API key int16 | API version int16 | flags int16 | [partition key uint32]
     topic size int16 | topic | timestamp int64 | key size int32 | key | value size int32 | value
 
-Invariant: `parse` returns a message or raises Refused for any bytes. `inputs/compiled` has a compiled twin of `parse`, and
-`tests/agent/cases.py` has the cases for the tests of both.
+Invariant: `parse` returns a message or raises Refused for any bytes. `inputs/compiled` has a compiled twin of `parse`;
+`tests/agent/cases.py` has the cases for both.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ _TIMES = range(-(2**63), 2**63)
 
 
 def pack(topic: bytes, value: bytes, key: bytes = b"", partition_key: int | None = None, timestamp_ms: int = 0) -> bytes:
-    """The bytes of a message, of the kind PartitionKey if it has a partition key, otherwise AnyPartition.
+    """The bytes of a message. Raises TypeError or ValueError, which names the argument and its limit.
 
     The partition key is from 0 to 4,294,967,295; a negative number of 32 bits means the unsigned number with the same bits.
-    Raises TypeError or ValueError, which names the argument and its limit.
     """
     _check(topic, value, key, partition_key, timestamp_ms)
     middle = b"" if partition_key is None else _KEY.pack(partition_key & 0xFFFFFFFF)
@@ -97,10 +96,7 @@ def parse(data: bytes, empty: bytes | None = None) -> Message:
 
 
 def _topic_at(data: bytes) -> int:
-    """The offset of the topic's size. Checks size, API key, version and flags in this order.
-
-    Raises Refused, or struct.error if the message ends before its flags.
-    """
+    """The offset of the topic's size. Raises Refused, or struct.error if the message ends before its flags."""
     size = len(data)
     if size <= _VERSION.size or _SIZE.unpack_from(data)[0] != size:
         raise Refused(Reason.MALFORMED)

@@ -16,13 +16,13 @@ from pykafka4.producer.rates import RateLimits, TopicRateLimit
 
 __all__ = ["ArrivalLimits", "rate_limits"]
 
-MOST_TOPICS: Final = 10_000  # topics whose intervals are kept, the most recently used ones; a forgotten topic begins a new interval
+MOST_TOPICS: Final = 10_000  # the most recently used topics are kept; a forgotten topic begins a new interval
 
 
 class ArrivalLimits:
     """The rate limits of topics. The agent's loop calls all methods.
 
-    The producer's own option `rate_limits` would count a message at its `send`, before which the message may be on disk for long.
+    The producer's option `rate_limits` would count a message at its `send`, perhaps long after its arrival.
     """
 
     def __init__(self, limits: Mapping[str, tuple[int, float] | None], clock: Callable[[], float] = time.monotonic) -> None:
@@ -32,7 +32,7 @@ class ArrivalLimits:
 
     @classmethod
     def of(cls, topics: TopicsSettings) -> Self | None:
-        """Return the limits from the settings; None if no topic has a limit."""
+        """Return None if no topic has a limit."""
         limits = rate_limits(topics)
         return cls(limits) if limits else None
 
@@ -60,7 +60,7 @@ class ArrivalLimits:
 
 
 def rate_limits(topics: TopicsSettings) -> dict[str, tuple[int, float] | None]:
-    """The limits as in the producer's option; {} without limits. The order is the file's, because the first pattern that matches counts."""
+    """The limits as in the producer's option, in the order of the file: the first pattern that matches counts."""
     limits: dict[str, Any] = {name: each.rate_limit or topics.default.rate_limit for name, each in topics.named.items()}
     limits.setdefault("*", topics.default.rate_limit)
     if not any(limits.values()):

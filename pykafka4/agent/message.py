@@ -8,9 +8,8 @@ from typing import Protocol, TypeAlias
 __all__ = ["Intake", "Message", "Reason", "Refused", "Source"]
 
 # (topic, value, key, partition key, timestamp). A plain tuple, because one is made for each message. A topic that is not UTF-8 has escapes,
-# which make it an illegal name in Kafka. An empty value or key is b"", or None with `empty = "null"`. The partition key is from 0 to
-# 4,294,967,295, or None for AnyPartition. The timestamp is in milliseconds since the epoch, as the client wrote it, unless the router has
-# replaced it.
+# which make it an illegal name. An empty value or key is b"", or None with `empty = "null"`. The partition key is None for AnyPartition.
+# The timestamp is in milliseconds since the epoch, as the client wrote it, unless the router has replaced it.
 Message: TypeAlias = tuple[str, bytes | None, bytes | None, int | None, int]
 
 
@@ -23,7 +22,7 @@ class Source(Enum):
 
 
 class Reason(StrEnum):
-    """The reason for a discard. The values are the reasons in Dory's discard log; the last five are the agent's own."""
+    """The reason for a discard. The values are Dory's; the last five are the agent's own."""
 
     # Refused by an input, so not a message of any topic:
     MALFORMED = "MALFORMED"
@@ -58,7 +57,7 @@ class Refused(Exception):
 
 
 class Intake(Protocol):
-    """Takes the messages of the inputs. The router implements this protocol. Neither method waits or raises."""
+    """Takes the messages of the inputs. Implemented by the router. Neither method waits or raises."""
 
     def accept(self, messages: list[Message], source: Source) -> None:
         """Take messages in the order in which they were read."""

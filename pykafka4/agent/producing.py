@@ -1,6 +1,6 @@
 """Derives the options of the agent's producer from the settings.
 
-Invariant: [kafka] replaces defaults of the agent, but cannot set the options that the agent itself sets: such options are refused.
+Invariant: [kafka] replaces defaults of the agent; options that the agent itself sets are refused.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pykafka4.options.policies import SETTINGS
 __all__ = ["NEVER_MS", "PARTITIONERS", "UNKNOWN_TOPIC_MS", "producer_options"]
 
 NEVER_MS: Final = 2**31 - 1  # the maximum of delivery_timeout_ms, 24 days: a message waits for its cluster while there is memory for it
-# A broker that responds knows an existing topic within seconds. Messages for a misspelt topic use the pool for this time.
+# A broker knows an existing topic within seconds. Messages for a misspelt topic use the pool for this time.
 UNKNOWN_TOPIC_MS: Final = 10_000
-# One stuck partition, or one topic with AnyPartition, may use half of the pool. The other half is left for the other topics.
+# One stuck partition, or one topic with AnyPartition, may use half of the pool; the other half is left for other topics.
 SHARES: Final = 2
 LEAST_SHARE: Final = 4096  # bytes, the minimum of max_partition_bytes
 PARTITIONERS: Final = {Offline.WAIT: "late_partition_key_wait", Offline.NEXT: "late_partition_key"}
@@ -30,7 +30,7 @@ DEFAULTS: Final = {name: attrs.fields_dict(ProducerConfig)[name].default for nam
 
 
 def producer_options(settings: AgentSettings) -> dict[str, Any]:
-    """The producer's options. Raises ConfigError for an option in [kafka] that the agent itself sets."""
+    """Raises ConfigError for an option in [kafka] that the agent itself sets."""
     refused = [f"kafka.{name}: {ELSEWHERE[name]}" for name in settings.kafka if name in ELSEWHERE]
     if refused:
         raise ConfigError("; ".join(refused))
@@ -53,7 +53,7 @@ def producer_options(settings: AgentSettings) -> dict[str, Any]:
 
 
 def _policy(own: TopicSettings, default: TopicSettings) -> dict[str, Any]:
-    """A topic's settings as the producer names them. A level belongs to a codec, so a topic with another codec inherits no level."""
+    """A topic's settings as the producer names them. A compression level belongs to a codec: another codec inherits no level."""
     batching = own.batching or default.batching or Batching.COMBINED
     policy: dict[str, Any] = {"batching": SCOPES[batching]}
     inherits_level = own.compression_type in (None, default.compression_type)

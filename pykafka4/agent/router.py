@@ -1,8 +1,8 @@
 """Passes each message to the producer or to the spool, or discards it. Invariant: calls by the inputs do not wait, and do not raise.
 
-The order of the checks of a message: whether its topic is unknown to brokers; the topic's rate limit; older messages of the topic on disk;
-the topic's name; the message's size; room in the pool. The limit comes before the disk, so a message counts in the interval in which it
-arrived. The producer finds out later whether a new topic exists: until then the topic's messages wait in the pool.
+A message is checked in this order: a topic unknown to brokers; the topic's rate limit; older messages of the topic on disk; the topic's
+name; the message's size; room in the pool. The limit comes before the disk, so a message counts in the interval of its arrival. The
+messages of a new topic wait in the pool until the producer has found out whether the topic exists.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["AHEAD_MS", "Router", "SpoolSeam", "reason_of_refusal"]
 
 log = logging.getLogger("pykafka4.agent")
 
-# How far a client's clock may be ahead. From Kafka 4.0 on, brokers refuse later timestamps (message.timestamp.after.max.ms).
+# How far a client's clock may be ahead: since Kafka 4.0, brokers refuse later timestamps (message.timestamp.after.max.ms).
 AHEAD_MS: Final = 3_600_000
 # The first row that fits counts: RecordTooLarge is a ValueError, and so is the error for a name that Kafka does not allow.
 REASONS: Final = (
@@ -52,7 +52,7 @@ class SpoolSeam(Protocol):
 
 
 class Router:
-    """The Intake of the inputs and the Sender of the spool, which passes messages to the producer. The agent's loop calls all methods."""
+    """The Intake of the inputs and the Sender of the spool. The agent's loop calls all methods."""
 
     def __init__(
         self,
@@ -63,10 +63,7 @@ class Router:
         unknown: UnknownTopics | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """Without `limits`, topics have no rate limits; without `spool`, no message goes to disk. `unknown` is a hook of the producer.
-
-        `wall_clock` is in seconds.
-        """
+        """`unknown` is a hook of the producer; `wall_clock` is in seconds."""
         self._producer, self._send, self._ledger = producer, producer.send, ledger
         self._limits, self._spool, self._clock = limits, spool, wall_clock
         self._unknown = UnknownTopics() if unknown is None else unknown
@@ -78,13 +75,11 @@ class Router:
         self._limits = limits
 
     def counters(self) -> dict[str, int]:
-        """Counts since the start, by name."""
         return {"TimestampsReplaced": self.timestamps_replaced}
 
     # -- Intake
 
     def accept(self, messages: list[Message], source: Source) -> None:
-        """See Intake."""
         self._ledger.received(len(messages), source)
         if self._unknown:
             messages = self._not_denied(self._unknown, messages)
@@ -96,13 +91,12 @@ class Router:
             self._pass_or_spool(self._spool, messages)
 
     def refuse(self, data: bytes, refused: Refused, source: Source) -> None:
-        """See Intake."""
         self._ledger.refused(data, refused, source)
 
     # -- Sender
 
     def send_spooled(self, message: Message) -> Delivery | None:
-        """See Sender. The list of unknown topics does not apply here: for a message from the disk, the producer asks the brokers again."""
+        """See Sender. Unknown topics are not refused here: for a message from the disk, the producer asks the brokers again."""
         try:
             return self._send_one(message, self._latest())
         except Exception as error:
@@ -112,14 +106,13 @@ class Router:
             return None
 
     def hurry(self) -> None:
-        """See Sender."""
         with contextlib.suppress(KafkaError):  # the timeout of 0 s has passed, or the producer has ended
             self._producer.flush(0)
 
     # -- the way of each message
 
     def _pass(self, messages: list[Message]) -> None:
-        """The hot path: names are local, and nothing is called for a message but `send`."""
+        """The hot path: names are local, and only `send` is called for a message."""
         send, latest = self._send, self._latest()
         for topic, value, key, partition_key, timestamp_ms in messages:
             try:
@@ -155,7 +148,7 @@ class Router:
         return delivery
 
     def _stamped(self, message: Message, latest: float) -> Message:
-        """Return the message, with the time of its arrival in place of an unusable timestamp: the message may be on disk for long."""
+        """Replace an unusable timestamp by the time of arrival: the message may be on disk for long."""
         if 0 < message[4] <= latest:
             return message
         self.timestamps_replaced += 1
@@ -164,7 +157,7 @@ class Router:
     def _latest(self) -> float:
         """The latest timestamp that is sent. The present time replaces later timestamps, and timestamps that are not positive.
 
-        Brokers may refuse later timestamps, and delete messages from 1970 at once, because these are older than the topic's retention.
+        Brokers may refuse later timestamps, and soon delete messages from 1970, which are older than the topic's retention.
         """
         return self._clock() * 1000 + AHEAD_MS
 
@@ -187,7 +180,7 @@ class Router:
         return kept
 
     def _reason(self, error: Exception) -> Reason:
-        """Return the reason for an exception of `send`. Logs an unexpected kind of exception once, with its traceback."""
+        """Return the reason for an exception of `send`. Logs each unexpected kind of exception once."""
         reason = reason_of_refusal(error)
         if reason is Reason.BUG and type(error) not in self._logged:
             self._logged.add(type(error))
@@ -196,10 +189,9 @@ class Router:
 
 
 def _waits_on_disk(error: Exception) -> bool:
-    """Whether a message waits on disk after this exception: there is no room, or the producer has ended or crashed."""
+    """Whether there is no room, or the producer has ended or crashed."""
     return isinstance(error, (KafkaError, MemoryError)) and not isinstance(error, ValueError)
 
 
 def reason_of_refusal(error: BaseException) -> Reason:
-    """Return the reason why the producer did not take a message."""
     return next((reason for kind, reason in REASONS if isinstance(error, kind)), Reason.BUG)

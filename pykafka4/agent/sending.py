@@ -34,7 +34,7 @@ exit codes: 0 the agent's socket took all messages, 1 it did not, 2 wrong option
 
 
 class Progress:
-    """Reports how many messages were handed over: on standard output at multiples of `every`, or on the terminal if `every` is 0."""
+    """Reports the number of sent messages: on standard output at multiples of `every`, or on the terminal if `every` is 0."""
 
     def __init__(self, every: int, total: int | None, out: TextIO, terminal: TextIO, clock: Callable[[], float]) -> None:
         self.sent = 0
@@ -45,7 +45,6 @@ class Progress:
         self._shown = False
 
     def add(self) -> None:
-        """Count a message."""
         self.sent += 1
         if self._every and self.sent % self._every == 0:
             self._print()
@@ -65,7 +64,6 @@ class Progress:
                 os.dup2(nowhere.fileno(), self._out.fileno())
 
     def end(self) -> None:
-        """End the line on the terminal."""
         if self._shown and self._terminal is not None:
             self._terminal.write("\n")
 
@@ -99,7 +97,7 @@ def _complain(text: str, code: int) -> int:
 
 
 def _send_all(given: argparse.Namespace, values: Iterator[bytes], channel: Channel, progress: Progress) -> str | None:
-    """Hand the values over at the wanted pace, until the agent does not take a message. Returns the reason, or None."""
+    """Hand the values over at the wanted pace, up to the first failure. Returns the failure as text, or None."""
     topic, key = os.fsencode(given.topic), os.fsencode(given.key)
     due = time.monotonic()
     for number, value in enumerate(values, 1):
@@ -116,7 +114,7 @@ def _send_all(given: argparse.Namespace, values: Iterator[bytes], channel: Chann
 
 
 def _damaged(data: bytes) -> bytes:
-    """The message with a size that is too small by one."""
+    """The message with a size too small by one."""
     return (len(data) - 1).to_bytes(4, "big") + data[4:]
 
 

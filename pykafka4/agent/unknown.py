@@ -1,7 +1,7 @@
 """Remembers topics that brokers report as unknown or invalid: their messages are discarded at once, except for one message every
 `PAUSE_S` seconds, with which the producer requests the topic's metadata again.
 
-Without this rule, a program with a misspelt topic would fill the pool and the disk with messages that all wait for the same answer.
+Otherwise a program with a misspelt topic would fill the pool and the disk with messages that wait for the same answer.
 Invariant: once a topic has existed for `PAUSE_S` seconds, its next message is passed to the producer, which finds the topic.
 """
 
@@ -25,7 +25,7 @@ class UnknownTopics(ProducerHooks):
     """A hook of the producer, whose callback executor adds and removes topics; the router calls `denies` on the agent's loop."""
 
     def __init__(self, reason: Reason = Reason.BAD_TOPIC, clock: Callable[[], float] = time.monotonic) -> None:
-        """`reason` is the reason for the discards; `clock` is monotonic, in seconds."""
+        """`clock` is monotonic, in seconds."""
         self.reason, self._clock = reason, clock
         self._until: dict[str, float] = {}  # topic -> the time from which a message is passed to the producer again
 
@@ -33,7 +33,6 @@ class UnknownTopics(ProducerHooks):
         return len(self._until)
 
     def on_ack(self, outcome: BatchOutcome) -> None:
-        """See ProducerHooks."""
         if outcome.error is None:
             self._until.pop(outcome.topic, None)
         elif outcome.partition is None and str(outcome.error.code) in CODES:

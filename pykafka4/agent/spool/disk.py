@@ -1,7 +1,7 @@
 """Keeps the state of the disk that the FIFOs of all topics share: used bytes, files to be synced, the present failure.
 
-Invariant: `bytes` counts each file and folder of the FIFOs, even files that the disk refuses to remove. `Spool.add` and `ending` compare
-`bytes` with `max_size` before they write.
+Invariant: `bytes` counts each file and folder of the FIFOs, even files that the disk refuses to remove. `Spool.add` and `ending` check
+`max_size` before they write.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Disk"]
 log = get_log("pykafka4.agent.spool")
 
 MIB: Final = 1024 * 1024
-# A segment leaves the disk when all its frames are done. Smaller segments free room sooner, larger ones need fewer files.
+# A segment leaves the disk as a whole. Smaller segments free room sooner, larger ones need fewer files.
 LARGEST_SEGMENT: Final = 8 * MIB
 SMALLEST_SEGMENT: Final = 64 * 1024
 PARTS: Final = 64  # a segment has 1/64 of max_size, between the limits above
@@ -56,11 +56,11 @@ class Disk:
         self._left: list[Segment] = []  # files without messages that the disk has refused to remove
 
     def refuses(self) -> bool:
-        """Whether the pause after the last refusal still lasts: no write is tried before its end."""
+        """Whether the pause after the last refusal still lasts."""
         return self.failure is not None and self._clock() < self._retry_at
 
     def trouble(self) -> tuple[str | None, float | None]:
-        """Return the present failure and its age in seconds; (None, None) without a failure."""
+        """Return the present failure and its age in seconds, or None for both."""
         if self.failure is not None:
             return f"cannot {self.failure}", self._clock() - self.failing_since
         if self.syncing.failure is not None:
@@ -68,7 +68,7 @@ class Disk:
         return None, None
 
     def fail(self, what: str, refused: OSError) -> None:
-        """Record a refusal, and begin the pause. Until a write succeeds, a series of refusals has one log line."""
+        """Record a refusal, and begin the pause. A series of refusals has one log line."""
         reason = f"{what}: {refused.strerror or refused}"
         now = self._clock()
         if self.failure is None:
@@ -82,7 +82,6 @@ class Disk:
         self.failure, self._retry_at = reason, now + self._retry_s
 
     def succeed(self) -> None:
-        """End a series of refusals, because a write has succeeded."""
         if self.failure is not None:
             log.warning(
                 "spool: the disk works again after %.0f s (the spool could not %s)", self._clock() - self.failing_since, self.failure
@@ -90,9 +89,9 @@ class Disk:
             self.failure = None
 
     def probe(self) -> None:
-        """Write a block, if the disk has refused a write and the pause has ended.
+        """Write a block after a failure, when the pause has ended.
 
-        Without messages, no other write would show that the disk works again, and the pages would always show the failure.
+        Without messages, no other write would show that the disk works again, and the pages would show the failure forever.
         """
         if self.failure is None or self.refuses():
             return
@@ -109,16 +108,12 @@ class Disk:
             self.remove_left()
 
     def account(self, segment: Segment) -> None:
-        """Count a file with its present size."""
         used = allocated(segment.size)
         self.bytes += used - segment.used
         segment.used = used
 
     def remove(self, segment: Segment) -> None:
-        """Delete a file whose messages are done, or move a file with unreadable bytes to the folder of damaged files.
-
-        If the disk refuses, `remove_left` tries again.
-        """
+        """Delete a file whose messages are done; set aside a file with unreadable bytes. If the disk refuses, `remove_left` tries again."""
         try:
             if segment.damaged:
                 self._set_aside(segment)
@@ -134,13 +129,12 @@ class Disk:
                 segment.save_progress()
 
     def remove_left(self) -> None:
-        """Remove the files that the disk has refused to remove. A new file of the topic may need the name of such a file."""
+        """Try again to remove files. A new file of the topic may need the name of such a file."""
         left, self._left = self._left, []
         for segment in left:
             self.remove(segment)
 
     def _forget(self, segment: Segment) -> None:
-        """Subtract a removed file from `bytes`. A file that the disk refuses to remove still uses its bytes."""
         self.bytes -= segment.used
         segment.used = 0
 
@@ -166,7 +160,7 @@ class Disk:
         self.syncing.written(self.folder / "topics")
 
     def remove_folder(self, path: Path) -> None:
-        """Remove the folder of a topic without messages. A folder with other files stays: `rmdir` refuses it."""
+        """Remove the folder of a topic, unless the folder has other files: then `rmdir` refuses."""
         self.bytes -= BLOCK
         with contextlib.suppress(OSError):
             path.rmdir()

@@ -24,10 +24,10 @@ Content: TypeAlias = tuple[bytes | None, bytes | None, int | None, int | None]  
 
 
 def direct(undelivered: Sequence[ProducerRecord], sent: Mapping[str, Sequence[Unsettled]], empty: bytes | None) -> list[ProducerRecord]:
-    """Return the records of `undelivered` that did not come from the disk. `sent` has the messages that were sent from the disk, by topic.
+    """Return the records of `undelivered` that did not come from the disk. `sent` has the messages that did, by topic.
 
-    Records have no mark of their origin, so their content decides. Of two records with the same content, the newer one came from the disk:
-    a topic's messages are sent from the disk only after its direct messages, so the search begins with the newest record.
+    Records have no mark of their origin, so their content decides. Of two records with the same content, the newer one came from the disk,
+    because a topic's direct messages are older. So the search begins with the newest record.
     """
     from_disk = {topic: Counter(_content(each, empty) for each in messages) for topic, messages in sent.items()}
     kept: list[ProducerRecord] = []
@@ -43,16 +43,15 @@ def direct(undelivered: Sequence[ProducerRecord], sent: Mapping[str, Sequence[Un
 
 
 def _content(sent: Unsettled, empty: bytes | None) -> Content:
-    """Return the content of the message's record. While the topic is unknown, the record has the partition key in place of a partition."""
+    """Return the content of the message's record, which has the partition key as its partition while the topic is unknown."""
     _, value, key, partition_key, _ = parse(sent.message, empty)
     return value, key, partition_key if sent.partition is None else sent.partition, sent.timestamp_ms
 
 
 def put_back(records: Sequence[ProducerRecord], fifo_of: Callable[[str], Fifo], disk: Disk) -> list[ProducerRecord]:
-    """Write records in front of the messages on disk. Returns the records for which there was no room, or which the disk refused.
+    """Write records in front of the messages on disk. Returns the records that had no room, or that the disk refused.
 
-    A record with a partition gets the partition as its partition key, which chooses the same partition again, unless the topic's number of
-    partitions changes.
+    A record's partition becomes its partition key, which chooses the same partition again while the number of partitions is the same.
     """
     left: list[ProducerRecord] = []
     by_topic: dict[str, list[ProducerRecord]] = {}

@@ -18,8 +18,8 @@ __all__ = ["Fifo"]
 
 log = get_log("pykafka4.agent.spool")
 
-TIMESTAMP_READ: Final = 64 * 1024  # bytes that are read for the oldest timestamp; for a longer message, the page shows no timestamp
-# The number of a topic's first segment. Each agent may, at its end, put a segment with a lower number in front; numbers are never below 0.
+TIMESTAMP_READ: Final = 64 * 1024  # bytes; for a longer message, the page shows no timestamp
+# The number of a topic's first segment. An agent's end may put a segment in front, with a lower number, which must not be below 0.
 MIDDLE: Final = 10**12
 
 
@@ -41,13 +41,12 @@ class Fifo:
 
     @property
     def empty(self) -> bool:
-        """Whether no message is left on disk."""
         return not (self.unread or self.sent or self.old)
 
     # ---- writing
 
     def append(self, data: bytes, count: int, first_ms: int) -> None:
-        """Write complete frames after all others. Raises OSError; then none of these frames is in the FIFO."""
+        """Write complete frames at the end. Raises OSError; then none of these frames is in the FIFO."""
         last = self.segments[-1] if self.segments else None
         if last is None or last.sealed or last.size + len(data) > self._disk.segment_size:
             if last is not None:
@@ -58,20 +57,19 @@ class Fifo:
         self._write(last, data, count, first_ms)
 
     def put_in_front(self, data: bytes, count: int, first_ms: int) -> None:
-        """Write complete frames in front of all others, into a new segment. Raises OSError."""
+        """Write complete frames into a new segment in front of all others. Raises OSError."""
         segment = self._create(self.segments[0].number - 1 if self.segments else MIDDLE - 1)
         self.segments.appendleft(segment)
         self._write(segment, data, count, first_ms)
         self._seal(segment)
 
     def close(self) -> None:
-        """Write the progress, and seal the last segment."""
         self.save_progress()
         if self.segments:
             self._seal(self.segments[-1])
 
     def save_progress(self) -> None:
-        """Write the progress of the segments up to the segment that is read now: later segments have no progress."""
+        """Write the progress of the segments, up to the one that is read now: later segments have no progress."""
         for segment in self.segments:
             try:
                 segment.save_progress()
@@ -106,9 +104,9 @@ class Fifo:
     # ---- reading
 
     def next_read(self) -> tuple[Segment, int] | None:
-        """Return the segment and the offset of the next unread message.
+        """Return the segment and offset of the next unread message; None without such a message, or before old segments are counted.
 
-        Returns None if there is no unread message, or old segments are not counted yet: new messages must not be sent before the old ones.
+        Otherwise new messages would be sent before the old ones.
         """
         if self.old or not self.unread:
             return None
@@ -127,7 +125,7 @@ class Fifo:
         self.sent += count
 
     def skipped_to(self, end: int, size: int) -> None:
-        """Mark `size` bytes before `end` in the segment of `next_read` as unreadable. The file is set aside when its messages are done."""
+        """Mark `size` bytes before `end` in the segment of `next_read` as unreadable. The file is later set aside."""
         assert self._reading is not None
         self._read_to = end
         self._reading.damaged = self._reading.sealed = True
@@ -139,7 +137,7 @@ class Fifo:
         self.unread += count
 
     def done_to(self, segment: Segment, end: int, count: int) -> int:
-        """Mark `count` sent messages, up to `end` in `segment`, as done, and remove segments without other messages.
+        """Mark `count` sent messages, up to `end` in `segment`, as done, and remove segments whose messages are all done.
 
         Returns the number of unreadable messages in the removed segments; if a length is damaged, the least possible number.
         """
@@ -147,7 +145,7 @@ class Fifo:
         segment.done += count
         self.sent -= count
         lost = 0
-        # The last segment stays while it takes frames: otherwise each message of a topic with few messages would need a new file.
+        # The last segment stays while it takes frames: otherwise each message of a slow topic would need a new file.
         while self.segments and self.segments[0].start >= self.segments[0].size and (len(self.segments) > 1 or self.segments[0].sealed):
             lost += self._drop(self.segments[0])
         return lost
@@ -165,7 +163,6 @@ class Fifo:
         return lost
 
     def leave(self) -> None:
-        """Remove the files of a topic without messages."""
         while self.segments:
             self._disk.remove(self.segments.popleft())
         if self._has_folder:
@@ -176,7 +173,7 @@ class Fifo:
     # ---- old segments
 
     def restore(self, segments: list[Segment]) -> None:
-        """Take over the files of an earlier process, in order, without reading them. New messages are appended after them."""
+        """Take over the files of an earlier process, in order, without reading them."""
         self.segments.extend(segments)
         self.old = list(segments)
         self._has_folder = True
@@ -187,7 +184,7 @@ class Fifo:
             self._disk.account(segment)
 
     def inspect(self) -> bool:
-        """Read the progress of the old segments, count their messages, and mark unreadable segments. Any thread may call this.
+        """Count the messages of the old segments, and mark unreadable segments. Any thread may call this.
 
         Returns False if the system lacks file descriptors or memory now; the next call continues with the same segment.
         """
@@ -211,7 +208,7 @@ class Fifo:
         return True
 
     def counted(self) -> int:
-        """Take over the result of `inspect`, on the loop. Returns the least number of lost messages: one for each unreadable segment."""
+        """Take over the result of `inspect`, on the loop. Returns the number of unreadable segments, each at least one lost message."""
         old, self.old = self.old, []
         for segment in old:
             self._disk.account(segment)
@@ -229,7 +226,6 @@ class Fifo:
         return lost
 
     def state(self, restored: int) -> SpooledTopic:
-        """Return the counts for the account and the page. `restored` messages were on disk at the start, and have left the disk."""
         used = sum(segment.used for segment in self.segments)
         return SpooledTopic(self.unread, self.sent, used, self.restored + restored, self.segments[0].oldest_ms if self.segments else None)
 

@@ -38,7 +38,7 @@ class Folder:
     """The locked folder of the spool."""
 
     def __init__(self, path: Path) -> None:
-        """Create the folder if it does not exist, and lock it. Raises SpoolUnusable."""
+        """Create the folder if necessary, and lock it. Raises SpoolUnusable."""
         self.path = path
         try:
             path.mkdir(mode=FOLDER_MODE, exist_ok=True)
@@ -110,7 +110,6 @@ class Folder:
         return fifos
 
     def close(self) -> None:
-        """Unlock the folder."""
         os.close(self._lock)
 
 

@@ -49,8 +49,8 @@ _CRC = Struct(">I")
 _FRAME = Struct(">Ii")
 _SEAL = Struct(">ihhhQ")
 SEAL_SIZE: Final = _CRC.size + _SEAL.size
-# API key, version and flags, 8 bytes after the start of a frame: six bytes with only three possible values, by which a search after damage
-# finds candidates fast. The checksum then decides.
+# API key, version and flags: six bytes with only three possible values, by which a search after damage finds candidates fast. The checksum
+# then decides.
 _KINDS = re.compile(rb"\x01[\x00\x01\xff]\x00\x00\x00\x00")
 _KINDS_AT: Final = 8
 
@@ -59,9 +59,9 @@ Frame: TypeAlias = tuple[int, bytes]  # the offset of its end, and the bytes of 
 
 @attrs.frozen
 class Salvage:
-    """The readable frames in damaged bytes. `damaged` has the unreadable ranges; `end` is the end of the last frame or damaged range.
+    """The readable frames in damaged bytes, and the unreadable ranges. `end` is the end of the last frame or range.
 
-    The bytes after `end` are a torn write: the beginning of a frame, then perhaps zeros, without a complete frame after them.
+    The bytes after `end` are a torn write: the beginning of a frame, then perhaps zeros.
     """
 
     frames: list[Frame]
@@ -70,12 +70,11 @@ class Salvage:
 
 
 def crc_of(message: bytes) -> bytes:
-    """Return the first part of the frame of a message, its CRC-32C."""
+    """Return the first part of a message's frame."""
     return _CRC.pack(crc32c(message))
 
 
 def header(offset: int = FIRST, done: int = 0) -> bytes:
-    """Return the first bytes of a segment."""
     return _HEADER.pack(MAGIC, VERSION) + progress(offset, done)
 
 
@@ -86,10 +85,9 @@ def progress(offset: int, done: int) -> bytes:
 
 
 def read_header(data: bytes) -> tuple[int, int]:
-    """Return the progress in a header: (offset, number of done frames).
+    """Return the progress in a header: (offset, number of done frames). Raises ValueError for other bytes.
 
-    If the progress is damaged, the result is the beginning of the segment, whose messages are sent again; none is lost. Raises ValueError
-    for bytes that are not a segment's header.
+    Damaged progress counts as none: the segment's messages are sent again, and none is lost.
     """
     try:
         magic, version = _HEADER.unpack_from(data)
@@ -105,13 +103,13 @@ def read_header(data: bytes) -> tuple[int, int]:
 
 
 def seal(frames: int) -> bytes:
-    """Return the last bytes of a segment without further frames. The next agent reads the number of frames there, without counting."""
+    """Return the last bytes of a complete segment, by which the next agent knows the number of frames."""
     body = _SEAL.pack(_SEAL.size, SEAL, 0, 0, frames)
     return crc_of(body) + body
 
 
 def read_seal(data: bytes) -> int | None:
-    """Return the number of frames of a segment that ends with `data`; None if `data` is not a seal."""
+    """Return the number of frames in a seal; None if `data` is not a seal."""
     if len(data) != SEAL_SIZE:
         return None
     size, kind, _, _, frames = _SEAL.unpack_from(data, _CRC.size)
@@ -119,7 +117,7 @@ def read_seal(data: bytes) -> int | None:
 
 
 def cut(data: bytes, at: int = 0) -> list[Frame]:
-    """Return the frames in `data` from `at` on, up to the first incomplete or damaged frame."""
+    """Return the frames from `at` on, up to the first incomplete or damaged frame."""
     frames: list[Frame] = []
     unpack, last = _FRAME.unpack_from, len(data) - _FRAME.size
     while at <= last:
@@ -134,7 +132,7 @@ def cut(data: bytes, at: int = 0) -> list[Frame]:
 
 
 def salvage(data: bytes) -> Salvage:
-    """Return the readable frames of `data`, which must be all bytes up to the end of a segment."""
+    """Return the readable frames of `data`, which must end with the segment."""
     frames: list[Frame] = []
     damaged: list[tuple[int, int]] = []
     at = 0
@@ -153,7 +151,7 @@ def salvage(data: bytes) -> Salvage:
 
 
 def _find(data: bytes, at: int) -> int | None:
-    """Return the offset of the next complete frame; None if no frame follows."""
+    """Return the offset of the next complete frame."""
     candidates: Iterable[re.Match[bytes]] = _KINDS.finditer(data, at + _KINDS_AT)
     return next((found.start() - _KINDS_AT for found in candidates if _is_frame(data, found.start() - _KINDS_AT)), None)
 
@@ -165,7 +163,7 @@ def _is_frame(data: bytes, at: int) -> bool:
 
 
 def _torn(data: bytes, at: int) -> bool:
-    """Whether the bytes from `at` on, which hold no complete frame, are the beginning of a frame whose end was not written."""
-    # A file system may write the file's new length before the bytes: after a loss of power, zeros follow the bytes that were written.
+    """Whether the bytes from `at` on, which hold no complete frame, are the beginning of one."""
+    # A file system may write the file's new length before the bytes: after a loss of power, zeros follow the written bytes.
     written = len(data.rstrip(b"\0"))
     return written - at < _FRAME.size or at + 4 + int(_FRAME.unpack_from(data, at)[1]) > written

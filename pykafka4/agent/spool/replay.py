@@ -1,11 +1,10 @@
 """Sends messages from the disk to the producer. Invariant: a topic's messages are sent in order, and leave the disk in order.
 
-The replay never waits for the cluster, and reads no file: `Spool` has the thread that reads, and calls the replay again after
-acknowledgements. The replay removes the files whose messages are done.
+The replay never waits for the cluster, and reads no file: `Spool` reads on a thread, and calls the replay again after acknowledgements.
 
-The topics share `window` unacknowledged bytes; each topic may exceed its share by one message. So a stuck topic does not hold up the other
-topics, and messages from the disk do not use up the memory for topics without messages on disk. A topic for which the producer has no room
-is tried again after a pause, with a short read: its messages in the producer's memory are older, and must be delivered first.
+The topics share `window` unacknowledged bytes; each topic may exceed its share by one message. So a stuck topic does not hold up other
+topics, and messages from the disk leave memory for topics without messages on disk. A topic for which the producer has no room is tried
+again after a pause, with a short read: its messages in the producer's memory are older, and must be delivered first.
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ __all__ = ["ByteRange", "Replay", "Unsettled"]
 log = get_log("pykafka4.agent.spool")
 
 FIRST_READ: Final = 4 * 1024  # bytes; doubles after each read whose messages were all sent
-LARGEST_READ: Final = 32 * 1024  # the loop sends the messages of a read in one turn, and inputs wait meanwhile
+LARGEST_READ: Final = 32 * 1024  # the loop sends the messages of a read in one turn, while inputs wait
 RECORD_COST: Final = 220  # bytes of memory for a message, besides its own bytes and the producer's
 MOST_AT_ONCE: Final = 5_000  # messages that leave the disk in one turn of the loop
-LEAVING_COST: Final = 500  # the cost of removing an empty topic, in messages: the file system may take a millisecond to remove the folder
-PAUSE_S: Final = 0.1  # seconds of pause for a topic without room in the producer; doubles
+LEAVING_COST: Final = 500  # the cost of removing an empty topic, in messages: removing a folder may take a millisecond
+PAUSE_S: Final = 0.1  # seconds; the pause of a topic without room in the producer; doubles
 LONGEST_PAUSE_S: Final = 1.0
-PAUSE_OF_EACH_S: Final = 0.002  # with many topics, the pause is this time for each topic: together they make at most 500 attempts a second
-# Codes of messages that failed only because the producer ended or crashed: these messages stay on disk. All other outcomes are definite.
+PAUSE_OF_EACH_S: Final = 0.002  # with many topics, a pause has this time for each topic: at most 500 attempts a second
+# Codes of messages that failed only because the producer ended or crashed. They stay on disk; all other outcomes are definite.
 GIVEN_UP: Final = (ClosedError.code, KafkaError.code)
 
 
 @attrs.frozen
 class ByteRange:
-    """A range of bytes to read: `length` at `offset`, or fewer at the end of the segment."""
+    """Bytes to read: `length` at `offset`, or fewer at the end of the segment."""
 
     replay: TopicReplay
     segment: Segment
@@ -66,7 +65,7 @@ class SentPart:
 
 
 class Unsettled(NamedTuple):
-    """A sent message without a definite outcome, and values of its record. `crashed` says whether the producer crashed."""
+    """A sent message without a definite outcome. `crashed` says whether the producer crashed."""
 
     message: bytes
     partition: int | None
@@ -84,10 +83,10 @@ class TopicReplay:
         self.sent: deque[SentPart] = deque()
         self.in_flight = 0  # unacknowledged bytes, with RECORD_COST for each message
         self.length = FIRST_READ
-        self.least = 0  # the least number of bytes of the next read, even beyond the share, after a frame was longer than the last read
+        self.least = 0  # bytes of the next read, even beyond the share, after a frame longer than the last read
         self.pause_s, self.paused_until = PAUSE_S, 0.0
         self.reading = False
-        self.watched: Delivery | None = None  # the oldest unacknowledged delivery, which calls `wake` when it is done
+        self.watched: Delivery | None = None  # the oldest unacknowledged delivery, which calls `wake`
 
 
 class Replay:
@@ -98,24 +97,22 @@ class Replay:
         self._topics: dict[str, TopicReplay] = {}
         self._turns: deque[TopicReplay] = deque()
         self._hurry = True  # False after `should_hurry` has returned True, until a message leaves the disk
-        self._freed = False  # messages have left the disk since a topic found no room: topics are tried in spite of their pause
+        self._freed = False  # messages have left the disk since a topic found no room: pauses do not count
         self.stopped = False
         self.holds = 0  # accounts between `Spool.hold` and `Spool.release`
 
     def add(self, fifo: Fifo) -> None:
-        """Add a topic with messages on disk."""
         if fifo.topic not in self._topics:
             self._topics[fifo.topic] = replay = TopicReplay(fifo)
             self._turns.append(replay)
 
     def remove(self, fifo: Fifo) -> None:
-        """Remove a topic without messages on disk."""
         replay = self._topics.pop(fifo.topic, None)
         if replay is not None:
             self._turns.remove(replay)
 
     def next_reading(self) -> ByteRange | None:
-        """Return the next range of bytes to read, None if no message can be sent now. Topics take turns."""
+        """Return the next bytes to read, None if no message can be sent now. Topics take turns."""
         if self.stopped or self.holds:
             return None
         now, share = self._clock(), self._share()
@@ -133,7 +130,6 @@ class Replay:
         return None
 
     def _share(self) -> int:
-        """Return the number of unacknowledged bytes at which a topic sends no more."""
         return self._window // max(1, len(self._turns))
 
     def pause(self) -> float | None:
@@ -145,8 +141,8 @@ class Replay:
     def should_hurry(self) -> bool:
         """Whether the producer should send its messages without linger, because a topic has used its share and has more messages.
 
-        Such a topic can send no more before the linger has ended, so linger_ms would set the pace of the replay. True once, and once
-        more after messages have left the disk, so that the producer is not flushed repeatedly while the cluster is away.
+        Otherwise linger_ms would set the pace of the replay. True once, and again only after messages have left the disk: the producer
+        is not flushed repeatedly while the cluster is away.
         """
         if not self._hurry:
             return False
@@ -159,10 +155,10 @@ class Replay:
     # ---- sending
 
     def send(self, reading: ByteRange, data: bytes) -> None:
-        """Send the messages in the bytes that were read, unless the replay is stopped or held."""
+        """Send the messages in `data`, unless the replay is stopped or held."""
         replay, segment = reading.replay, reading.segment
         replay.reading = False
-        # The read began before `hold`: a message sent now would be in both counts of the account. The same bytes are read again later.
+        # The read began before `hold`: a message sent now would be in both counts of the account. The bytes are read again later.
         if self.stopped or self.holds:
             return
         found, replay.least = cut(data), 0
@@ -178,7 +174,7 @@ class Replay:
             self._send_all(replay, segment, reading.offset, whole.frames, ranges)
 
     def unreadable(self, reading: ByteRange, refused: OSError) -> None:
-        """Handle a failed read: skip the rest of the segment, or pause if only descriptors or memory are short."""
+        """Skip the rest of the segment after a failed read, or pause if only descriptors or memory are short."""
         reading.replay.reading = False
         if refused.errno in OUT_OF:
             self._freed = False
@@ -206,7 +202,7 @@ class Replay:
         replay.pause_s = PAUSE_S
 
     def _send(self, replay: TopicReplay, segment: Segment, end: int, message: bytes) -> bool:
-        """Send a message. Returns False if the message must wait, True if it was sent, discarded or skipped."""
+        """Send a message. Returns False if it must wait, True if it was sent, discarded or skipped."""
         try:
             delivery = self.sender.send_spooled(parse(message, self._empty))
         except (KafkaError, MemoryError):  # no room, or the producer has ended or failed
@@ -225,7 +221,6 @@ class Replay:
         return True
 
     def _skip(self, replay: TopicReplay, segment: Segment, start: int, end: int) -> int:
-        """Skip bytes that cannot be read. Returns `end`."""
         log.warning(
             "spool: bytes %d to %d of %s are damaged; their messages of topic %s are lost", start, end, segment.path, replay.fifo.topic
         )
@@ -236,9 +231,9 @@ class Replay:
     # ---- acknowledgements
 
     def remove_done(self, wake: Callable[[object], object]) -> list[Fifo]:
-        """Remove acknowledged and discarded messages from the disk. Returns the topics that have no messages left.
+        """Remove acknowledged and discarded messages from the disk. Returns the topics without messages.
 
-        The replay calls `wake`, on any thread, when there may be more to remove.
+        `wake` is called, on any thread, when there may be more to remove.
         """
         emptied: list[Fifo] = []
         left = MOST_AT_ONCE
@@ -254,12 +249,12 @@ class Replay:
         return emptied
 
     def _remove_done_of(self, replay: TopicReplay, wake: Callable[[object], object] | None, most: float = math.inf) -> int:
-        """Remove the messages of one topic that are done, at most `most`. Returns their number."""
+        """Remove a topic's messages that are done, at most `most`. Returns the number of removed parts."""
         before = len(replay.sent)
         while replay.sent and before - len(replay.sent) < most:
             first = replay.sent[0]
             if first.delivery is not None and not first.delivery.done():
-                # Only the oldest delivery calls back: messages leave in order, so none can leave before this one.
+                # Only the oldest delivery calls back: no message can leave before this one.
                 if wake is not None and replay.watched is not first.delivery:
                     replay.watched = first.delivery
                     first.delivery.add_done_callback(wake)

@@ -22,7 +22,7 @@ OUT_OF: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # the system lacks r
 
 
 def allocated(size: int) -> int:
-    """The bytes that a file of `size` bytes uses on the disk."""
+    """The bytes on the disk for a file of `size` bytes."""
     return -(-size // BLOCK) * BLOCK
 
 
@@ -50,7 +50,7 @@ class Segment:
             with _opened(segment.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as fd:
                 _write(fd, frames.header())
         except OSError:
-            # A full disk leaves a file without a complete header, and the next attempt with this number would find the file and fail.
+            # A full disk leaves a file without a complete header, which would make the next attempt with this number fail.
             if segment.path.exists() and segment.path.stat().st_size < frames.FIRST:
                 segment.path.unlink()
             raise
@@ -58,7 +58,7 @@ class Segment:
         return segment
 
     def append(self, data: bytes, count: int, first_ms: int) -> None:
-        """Write complete frames at the end. `first_ms` is the first message's timestamp. Raises OSError; the file is then as before."""
+        """Write complete frames. `first_ms` is the first message's timestamp. Raises OSError; the file is then as before."""
         with _opened(self.path, os.O_WRONLY) as fd:
             try:
                 _write(fd, data, self.size)
@@ -84,9 +84,9 @@ class Segment:
             return os.pread(fd, length, offset)
 
     def inspect(self) -> int:
-        """Read the progress of an old file and count its frames, without a torn end. Returns the size of the torn end in bytes.
+        """Read the progress of an old file and count its frames. Returns the size of a torn end in bytes.
 
-        Raises OSError, and ValueError for a file without a segment's header. Any thread may call this.
+        Raises OSError, or ValueError for a file without a header. Any thread may call this.
         """
         if self.size < frames.FIRST:  # the process was killed before it had written the header
             torn, self.size, self.count = self.size, frames.FIRST, 0
@@ -102,13 +102,13 @@ class Segment:
         found = frames.salvage(data)
         torn = len(data) - found.end
         self.size -= torn
-        # A damaged range lost at least one message. If `count` left it out, no read would come to a range after the last frame, and the
-        # spool would delete the file as empty, without counting the loss.
+        # A damaged range lost at least one message. If `count` left it out, the spool would not read a range after the last frame, and
+        # would delete the file as empty, without counting the loss.
         self.count = self.done + len(found.frames) + len(found.damaged)
         return torn
 
     def save_progress(self) -> None:
-        """Write the progress into the header, if the progress has changed. Raises OSError."""
+        """Write the progress into the header, if it has changed. Raises OSError."""
         if self.start != self._saved:
             with _opened(self.path, os.O_WRONLY) as fd:
                 os.pwrite(fd, frames.progress(self.start, self.done), frames.PROGRESS_AT)
@@ -125,7 +125,7 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
 
 
 def _write(fd: int, data: bytes, offset: int = 0) -> None:
-    """Write all bytes. A nearly full disk may take only a part of them; the next `pwrite` then raises OSError."""
+    """Write all bytes. A nearly full disk may take a part; the next `pwrite` then raises OSError."""
     done = os.pwrite(fd, data, offset)
     while done < len(data):
         done += os.pwrite(fd, memoryview(data)[done:], offset + done)

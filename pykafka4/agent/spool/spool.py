@@ -12,8 +12,8 @@ The router's calls, for each list of messages from an input:
             spool.add(message)
     spool.write()                      # one write per topic
 
-Invariant: messages of a topic go to the producer directly only while the topic has no message on disk. So the topic's messages in the
-producer that did not come from the disk are older than all its messages on disk.
+Invariant: a topic's messages go to the producer directly only while the topic has no message on disk. So its direct messages in the
+producer are older than all its messages on disk.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ __all__ = ["Spool"]
 
 log = get_log("pykafka4.agent.spool")
 
-CHECK_S: Final = 0.5  # the longest time in seconds between two checks for acknowledgements, if no callback comes earlier
+CHECK_S: Final = 0.5  # seconds between two checks for acknowledgements, if no callback comes earlier
 READINGS: Final = 50  # reads between two checks: a check goes through all topics
-LEAST_PAUSE_S: Final = 0.1  # seconds; topics that pause are tried again together, because an attempt goes through all topics
-PROGRESS_S: Final = 1.0  # seconds between two writes of the progress: a crash repeats the messages acknowledged since the last write
-MOST_TOPICS: Final = 10_000  # each has a folder, a file and a turn: a program that invents names would use up inodes and the loop's time
-MOST_LEAVING: Final = 50  # empty topics that are removed in one turn of the loop: see LEAVING_COST
+LEAST_PAUSE_S: Final = 0.1  # seconds; pausing topics are tried again together, because an attempt goes through all topics
+PROGRESS_S: Final = 1.0  # seconds between two writes of the progress: a crash repeats later acknowledged messages
+MOST_TOPICS: Final = 10_000  # a program that invents names would otherwise use up inodes and the loop's time
+MOST_LEAVING: Final = 50  # empty topics removed in one turn of the loop: see LEAVING_COST
 NEW_FILE: Final = 2 * BLOCK  # the bytes on the disk besides the message's own: the rest of a block, and a folder
 
 
 class Added:
-    """Messages of a topic that wait for `write`."""
+    """A topic's messages that wait for `write`."""
 
     __slots__ = ("frames", "messages", "size")
 
@@ -70,21 +70,18 @@ class Spool:
     def __init__(
         self, settings: SpoolSettings, discards: Discards, empty: bytes | None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Lock the folder, and list its files without reading them. Raises SpoolUnusable.
-
-        `empty` replaces an empty key or value from the disk, as for the inputs.
-        """
+        """Lock the folder, and list its files. `empty` replaces an empty key or value from the disk. Raises SpoolUnusable."""
         self._settings, self._discards, self._empty, self._clock = settings, discards, empty, clock
         self._folder = Folder(settings.path)
         self._disk = Disk(settings, clock)
-        for path in (settings.path, settings.path.parent):  # the folder may be new: without a sync of both, a loss of power could remove it
+        for path in (settings.path, settings.path.parent):  # a new folder: without a sync of both, a loss of power could remove it
             self._disk.syncing.written(path)
         self._fifos: dict[str, Fifo] = self._folder.fifos(self._disk)
-        self._restored: Counter[str] = Counter()  # messages that earlier processes left, of topics that have no messages on disk now
+        self._restored: Counter[str] = Counter()  # messages of earlier processes, of topics without messages on disk now
         self._added: dict[str, Added] = {}
         self._added_size = 0
         self._always = settings.always
-        self.cluster_away = False  # set by the agent: new messages then go to disk at once, because a kill would lose messages in memory
+        self.cluster_away = False  # set by the agent: new messages then go to disk, because a kill would lose messages in memory
         self._reader = ThreadPoolExecutor(1, "pykafka4-spool-read")
         self._tasks: list[asyncio.Task[None]] = []
         self._work = asyncio.Event()
@@ -93,20 +90,13 @@ class Spool:
     # ---- writing
 
     def takes(self, topic: str) -> bool:
-        """Whether the topic's next message must be added here, because older messages are on disk, the cluster is away, or `always` is set.
-
-        While the disk refuses writes, only older messages count.
-        """
+        """Whether the topic's next message must be added here. While the disk refuses writes, only older messages on disk count."""
         if topic in self._fifos or topic in self._added:
             return True
         return (self._always or self.cluster_away) and not self._disk.refuses()
 
     def add(self, message: Message) -> None:
-        """Put a message after its topic's earlier messages, with the next `write`.
-
-        Discards and counts the message if the disk refuses writes, the spool has no room, there are too many topics, or the topic's name
-        is illegal.
-        """
+        """Put a message after its topic's earlier messages, with the next `write`; or discard and count the message."""
         topic, value, key, partition_key, timestamp_ms = message
         if self._disk.refuses():
             self._discards.discarded(message, Reason.SPOOL_FAILED)
@@ -132,7 +122,7 @@ class Spool:
         self._added_size += size
 
     def write(self) -> None:
-        """Write the added messages, with one write per topic. Discards and counts messages that the disk refuses."""
+        """Write the added messages. Discards and counts messages that the disk refuses."""
         if not self._added:
             return
         everything, self._added, self._added_size = self._added, {}, 0
@@ -154,7 +144,7 @@ class Spool:
                 self.replay.add(fifo)
 
     def _leave(self, fifo: Fifo) -> None:
-        """Remove the files of a topic without messages on disk, and forget the topic: its next message may go to the producer directly."""
+        """Remove a topic without messages on disk: its next message may go to the producer directly."""
         fifo.leave()
         if fifo.restored:
             self._restored[fifo.topic] += fifo.restored
@@ -165,13 +155,12 @@ class Spool:
     # ---- sending
 
     def begin(self, sender: Sender, window: int) -> None:
-        """Allow messages on disk to be sent. The topics share `window` unacknowledged bytes."""
+        """Allow messages on disk to be sent, with at most `window` unacknowledged bytes."""
         self.replay = Replay(sender, self._discards, window, self._empty, self._clock)
         for fifo in self._fifos.values():
             self.replay.add(fifo)
 
     def start(self, sender: Sender, window: int) -> None:
-        """Call `begin`, and start the tasks that send, sync and count, on the running loop."""
         self.begin(sender, window)
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(work) for work in (self._count(), self._send(), self._tick())]
@@ -179,9 +168,9 @@ class Spool:
             task.add_done_callback(_report)
 
     async def stop(self) -> None:
-        """Stop sending from the disk, before `Producer.close`. `add` and `write` still work.
+        """Stop sending from the disk. `add` and `write` still work.
 
-        After `Producer.close` each attempt to send would fail, and the replay would pause and try again without end.
+        Call this before `Producer.close`: afterwards each attempt to send would fail, and the replay would try again without end.
         """
         if self.replay is not None:
             self.replay.stopped = True
@@ -190,7 +179,7 @@ class Spool:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _count(self) -> None:
-        """Count the messages of old files, one topic after the other. A counted topic may be sent while other topics are counted."""
+        """Count the messages of old files. A counted topic may be sent while other topics are counted."""
         loop = asyncio.get_running_loop()
         for fifo in self.uncounted():
             while not await loop.run_in_executor(self._reader, fifo.inspect):
@@ -198,7 +187,6 @@ class Spool:
             self.counted(fifo)
 
     def uncounted(self) -> list[Fifo]:
-        """Return the topics with old files whose messages are not counted yet."""
         return [fifo for fifo in self._fifos.values() if fifo.old]
 
     def counted(self, fifo: Fifo) -> None:
@@ -218,8 +206,8 @@ class Spool:
             loop.call_soon_threadsafe(self._work.set)
 
         while True:
-            # Cleared before `remove_done`: a later acknowledgement sets the event again, and the wait below returns at once. If the event
-            # were cleared after `remove_done`, an acknowledgement between the two would be missed, and its message would wait for CHECK_S.
+            # Cleared before `remove_done`: a later acknowledgement sets the event again. If the event were cleared after `remove_done`, an
+            # acknowledgement between the two would be missed, and its message would wait for CHECK_S.
             self._work.clear()
             self.remove_done(wake)
             if await self._send_some(self.replay):
@@ -230,7 +218,7 @@ class Spool:
             await _either(self._work, CHECK_S if pause is None else min(max(pause, LEAST_PAUSE_S), CHECK_S))
 
     async def _send_some(self, replay: Replay) -> bool:
-        """Read and send up to READINGS times, until no message can be sent or the event is set. Returns whether a read took place."""
+        """Read and send up to READINGS times. Returns whether a read took place."""
         loop, readings = asyncio.get_running_loop(), 0
         while readings < READINGS and not self._work.is_set() and (reading := replay.next_reading()) is not None:
             readings += 1
@@ -243,14 +231,12 @@ class Spool:
         return readings > 0
 
     def remove_done(self, wake: Callable[[object], object]) -> None:
-        """Remove acknowledged and discarded messages from the disk."""
         assert self.replay is not None
         for fifo in self.replay.remove_done(wake):
-            if not self._always:  # with `always`, the next message would create the same folder and file again; `save` removes idle topics
+            if not self._always:  # with `always`, the next message would create the same file again; `save` removes idle topics
                 self._leave(fifo)
 
     async def _tick(self) -> None:
-        """Write the progress and sync files, each at its own interval."""
         sync_s = self._settings.sync_interval_ms / 1000
         next_sync, next_progress = self._clock() + sync_s, self._clock() + PROGRESS_S
         while True:
@@ -264,7 +250,7 @@ class Spool:
                 self.save()
 
     def save(self) -> None:
-        """Write the progress of all topics, and remove the files of empty topics, at most MOST_LEAVING. Without topics, probe the disk."""
+        """Write the progress of all topics, and remove up to MOST_LEAVING empty topics. Without topics, probe the disk."""
         leaving = MOST_LEAVING
         for fifo in list(self._fifos.values()):
             if fifo.empty and leaving:
@@ -283,13 +269,11 @@ class Spool:
             self.replay.holds += 1
 
     def release(self) -> None:
-        """Undo one call of `hold`."""
         if self.replay is not None and self.replay.holds:
             self.replay.holds -= 1
             self._work.set()
 
     def state(self) -> SpoolState:
-        """Return the counts for the account and the pages."""
         topics = {topic: fifo.state(self._restored[topic]) for topic, fifo in self._fifos.items()}
         topics |= {topic: SpooledTopic(0, 0, 0, count, None) for topic, count in self._restored.items() if count and topic not in topics}
         disk = self._disk
@@ -300,10 +284,9 @@ class Spool:
     # ---- the end
 
     def close(self, undelivered: Sequence[ProducerRecord]) -> list[ProducerRecord]:
-        """Put the records that `Producer.close` has returned in front of the topics' messages, sync, and unlock the folder.
+        """Put the records that `Producer.close` has returned in front of the messages on disk, sync, and unlock the folder. Blocks.
 
-        Returns the records that could not be written. Blocks during the writes. Records that were sent from the disk are not written a
-        second time: they are still on disk.
+        Returns the records that could not be written. Records that were sent from the disk are still there, and are not written again.
         """
         self.write()
         sent = {} if self.replay is None else self.replay.unsettled()
@@ -325,7 +308,7 @@ class Spool:
         return left
 
     def abandon(self) -> None:
-        """Sync the written files and unlock the folder, without writing the progress or seals. Tests simulate a crash with this call."""
+        """Sync the written files and unlock the folder, without progress or seals. Tests simulate a crash with this call."""
         self._reader.shutdown()
         self._disk.syncing.close()
         self._folder.close()
@@ -339,13 +322,12 @@ class Spool:
 
 
 def _report(task: asyncio.Task[None]) -> None:
-    """Pass the exception of a task to the loop's handler, which ends the agent. No code awaits the task while the agent runs."""
+    """Pass a task's exception to the loop's handler, which ends the agent. No code awaits the task while the agent runs."""
     if not task.cancelled() and (error := task.exception()) is not None:
         task.get_loop().call_exception_handler({"message": "the spool has failed", "exception": error})
 
 
 async def _either(event: asyncio.Event, seconds: float) -> None:
-    """Wait for the event, up to `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

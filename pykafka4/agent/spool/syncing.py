@@ -1,9 +1,9 @@
 """Syncs written files to the disk, in one thread.
 
-Invariant: with `always`, written bytes are on the disk as soon as the sync that runs during the write, if any, and the next sync have
-succeeded. All bytes that are written during one sync share the next sync: a group commit.
+Invariant: with `always`, written bytes are on the disk as soon as the next sync that begins has succeeded. All bytes written during one
+sync share the next sync: a group commit.
 
-The thread opens each file itself, so that the loop may close or delete files at any time.
+The thread opens each file itself, so that the loop may delete files at any time.
 """
 
 from __future__ import annotations
@@ -24,23 +24,20 @@ log = get_log("pykafka4.agent.spool")
 
 
 class Syncing:
-    """The files with bytes that are not synced yet, and the thread that syncs these files."""
+    """The files to sync, and the thread that syncs them."""
 
     def __init__(self, policy: Sync, clock: Callable[[], float]) -> None:
         self._policy, self._clock = policy, clock
-        self.failure: str | None = None  # the reason why the last sync failed; None if it did not
+        self.failure: str | None = None  # of the last sync; None after a success
         self.failing_since = 0.0
         self._lock = Lock()
-        self._waiting: set[Path] = set()  # files with new bytes, and files whose sync failed
+        self._waiting: set[Path] = set()  # files with new bytes, or whose sync failed
         self._is_due = False  # a file was written, or `begin` was called, after the last sync had begun
         self._running = False
         self._thread = ThreadPoolExecutor(1, "pykafka4-spool-sync")
 
     def written(self, path: Path) -> None:
-        """Add a file or folder with new bytes to the next sync, and begin the sync with `always`. With `never`, do nothing.
-
-        The sync of a folder saves the names of new files.
-        """
+        """Add a file or folder to the next sync, which begins now with `always`. The sync of a folder saves the names of new files."""
         if self._policy is Sync.NEVER:
             return
         with self._lock:
@@ -50,7 +47,7 @@ class Syncing:
             self.begin()
 
     def begin(self) -> None:
-        """Begin to sync the added files, unless a sync runs. Returns at once."""
+        """Begin a sync, unless one runs. Returns at once."""
         with self._lock:
             if self._running or not self._waiting:
                 return
@@ -64,8 +61,8 @@ class Syncing:
 
     def _run(self) -> None:
         while True:
-            # The flags change under one lock: otherwise a call of `begin` between the check of `_is_due` and `_running = False` would
-            # start no sync, and the new file would wait for the next write.
+            # The flags change under one lock: otherwise a `begin` between the check of `_is_due` and `_running = False` would start no
+            # sync, and the new file would wait for the next write.
             with self._lock:
                 self._running, self._is_due = self._is_due, False
                 if not self._running:
@@ -73,7 +70,7 @@ class Syncing:
                 paths, self._waiting = self._waiting, set()
             failures = {path: failure for path in paths if (failure := _sync(path)) is not None}
             with self._lock:
-                self._waiting |= failures.keys()  # the next sync includes these files; without them it would report success
+                self._waiting |= failures.keys()  # without these files, the next sync would report success
             self._note(next(iter(failures.values()), None))
 
     def _note(self, failure: str | None) -> None:
@@ -89,10 +86,10 @@ class Syncing:
 
 
 def _sync(path: Path) -> str | None:
-    """Sync a file or folder. Returns the failure, or None."""
+    """Return the failure, or None."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:  # the file has been deleted meanwhile, because its messages are done
+    except FileNotFoundError:  # deleted meanwhile, because its messages are done
         return None
     except OSError as refused:  # such as EMFILE
         return f"open {path} to sync it: {refused.strerror or refused}"

@@ -15,11 +15,10 @@ __all__ = ["Discards", "Sender", "SpoolState", "SpooledTopic"]
 
 @attrs.frozen
 class SpooledTopic:
-    """The messages of a topic on disk. `messages` counts messages that are only on disk, `sent` messages that the producer has in memory as
-    well.
+    """A topic's messages on disk: `messages` are only there, `sent` are in the producer's memory, too.
 
-    `restored` messages were on disk when the agent started, whether or not they are still there. `oldest_ms` is the timestamp of the
-    oldest segment's first message, as its client wrote it; None without messages, or if the timestamp is unknown.
+    `restored` messages were on disk when the agent started, and may have left since. `oldest_ms` is the timestamp of the oldest segment's
+    first message; None without messages, or if unknown.
     """
 
     messages: int
@@ -31,10 +30,10 @@ class SpooledTopic:
 
 @attrs.frozen
 class SpoolState:
-    """The spool at a moment. `failure` is the reason why the disk now refuses writes, or files cannot be synced; otherwise None.
+    """The spool at a moment. `failure` says why the disk now refuses writes, or files cannot be synced.
 
-    `topics` has each topic with messages on disk, now or at the start. `damaged_bytes` were not readable. `counting` is True while old
-    segments have messages that are not counted yet.
+    `topics` has each topic with messages on disk, now or at the start. `damaged_bytes` were not readable. While `counting` is True, some
+    old segments are not counted yet.
     """
 
     bytes: int
@@ -48,26 +47,26 @@ class SpoolState:
 
 
 class Discards(Protocol):
-    """Counts messages that the spool has lost, and failed messages that are on disk. The ledger implements this protocol."""
+    """Counts messages that the spool has lost, and failed messages that are on disk. Implemented by the ledger."""
 
     def discarded(self, message: Message, reason: Reason) -> None:
         """Count a lost message."""
 
     def damaged(self, topic: str, count: int) -> None:
-        """Count messages that cannot be read from the disk any more. If a length is damaged, `count` is the least possible number."""
+        """Count messages that can no longer be read. If a length is damaged, `count` is the least possible number."""
 
     def kept(self, topic: str, reason: Reason, count: int) -> None:
-        """Count messages that failed in the producer for this reason, but are on disk."""
+        """Count messages that failed in the producer, but are on disk."""
 
 
 class Sender(Protocol):
-    """Sends messages from the disk. The router implements this protocol."""
+    """Sends messages from the disk. Implemented by the router."""
 
     def send_spooled(self, message: Message) -> Delivery | None:
-        """Send a message from the disk. Returns None if the message was discarded and counted.
+        """Send a message. Returns None if the message was discarded and counted.
 
-        Raises KafkaError or MemoryError if the message must wait, because there is no room, or the producer has ended or crashed.
+        Raises KafkaError or MemoryError if the message must wait: there is no room, or the producer has ended or crashed.
         """
 
     def hurry(self) -> None:
-        """Let the producer send its messages without linger. A thread of the spool makes this call, which may block for a moment."""
+        """Let the producer send its messages without linger. A thread of the spool makes this call, which may block."""
