@@ -1,11 +1,10 @@
-"""Compiles one flat encode function and one flat decode function for each version of a message.
+"""Compiles one flat encode function and one flat decode function for each version of a message, on its first use.
 
-A function is compiled on its first use. Invariant: emitted code checks each length against the bytes left before it uses the length, and
+Invariant: emitted code checks each length against the bytes left before it uses the length, and
 subtracts the memory of decoded values from a budget, `room`, before it allocates that memory (`weight.py`).
 
-Each emitted line has the label of its field, so that errors can name the field at no cost in the normal case. Neighbouring fields of a
-fixed size, length prefixes and empty tag sections are packed and unpacked by one `struct` call: `run` collects them, `flush` emits the
-call.
+Each emitted line has the label of its field, so that errors can name the field at no cost in the normal case. One `struct` call packs or
+unpacks neighbouring fields of a fixed size, length prefixes and empty tag sections: `run` collects them, `flush` emits the call.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Decoder: TypeAlias = Callable[..., tuple[Any, int]]
 
 
 class _Source:
-    """The lines of a function, each with the label of its field, and the constants that the lines use."""
+    """The lines of a function, each with the label of its field, and their constants."""
 
     def __init__(self, head: str) -> None:
         self.lines, self.labels, self.names = [head], [""], dict(NAMES)
@@ -81,7 +80,7 @@ _LABELS: dict[str, list[str]] = {}
 
 
 def field_at_fault(error: BaseException) -> str:
-    """The label of the line at fault, such as `Class.field`, for an error raised by an emitted function, otherwise ""."""
+    """The label of the line at fault, such as `Class.field`; "" unless an emitted function raised `error`."""
     found, step = "", error.__traceback__
     while isinstance(step, TracebackType):
         labels = _LABELS.get(step.tb_frame.f_code.co_filename)
@@ -92,14 +91,12 @@ def field_at_fault(error: BaseException) -> str:
 
 
 def _holds_records(type: WireType) -> bool:
-    """Whether a value of this type can contain a `records` field."""
     if isinstance(type, array):
         return _holds_records(type.of)
     return type is records if isinstance(type, Kind) else any(_holds_records(spec_of(field).type) for field in attrs.fields(type))
 
 
 def _numbers_in(type: WireType) -> set[str]:
-    """The struct letters of the arrays of numbers that a value of this type can contain."""
     if isinstance(type, array):
         return {type.of.fmt} if is_number(type.of) else _numbers_in(type.of)
     return set() if isinstance(type, Kind) else set[str]().union(*(_numbers_in(spec_of(field).type) for field in attrs.fields(type)))
@@ -139,10 +136,7 @@ class _Encode:
             self.tags(expr, tagged)
 
     def left_out(self, expr: str, cls: type, field: attrs.Attribute[Any]) -> None:
-        """Emit an error for a field that is set but absent in the version, unless the field is ignorable, as in Java.
-
-        Without the error a setting would silently do nothing.
-        """
+        """Emit an error for a field that is set but absent in the version, as in Java: otherwise a setting would silently do nothing."""
         if spec_of(field).ignorable:
             return
         with self.src.block(f"if {self.differs(expr, field)}:"):
@@ -301,7 +295,7 @@ class _Decode:
         self.run.append((target, fmt))
 
     def struct(self, var: str, cls: type) -> None:
-        """Emit the fields of `cls`. A struct is filled field by field; a value, which is frozen, is built at the end from locals."""
+        """A struct is filled field by field; a value, which is frozen, is built at the end from locals."""
         inline, tagged, absent = fields_at(cls, self.version)
         frozen = "__setattr__" in vars(cls)
         self.src(f"{var} = {self.src.constant('cls', cls)}" if frozen else f"{var} = new({self.src.constant('cls', cls)})")
@@ -386,7 +380,7 @@ class _Decode:
             self.src(f"{var} = {item}")
 
     def length(self, fmt: str) -> str:
-        """Emit the reading of a length prefix into a new variable, and return the variable's name; null is -1."""
+        """Emit the reading of a length prefix, and return the name of its variable; null is -1."""
         n = self.src.fresh("n")
         self.fixed(n, "B" if self.flexible else fmt)
         self.flush()
@@ -438,10 +432,7 @@ class _Decode:
         return None
 
     def numbers(self, var: str, kind: Kind, *, nullable: bool) -> None:
-        """Emit the reading of an array of numbers.
-
-        A short array that has been read before is found by its bytes, including its length, without further checks.
-        """
+        """A short array that has been read before is found by its bytes, including its length, without further checks."""
         self.flush()
         src, known = self.src, f"known_{kind.fmt}"
         read = src.constant("read", NUMBERS[kind.fmt, self.flexible])
@@ -466,7 +457,7 @@ def _flexibility(cls: Any, version: int) -> bool:
 
 @functools.cache
 def encoder(cls: Any, version: int) -> Encoder:
-    """The encode function of `cls` at `version`, which the first call compiles. Raises UnsupportedVersion if there is no such version."""
+    """Raises UnsupportedVersion if `cls` has no such version."""
     emitted = _Encode(cls, version, flexible=_flexibility(cls, version))
     function: Encoder = emitted.src.function(f"{cls.__name__} v{version} encode")
     return function
@@ -474,10 +465,7 @@ def encoder(cls: Any, version: int) -> Encoder:
 
 @functools.cache
 def decoder(cls: Any, version: int) -> tuple[Decoder, bool]:
-    """(the decode function of `cls` at `version`, which the first call compiles; whether that function needs a memoryview for records).
-
-    Raises UnsupportedVersion if there is no such version.
-    """
+    """(the decode function; whether it needs a memoryview for records). Raises UnsupportedVersion if `cls` has no such version."""
     emitted = _Decode(cls, version, flexible=_flexibility(cls, version))
     function: Decoder = emitted.src.function(f"{cls.__name__} v{version} decode")
     return function, not emitted.plain_bytes

@@ -24,7 +24,7 @@ _MAX_STRING: Final = 0x7FFF
 
 
 def uvarint(n: int) -> bytes:
-    """`n`, which is at least 0, as an unsigned varint of Kafka and of protocol buffers."""
+    """`n`, at least 0, as an unsigned varint of Kafka and of protocol buffers."""
     if n < 0x80:
         return _ONE_BYTE[n]
     if n < 0x4000:
@@ -46,7 +46,6 @@ def _string_prefix(n: int) -> bytes:
 
 
 def _more(buf: Any, pos: int, first: int) -> tuple[int, int]:
-    """Read the further bytes of a uvarint, whose `first` byte is not its last; returns the number and the position after it."""
     n = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = buf[pos]
@@ -104,7 +103,7 @@ def _absent(owner: str, name: str, version: int) -> NoReturn:
 
 
 def _skip_tags(buf: Any, pos: int, end: int, count: int) -> int:
-    """Skip tagged fields that the class does not have. `count` is the first byte of their number, which is not zero."""
+    """Skip unknown tagged fields. `count` is the first byte of their number, not 0."""
     if count > 127:
         count, pos = _more(buf, pos, count)
     if count > MAX_TAGS or count * 2 > end - pos:
@@ -125,8 +124,7 @@ def _skip_tags(buf: Any, pos: int, end: int, count: int) -> int:
 def _numbers_reader(fmt: str, *, flexible: bool) -> Callable[..., tuple[list[Any] | None, int, int]]:
     """Make a function that reads an array of numbers with its length; its result is (list or None, position after it, room left).
 
-    Thousands of partitions share a few replica lists. So the function keeps short arrays in `known`, by their bytes, and returns the same
-    list for the same bytes.
+    Thousands of partitions share a few replica lists. So short arrays stay in `known`: the same bytes give the same list.
     """
     size, table, length = struct.calcsize(fmt), _UNPACKERS[fmt], struct.Struct(">i")
 
@@ -158,13 +156,13 @@ def _numbers_reader(fmt: str, *, flexible: bool) -> Callable[..., tuple[list[Any
 
 
 def _flat(value: Any) -> Any:
-    """`value` as a buffer whose `len` is its number of bytes. Raises TypeError for a str or a number."""
+    """`value` as a buffer whose `len` is in bytes. Raises TypeError for a str or a number."""
     return value if isinstance(value, bytearray) else memoryview(value).cast("B")
 
 
 @functools.lru_cache(maxsize=4096)
 def _uuid(data: bytes) -> UUID:
-    """The UUID of 16 bytes. Cached, because topic ids repeat in every Fetch, and a new UUID costs ten times as much as a lookup."""
+    """Cached, because topic ids repeat in every Fetch, and a new UUID costs ten times as much as a lookup."""
     return UUID(bytes=data)
 
 

@@ -62,7 +62,7 @@ class Versions(NamedTuple):
 
 @attrs.frozen
 class Kind:
-    """A primitive type. `fmt` is its struct letter; if `size` is 0, the letter of its length prefix in versions that are not flexible."""
+    """A primitive type. `fmt` is its struct letter, or if `size` is 0 the one of its length prefix in versions that are not flexible."""
 
     name: str
     fmt: str
@@ -82,8 +82,6 @@ string, bytestring, records = Kind("string", "h", 0, ""), Kind("bytes", "i", 0, 
 
 
 class array(NamedTuple):  # noqa: N801 - reads as a type in declarations
-    """The type of a field that is an array of values of the type `of`."""
-
     of: Any
 
 
@@ -126,7 +124,7 @@ def wire(
     secret: bool = False,
     words: bool = False,
 ) -> Any:
-    """Declare a field: its wire type, the versions in which the field exists, can be null and is tagged, and its tag.
+    """Declare a field: its wire type, the versions in which it exists, can be null and is tagged, and its tag.
 
     `repr` does not show a `secret` field. A field with `words` is text for people, which `decode` passes through `say`.
 
@@ -141,13 +139,12 @@ def wire(
 
 
 def spec_of(attribute: attrs.Attribute[Any]) -> Spec:
-    """The Spec of an attrs attribute that was declared with `wire`."""
     spec: Spec = attribute.metadata["wire"]
     return spec
 
 
 def default_of(attribute: attrs.Attribute[Any]) -> Any:
-    """The default value of a field; a new list for each call if the default is a list."""
+    """A new list for each call if the default is a list."""
     default: Any = attribute.default
     return default.factory() if isinstance(default, attrs.Factory) else default  # type: ignore[arg-type]
 

@@ -1,6 +1,6 @@
 """Encodes and decodes frames: four bytes of size, a header, a message. Invariant: a size is accepted only up to a limit.
 
-A peer that speaks another protocol sends bytes that are not a valid size; the error names that protocol if its first bytes are known.
+Bytes of another protocol are not a valid size; the error names that protocol if its first bytes are known.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class RequestHeader:
 
 
 def encode_request(message: Request[Any], version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
-    """Encode a complete request, with size and header; `records` fields stay separate buffers. Raises the errors of `encode`."""
+    """Encode a request, with size and header; `records` fields stay separate buffers. Raises the errors of `encode`."""
     name = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(name)
     tags = b"\0" if version in message.flexible else b""
@@ -84,13 +84,12 @@ def encode_request(message: Request[Any], version: int, correlation_id: int, cli
 
 
 def encode_response(message: Response, version: int, correlation_id: int) -> list[Buffer]:
-    """Encode a complete response, as a broker sends it."""
     tags = b"\0" if _response_has_tags(type(message), version) else b""
     return _framed(SIZE.pack(correlation_id) + tags, encode(message, version))
 
 
 def _framed(head: bytes, buffers: list[Buffer]) -> list[Buffer]:
-    """Prepend the total size and `head` to the first buffer, which is small: it has the bytes before the first `records` field."""
+    """Join size and `head` with the first buffer, which is small: it has the bytes before the first `records` field."""
     size = len(head)
     for buffer in buffers:
         size += buffer.nbytes if isinstance(buffer, memoryview) else len(buffer)
@@ -98,7 +97,7 @@ def _framed(head: bytes, buffers: list[Buffer]) -> list[Buffer]:
 
 
 def _response_has_tags(response: type[Response], version: int) -> bool:
-    """Whether the response's header has tagged fields: never for ApiVersions, whose response precedes knowledge of versions (KIP-511)."""
+    """Never for ApiVersions, whose response precedes knowledge of versions (KIP-511)."""
     return version in response.flexible and response is not ApiVersionsResponse
 
 
@@ -108,8 +107,8 @@ def _response_has_tags(response: type[Response], version: int) -> bool:
 def frame_size(head: Buffer, limit: int = MAX_FRAME) -> int:
     """The size in the first four bytes of `head`. Raises DecodeError if the size is negative or over `limit`.
 
-    The error is FrameTooLarge if the peer may be a broker, and PeerSpeaksTls if the peer most likely is a broker with TLS. Any other error
-    names the peer's protocol if the first bytes of `head` show it.
+    The error is FrameTooLarge if the peer may be a broker, and PeerSpeaksTls if the peer seems to speak TLS. Any other error names the peer's
+    protocol if `head` shows it.
     """
     (size,) = SIZE.unpack_from(head)
     if 0 <= size <= limit:
@@ -125,17 +124,13 @@ def frame_size(head: Buffer, limit: int = MAX_FRAME) -> int:
 
 
 def correlation_of(frame: Buffer) -> int:
-    """The correlation id of a response frame (without its size prefix)."""
     return int(_unpack(SIZE, frame, 0)[0])
 
 
 def decode_response(
     request_class: type[Request[ResponseT]], version: int, frame: Buffer, say: Callable[[str], str] = str
 ) -> tuple[int, ResponseT]:
-    """(correlation id, response) in `frame`, which has no size prefix. Raises DecodeError for invalid bytes.
-
-    `say` filters text for people: see `schema.decode`.
-    """
+    """(correlation id, response) in `frame`, which has no size prefix. Raises DecodeError; `say`: see `schema.decode`."""
     correlation_id = correlation_of(frame)
     response: Any = request_class.response
     if response is ApiVersionsResponse:
@@ -146,8 +141,8 @@ def decode_response(
 
 
 def _decode_api_versions(version: int, body: bytes) -> ApiVersionsResponse:
-    """Decode an ApiVersions response. A broker that does not support `version` responds in version 0, or in another format: then only the
-    error code is reliable, and an undecodable response becomes a response with that code alone.
+    """A broker that does not support `version` responds in version 0, or in another format: then only the error code is reliable, and an
+    undecodable response becomes a response with that code alone.
     """
     (code,) = _unpack(_ERROR_CODE, body, 0)
     if code != _UNSUPPORTED_VERSION:
@@ -160,12 +155,12 @@ def _decode_api_versions(version: int, body: bytes) -> ApiVersionsResponse:
     return ApiVersionsResponse(error_code=_UNSUPPORTED_VERSION)
 
 
-# The brokers of a cluster send the same bytes, and a decoded message is never changed, so connections can share a decoded response.
+# The brokers of a cluster send the same bytes, and decoded messages never change, so connections can share a response.
 _known_api_versions = lru_cache(maxsize=16)(_decode_api_versions)
 
 
 def decode_request(frame: Buffer, *, whole: bool = True) -> tuple[RequestHeader, Request[Any]]:
-    """(header, request) in `frame`, which has no size prefix, as a broker reads it. Unless `whole`, bytes after the request are ignored.
+    """(header, request) in `frame`, which has no size prefix. Unless `whole`, bytes after the request are ignored.
 
     An ApiVersions request of an unknown version is returned empty, so that the broker can answer it with UNSUPPORTED_VERSION.
     Raises DecodeError for any other unknown version, an unknown api key, and invalid bytes.
@@ -204,7 +199,7 @@ def _unpack(layout: struct.Struct, frame: Buffer, pos: int) -> tuple[Any, ...]:
 
 
 def _skip_tags(frame: Buffer, pos: int) -> int:
-    """Skip the tagged fields of a header, none of which is known; return the position after them."""
+    """Skip the tagged fields of a header; return the position after them."""
     view = memoryview(frame)
     try:
         count, pos = read_uvarint(view, pos)
@@ -254,14 +249,11 @@ _RESTS: tuple[tuple[bytes, str], ...] = (
 
 
 def explain_bad_frame(first_bytes: bytes) -> str | None:
-    """A sentence on the protocol that the peer seems to speak, by the first bytes of a response without a valid size; None if unknown."""
+    """A sentence on the peer's protocol, by the first bytes of a response without a valid size; None if unknown."""
     return next((reason for mark, at, reason in _OTHERS if first_bytes[at : at + len(mark)] == mark), None)
 
 
 def explain_bad_rest(rest: bytes) -> str | None:
-    """A sentence on the protocol of the peer, guessed from the bytes after the first five, which TLS has read; None if unknown.
-
-    The guess is less certain than the one of `explain_bad_frame`, because servers choose their words.
-    """
+    """Like `explain_bad_frame`, but by the bytes after the first five, which TLS has read. Less certain: servers choose their words."""
     name = next((name for pattern, name in _RESTS if re.search(pattern, rest)), None)
     return None if name is None else f"the peer speaks {name}, not Kafka; is the port right?"

@@ -112,12 +112,12 @@ def struct(cls: type[T]) -> type[T]:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def value(cls: type[T]) -> type[T]:
-    """Declare a part of a message outside arrays. It is immutable, because all messages that lack the part share one default."""
+    """Declare a part of a message outside arrays. Immutable, because all messages that lack the part share one default."""
     return _define(cls, attrs.frozen, _hash)
 
 
 def _define(cls: type[T], define: Callable[..., Any], hash_: Callable[[Any], int] | None) -> type[T]:
-    """Make an attrs class with shared `repr` and comparison: to compile these for each class would take most of the import time."""
+    """Share `repr` and comparison between classes: to compile them for each class would take most of the import time."""
     made: Any = cls
     made.__repr__, made.__eq__, made.__hash__ = _show, _equal, hash_
     defined: type[T] = define(
@@ -150,7 +150,7 @@ def _declare(cls: type[MessageT], versions: str, flexible: str) -> type[MessageT
 
 @dataclass_transform(kw_only_default=True)
 def response(*, api_key: int, versions: str, flexible: str = "none") -> Callable[[type[ResponseT]], type[ResponseT]]:
-    """Declare the response to the request with the key `api_key`, for Kafka's range of `versions` and of `flexible` versions (KIP-482)."""
+    """Declare a response, with Kafka's ranges of `versions` and of `flexible` versions (KIP-482)."""
 
     def declare(cls: type[ResponseT]) -> type[ResponseT]:
         made = _declare(cls, versions, flexible)
@@ -190,7 +190,7 @@ def data(*, versions: str, flexible: str = "none") -> Callable[[type[DataT]], ty
 
 
 def encode(message: Message, version: int) -> list[Buffer]:
-    """The bytes of `message`: small parts joined, each non-empty `records` field unchanged, as a separate buffer.
+    """The bytes of `message`: small parts joined, each non-empty `records` field unchanged in a buffer of its own.
 
     Raises ConfigError for a value that does not fit, and UnsupportedVersion for a field that is set but not in `version` (unless Kafka
     declares the field ignorable); both name `Class.field`. Also raises UnsupportedVersion if the message has no such version.
@@ -208,12 +208,12 @@ def encode(message: Message, version: int) -> list[Buffer]:
 
 
 def encode_data(message: Data, version: int) -> bytes:
-    """The bytes of `version` and then of `message`, for a `bytes` field of another message."""
+    """`version`, then `message`, for a `bytes` field of another message."""
     return b"".join([version.to_bytes(2, "big"), *encode(message, version)])
 
 
 def _misfits(part: Any, version: int, path: str) -> Iterator[str]:
-    """The reasons why `part` cannot be encoded. They are searched for only after the encoding has failed."""
+    """The reasons why `part` cannot be encoded."""
     inline, tagged, _ = fields_at(type(part), version)
     for field in inline + tagged:
         spec = spec_of(field)
@@ -289,7 +289,7 @@ _CHECKS: dict[str, Callable[[Any, Kind], str | None]] = {
 def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0, *, whole: bool = True, say: Say = str) -> MessageT:
     """Decode the message at `buffer[start]`. `records` fields are memoryviews into `buffer`; other fields are copied.
 
-    `say` filters text for people, such as an error message: its result is in the decoded message.
+    `say` filters text for people, such as error messages.
 
     Raises DecodeError, which names `Class.field` if a field is invalid, for bytes that are not this message at this version, and for bytes
     after the message if `whole`.
@@ -317,17 +317,14 @@ def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0, *,
 
 
 def _copied(cls: type[Message], version: int, view: memoryview) -> bytes:
-    """The bytes of `view`: decoding strings from bytes takes half as long as from a memoryview."""
+    """Decoding strings from bytes takes half as long as from a memoryview."""
     if len(view) > MAX_DECODED:
         raise DecodeError(f"{cls.__name__} v{version}: {len(view)} bytes; the limit for a message without records is {MAX_DECODED}")
     return bytes(view)
 
 
 def decode_data(cls: type[DataT], buffer: Buffer) -> DataT:
-    """Decode data that begins with its version. Data of a newer version are read as the newest declared version, without the extra bytes.
-
-    Later versions only add fields at the end. Raises DecodeError for invalid data.
-    """
+    """Data of a newer version are read as the newest declared version: later versions only add fields at the end. Raises DecodeError."""
     whole = bytes(memoryview(buffer))
     given = int.from_bytes(whole[:2], "big", signed=True)
     if len(whole) < 2 or given < cls.versions.lo:

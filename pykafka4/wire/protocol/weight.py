@@ -1,8 +1,8 @@
 """Computes the weight of decoded values, which is their memory in bytes. Invariant: memory is limited before it is allocated.
 
-An empty topic takes three bytes in a frame, but about a hundred in memory, so a limit on the size of the frame is not enough. The decode
-functions that `compiler` generates subtract the weight of all elements of an array from a budget before they create the first element.
-Weights are sizes in CPython, rounded up as its allocator does; they are never too low.
+An empty topic takes three bytes in a frame, but about a hundred in memory, so a limit on the size of the frame is not enough. Decode
+functions subtract the weight of all elements of an array from a budget before they create the first element. Weights are sizes in CPython,
+rounded up as its allocator does; they are never too low.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pykafka4.wire.protocol.fields import (
 
 __all__ = ["LIST", "MAX_DECODED", "NUMBER", "REMEMBERED", "SLOT", "WIDEST", "is_number", "least_size", "weight"]
 
-# Bytes of memory for one decoded message. The other 4 MiB of the documented 64 are for fields outside arrays and strings.
+# Bytes of memory for one decoded message. The rest of the documented 64 MiB is for fields outside arrays and strings.
 MAX_DECODED: Final = 60 << 20
 LIST: Final = 64  # bytes of an empty list
 SLOT: Final = 16  # bytes per item of a list: two pointers, because a list that grows may be copied
@@ -51,7 +51,7 @@ def weight(type: WireType, version: int) -> int:
 
 
 def is_number(type: WireType) -> bool:
-    """Whether an array of this type is an array of numbers, which one `struct` call unpacks."""
+    """Whether one `struct` call unpacks an array of this type."""
     return isinstance(type, Kind) and type.fixed and type is not uuid
 
 
@@ -70,7 +70,7 @@ def _rounded(size: int) -> int:
 
 
 def least_size(type: WireType, version: int, *, flexible: bool) -> int:
-    """The fewest bytes that a value of this type takes in a frame. A count of more elements than fit is rejected before any allocation."""
+    """The fewest bytes that a value of this type takes in a frame, to reject a count of more elements than fit."""
     if isinstance(type, Kind) and type.fixed:
         return type.size
     if isinstance(type, (array, Kind)):
