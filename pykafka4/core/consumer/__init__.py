@@ -2,10 +2,10 @@
 which it was requested.
 
 Modules; each line imports only from lines below it:
-    machine        the machine of one consumer: polls its membership, fetcher, offsets and coordinator; commits at intervals (auto-commit)
+    machine        polls the membership, fetcher, offsets and coordinator of one consumer; auto-commit
     fetcher        claims that are read, the choice of the next Fetch, the room for its response
     fetch_answers  the effects of Fetch responses: data, truncated logs, error codes
-    tails          ends of partitions that are read up to an offset: gaps of compaction before that offset, logs that end earlier
+    tails          ends of bounded reads: gaps of compaction before the bound, logs that end earlier
     sources        the source of each partition
     followers      the followers that leaders chose for reading (KIP-392)
     source         one broker: its partitions, its Fetches in flight, requests and responses
@@ -15,5 +15,5 @@ Modules; each line imports only from lines below it:
     positions      all positions of a consumer; the hand-over of chunks and events to the application
     searches       offsets of log ends and times (ListOffsets)
 
-The side of a consumer on the thread that polls is `pykafka4.consumer.reading`. The machine uses it as a `PollingSide`.
+The side on the thread that polls is `pykafka4.consumer.reading`; the machine uses it as a `PollingSide`.
 """

@@ -1,9 +1,9 @@
 """Applies Fetch responses to positions. Invariant: records and errors of a partition count only for a position that is still read, at the
 requested offset.
 
-Data of a claim that has ended is dropped, and two brokers that both believe that they lead a partition cannot cause duplicates. Data goes
-to the application undecoded. After an error a partition waits for a new leader or a backoff; errors that neither can cure are raised as
-well. A failed request counts as an error of each requested partition.
+So two brokers that both believe that they lead a partition cannot cause duplicates. Data goes to the application undecoded. After an error
+a partition waits for a new leader or a backoff; errors that neither can cure are raised as well. A failed request counts as an error of
+each requested partition.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from pykafka4.wire.records.layout import INT64_MAX
 
 __all__ = ["MOST_CUT_OFF", "FetchAnswers"]
 
-# After this many responses in a row without one complete batch, the partition is fetched alone. A few can be innocent, because other
-# partitions of a Fetch can use up the batch's room. In a Fetch of a single partition, brokers return the first batch whole (KIP-74): if
-# that batch is cut off, too, the broker will never return all of it.
+# After this many responses in a row without one complete batch, the partition is fetched alone. A few can be innocent: other partitions of
+# a Fetch can use up the room. In a Fetch of a single partition, brokers return the first batch whole (KIP-74): if that batch is cut off,
+# too, the broker will never return all of it.
 MOST_CUT_OFF: Final = 3
 
 
@@ -65,7 +65,6 @@ class FetchAnswers:
         self._followers, self._losses = followers, losses
 
     def apply(self, now: float, source: Source, fetch: InFlightFetch, outcome: Outcome) -> None:
-        """Apply the outcome of `fetch`, which went to `source`."""
         if source.conclude(now, fetch, outcome):
             return
         if isinstance(outcome, Failed):
@@ -106,7 +105,7 @@ class FetchAnswers:
             position.behind_open = max(0, answer.high_watermark - stable)
 
     def _confirm(self, fetch: InFlightFetch) -> None:
-        """Confirm offsets without an error: in a session, a response leaves out unchanged partitions, but none that is out of range."""
+        """Confirm offsets without an error: in a session, a response omits unchanged partitions, but none that is out of range."""
         for asked in fetch.asked.values():
             position = asked.position
             if position.is_unconfirmed and not position.reported and self._awaits(position, asked.offset):
@@ -114,7 +113,6 @@ class FetchAnswers:
                 self._positions.touch(position.tp)
 
     def _awaits(self, position: Position, offset: int) -> bool:
-        """Whether a response for `offset` still counts."""
         return self._positions.is_current(position) and position.offset == offset and position.stage is Stage.FETCHING
 
     # ---------------------------------------------------------------- errors of the whole request
@@ -131,8 +129,10 @@ class FetchAnswers:
         self._unanswered(now, source, fetch, outcome.reason, passing)
 
     def _unanswered(self, now: float, source: Source, fetch: InFlightFetch, reason: KafkaError, passing: bool) -> None:
-        """Handle the failure of all requested partitions. If a retry cannot help (not `passing`), the application gets one error for all
-        partitions that are read from their leader."""
+        """Handle the failure of all requested partitions. If a retry cannot help, the application gets one error.
+
+        The error concerns partitions that are read from their leader.
+        """
         waiting = list[Position]()
         for position in [asked.position for asked in fetch.asked.values() if self._positions.is_current(asked.position)]:
             if self._followers.serves(position, source.node):
@@ -146,7 +146,7 @@ class FetchAnswers:
     def _too_large(self, source: Source, fetch: InFlightFetch, size: int) -> None:
         """Handle a response over the size limit. Less was requested, so the first batch of one partition is larger than requested.
 
-        Each partition is requested alone, once: the position with the large batch then stops with RecordTooLarge, the others continue.
+        Each partition is requested alone, once: the position with the large batch stops with RecordTooLarge, the others continue.
         """
         limit = f"receive_message_max_bytes={self._config.receive_message_max_bytes}"
         reason = f"the next batch needs a response of {size:,} bytes, which exceeds {limit}; raise that option to read it"
@@ -159,7 +159,7 @@ class FetchAnswers:
             self._positions.stop(asked.position, RecordTooLarge.fetched(tp.topic, tp.partition, asked.offset, reason))
 
     def _asked_alone(self, source: Source, fetch: InFlightFetch) -> RequestedPartition:
-        """Return the only partition of `fetch`, which need not be fetched alone again."""
+        """The only partition of `fetch`, which need not be fetched alone again."""
         ((tp, asked),) = fetch.asked.items()
         source.alone.pop(tp, None)
         return asked
@@ -201,7 +201,7 @@ class FetchAnswers:
             self._take(fetch, position, answer)
 
     def _take(self, fetch: InFlightFetch, position: Position, answer: Answer) -> None:
-        """Pass the complete batches to the application, undecoded. See `_cut_off` for a response without one."""
+        """Pass the complete batches to the application, undecoded."""
         tp = position.tp
         aborted = (answer.aborted_transactions or ()) if self._config.reads_committed else ()
         try:
@@ -228,9 +228,9 @@ class FetchAnswers:
         self._positions.deliver(position, chunk)
 
     def _cut_off(self, fetch: InFlightFetch, position: Position, size: int) -> None:
-        """Request all of the first batch next time, because it is incomplete.
+        """Request all of the first batch, which is incomplete, next time.
 
-        Stop the position if the batch exceeds receive_message_max_bytes, or if the broker never returns all of it.
+        Stop if the batch exceeds receive_message_max_bytes, or if the broker never returns all of it.
         """
         (topic, partition), limit = position.tp, self._config.receive_message_max_bytes
         if size > limit:
@@ -260,7 +260,7 @@ class FetchAnswers:
             self._positions.tell_once(position, error)
 
     def _damaged(self, now: float, node: int, position: Position, row: ErrorCode) -> None:
-        """Retry a Fetch for which the leader cannot read its log, because another leader might be able to; `poll` raises the error once."""
+        """The leader cannot read its log. Retry, because another leader might; `poll` raises the error once."""
         self._by_error_table(now, node, position, row)
         if not position.corruption_reported:
             position.corruption_reported = True
@@ -276,7 +276,7 @@ class FetchAnswers:
         self._recovery.report(now, position.tp, reason, node)
 
     def _back_off(self, now: float, position: Position, reason: KafkaError) -> None:
-        """Do not fetch `position` for a backoff. The partition is not offline: its other users, such as a producer, continue."""
+        """Do not fetch `position` for a backoff. Other users of the partition, such as a producer, continue."""
         own_backoff = position.own_backoff = position.own_backoff or PartitionBackoff(Backoff.retry(self._config, self._random))
         position.reported = True
         self._recovery.note_retry(now, position.tp, reason)

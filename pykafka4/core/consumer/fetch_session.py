@@ -1,18 +1,18 @@
 """Keeps the state of a fetch session with one broker (KIP-227). Invariant: `asked` has the partitions of the broker's session; an event
 after which the client cannot know those partitions ends the session.
 
-A session belongs to one consumer and one broker, from Fetch 7 (Kafka 1.1) on. A full Fetch (epoch 0) names all partitions and opens a
-session. The Fetches that follow, one at a time, name differences from `asked`: partitions that are new, changed, or not read now. A
-response leaves out partitions without news, so an idle round costs nothing per partition.
+Sessions exist from Fetch 7 (Kafka 1.1) on. A full Fetch (epoch 0) names all partitions and opens a session. The Fetches that follow, one at
+a time, name differences from `asked`: partitions that are new, changed, or not read now. A response leaves out partitions without news, so
+an idle round costs nothing per partition.
 
 Behaviour of brokers in a session (Kafka's `FetchSession`):
 
 * A response contains a partition that has records, an error, a new high watermark, a new log start offset, or a truncated log; also a
   partition that is new to the session, and a partition whose error has ended.
 * Brokers fill a response in the order in which partitions were added to the session. A partition that had records moves to the end, as
-  with `Position.turn`; one that is named again keeps its rank; one that was forgotten and is named again comes last. A partition that is
-  paused and resumed often, while the others have more data than a response can hold, could therefore always be last. So when such a
-  partition has waited for a round of all partitions, `Source` restores the order with a full Fetch.
+  with `Position.turn`; one that is named again keeps its rank; one that was forgotten and is named again comes last. So a partition that is
+  paused and resumed often could always be last, while the others have more data than a response can hold. When such a partition has waited
+  for a round of all partitions, `Source` restores the order with a full Fetch.
 * Brokers process the forgotten partitions after the named ones, so a partition must not be in both lists. With topic ids, a recreated
   topic is another topic; with names it is the same.
 * All requests of a session use topic ids (Fetch 13 and later), or all use names. The version is known only when a request is encoded: if it
@@ -65,7 +65,7 @@ class RequestedPartition(NamedTuple):
 
 @attrs.define(eq=False)
 class FetchSession:
-    """The session with one broker, and the partitions that were requested in it."""
+    """The session with one broker."""
 
     number: int = 0  # session id; before the session is open, the id of the previous session
     epoch: int = FULL  # session epoch of the next Fetch
@@ -76,15 +76,14 @@ class FetchSession:
 
     @property
     def is_open(self) -> bool:
-        """Whether the next Fetch can be incremental."""
         return self.epoch != FULL
 
     def clear(self) -> None:
-        """Delete all partitions, for a full Fetch. A Fetch in flight keeps its own `asked`."""
+        """For a full Fetch. A Fetch in flight keeps its own `asked`."""
         self.asked, self.limit, self.unnamed = {}, 0, 0
 
     def note(self, tp: TopicPartition, now: RequestedPartition | None) -> RequestedPartition | None:
-        """Set `now` as the request of the next Fetch for `tp`; None removes `tp`. Returns the request before, or None."""
+        """Set the request of the next Fetch for `tp`; None removes `tp`. Returns the request before, or None."""
         before = self.asked.get(tp)
         if before is not None:
             self.limit -= before.limit
@@ -98,10 +97,7 @@ class FetchSession:
         return before
 
     def answered(self, number: int, version: int) -> None:
-        """Continue, begin or end the session after the response to the Fetch in flight.
-
-        `number` is the session id in the response, `version` the version of the Fetch.
-        """
+        """Continue, begin or end the session. `number` is the session id in the response, `version` the version of the Fetch."""
         if self.is_open and number == self.number:
             self.epoch = self.epoch + 1 if self.epoch < MAX_INT32 else 1
         elif self.is_open or not number:
@@ -110,10 +106,9 @@ class FetchSession:
             self.number, self.epoch, self.by_id = number, 1, version >= BY_ID_FROM
 
     def end(self) -> None:
-        """End the session, because its state on the broker is uncertain: the next Fetch is full."""
+        """The session's state on the broker is uncertain: the next Fetch is full."""
         self.epoch = FULL
 
     def check(self, version: int) -> None:
-        """Raise OtherVersion if a Fetch in that version cannot continue the session."""
         if version < SESSIONS_FROM or self.by_id is not (version >= BY_ID_FROM):
             raise OtherVersion(f"Fetch v{version} cannot continue a session whose topics go by {'id' if self.by_id else 'name'}")

@@ -1,12 +1,11 @@
 """Chooses the broker, the partitions and the size of the next Fetch. Invariant: no Fetch requests more data than there is room for.
 
-The next Fetch is sent before the last response is decoded, for the partitions that have room: each partition can have an equal share of
+The next Fetch is sent before the last response is decoded, for the partitions that have room: each can have an equal share of
 `prefetch_bytes` waiting for the application. Waiting and requested data together stay within `prefetch_bytes` (except for a first batch
 that is larger than requested, which is returned whole).
 
 Brokers fill a response in the order of the request. A partition that had data, or was the first of a full Fetch, moves to the end, and
-nothing else changes the order: each partition is read regularly, however often others are paused, sought or offline. Within a session,
-brokers keep the order (`fetch_session`).
+nothing else changes the order: each partition is read regularly, however often others are paused, sought or offline.
 
 The cost of a poll depends on changes (`Positions.touched`, `TopicChanges`), not on the number of partitions.
 """
@@ -42,7 +41,7 @@ __all__ = ["Fetcher"]
 
 PAUSE_BESIDE_S: Final = 0.05  # seconds until the next Fetch, after a Fetch beside a held one has returned no records
 # Seconds for which a broker may hold back a Fetch that leaves out a partition without room (it may have room soon), or a Fetch for a
-# partition that is read up to an offset.
+# bounded partition.
 SHORT_WAIT_S: Final = 0.05
 
 
@@ -85,7 +84,7 @@ class Fetcher:
     # ---------------------------------------------------------------- claims
 
     def adopt(self, claims: Collection[Claim], start: Start | int, fallback: Callable[[TopicPartition], Policy] | None = None) -> None:
-        """Begin to read `claims` at `start`; without a committed offset, by `fallback(tp)` if given, otherwise by auto_offset_reset.
+        """Begin to read `claims` at `start`; without a committed offset, by `fallback(tp)` or auto_offset_reset.
 
         Claims that are read already continue: after Ctrl-C the application repeats the call.
         """
@@ -101,9 +100,9 @@ class Fetcher:
             self.positions.locate(position, offset, -1)
 
     def drop(self, claims: Collection[Claim], deleted: Collection[str] = ()) -> None:
-        """Stop reading the partitions of `claims`, even if a seek has replaced the claim. `deleted`: topics that no longer exist.
+        """Stop reading the partitions of `claims`, even if a seek has replaced the claim.
 
-        Partitions that another assignment reads by now (the application has called `assign` since, for example) continue.
+        Partitions that another assignment reads by now continue.
         """
         for claim in claims:
             if (position := self.positions.of_assignment(claim)) is not None:
@@ -115,14 +114,13 @@ class Fetcher:
                 self._cluster.forget(topic, self)
 
     def end(self) -> None:
-        """Stop reading, permanently."""
         self.drop([position.claim for position in self.positions.values()])
         self._changes.end()
 
     def seek(self, moves: Iterable[Move]) -> None:
         """Continue at the start of each move under its new claim, unless its assignment has ended (an event reports the end).
 
-        The old claim of a move can be older than the claim that is read, if Ctrl-C has interrupted the application in an earlier seek.
+        After Ctrl-C in an earlier seek, the old claim of a move can be older than the claim that is read.
         """
         positions, fallback = self.positions, self._start_offsets.policy
         topics: dict[str, None] = {}
@@ -144,22 +142,19 @@ class Fetcher:
             self._cluster.want(topic, self)
 
     def pause(self, *claims: Claim) -> None:
-        """Do not fetch the partitions of `claims` until `resume`."""
         for claim in claims:
             self._set_paused(claim, paused=True)
 
     def resume(self, *claims: Claim) -> None:
-        """Fetch the partitions of `claims` again."""
         for claim in claims:
             self._set_paused(claim, paused=False)
 
     def space(self, now: float) -> None:
-        """Have the next poll check all sources, because the application has read buffered data."""
+        """The application has read buffered data: have the next poll check all sources."""
         self._intake.resume_at = INFINITY
         self._look_at_all()
 
     def status(self, position: Position) -> dict[str, Any]:
-        """The state of `position`, and the reason for which it waits."""
         tp = position.tp
         leader = self._recovery.leader(tp)
         offline, source = self._recovery.offline.get(tp), self._sources.of(tp)
@@ -177,7 +172,7 @@ class Fetcher:
         }
 
     def _set_paused(self, claim: Claim, *, paused: bool) -> None:
-        """Pause or resume, even if a seek (interrupted, or made by a signal handler during this call) has replaced `claim`."""
+        """Works even if a seek (interrupted, or made by a signal handler during this call) has replaced `claim`."""
         position = self.positions.of_assignment(claim)
         if position is not None:
             position.paused = paused
@@ -194,7 +189,6 @@ class Fetcher:
     # ---------------------------------------------------------------- polling
 
     def poll(self, now: float) -> float:
-        """Send the requests that can be sent; return the time of the next poll."""
         self._timers.run(now + self._slack)
         self._take_changes()
         self._start_offsets.poll(now)
@@ -207,7 +201,6 @@ class Fetcher:
         return self._timers.wake_at
 
     def _take_changes(self) -> None:
-        """Handle changes of topics: leaders may have changed, topics may have been recreated."""
         positions = self.positions
         new, self._new = self._new, []
         self._start_offsets.topic_changed([position for position in new if positions.is_current(position)])
@@ -222,7 +215,7 @@ class Fetcher:
             self.searches.check_partition(tp)
 
     def _line_up(self) -> None:
-        """Put each touched position that can be fetched among the positions of its source, and remove the others."""
+        """Move each touched position to the source that can fetch it, or out of its source."""
         touched, self.positions.touched = self.positions.touched, {}
         moved = [tp for tp in touched if self._sources.place(tp)]
         if moved:
@@ -233,10 +226,10 @@ class Fetcher:
                 self.positions.located.append(self.positions[tp])
 
     def _fetch_located(self) -> None:
-        """Fetch positions that were just located or sought, without waiting for the response to a Fetch that does not include them.
+        """Fetch positions that were just located or sought, without waiting for a Fetch that does not include them.
 
-        Positions that can be fetched again (they were paused, or had another leader) do not wait either, if the broker may hold that Fetch
-        back for long.
+        Positions that can be fetched again (they were paused, or had another leader) do not wait either, if that Fetch may be held back for
+        long.
         """
         located, self.positions.located = self.positions.located, []
         for position in located:
@@ -277,9 +270,9 @@ class Fetcher:
             self._outbox.send(fetch)
 
     def _budget(self) -> int:
-        """Bytes to request from one broker: its share of the room, as far as room is not reserved for responses."""
+        """Bytes to request from one broker: its share of the room, as far as no response has reserved it."""
         prefetch, intake = self._config.prefetch_bytes, self._intake
-        # At least half of `prefetch_bytes` is always for fetching: otherwise an application that keeps all columns would wait forever.
+        # Half of `prefetch_bytes` is always for fetching: otherwise an application that keeps all columns would wait forever.
         held = min(intake.held, prefetch // 2)
         room = prefetch - held - (self.positions.delivered - intake.consumed)
         free = room - self._reserved
@@ -288,8 +281,8 @@ class Fetcher:
     def _wait_for_room(self) -> None:
         """Have the application call `space` when it has read a part of the buffered data.
 
-        The mark is set before `consumed` is read again, and the application adds to `consumed` before it reads the mark: so at
-        least one side sees the other's change.
+        The mark is set before `consumed` is read again; the application adds to `consumed` before it reads the mark. So at least one side
+        sees the other's change.
         """
         intake, delivered = self._intake, self.positions.delivered
         waiting = delivered - intake.consumed
@@ -301,7 +294,6 @@ class Fetcher:
             self._timers.at(0.0, lambda now: None)
 
     def fetch_ended(self, now: float, fetch: InFlightFetch, outcome: Outcome) -> None:
-        """Apply the outcome of `fetch`, which is no longer in flight."""
         source = fetch.source
         source.finish(fetch)
         self.positions.located += source.take_left_out()

@@ -3,9 +3,8 @@ leader chose it, and no error of a follower resets or stops a position.
 
 With `client_rack`, a leader may answer a Fetch with the follower to read from, and without records. The partition is then read from that
 follower for `metadata_max_age_ms` at most. After any error of the follower, the partition is read from its leader: a follower lags behind,
-so neither an offset out of range nor a diverging epoch says anything about the log, even in a late response, after the choice has ended. A
-leader that would choose a follower returns no records to this rack. Therefore the Fetches to a leader name no rack while one of their
-partitions is bound to it (`Position.bound`).
+so its offset out of range or diverging epoch says nothing about the log, even in a late response. A leader that would choose a follower
+returns no records to this rack, so Fetches to a leader name no rack while one of their partitions is bound to it (`Position.bound`).
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ __all__ = ["BOUND_S", "Follower", "Followers"]
 
 log = get_log("pykafka4.fetcher")
 
-# Seconds for which a partition is read from its leader after an error of its follower. Otherwise the leader would choose the same
-# follower in its next response.
+# Seconds for which a partition is read from its leader after an error of its follower. Otherwise the leader would choose the same follower
+# again.
 BOUND_S: Final = 5.0
 
 
@@ -75,7 +74,7 @@ class Followers:
                 self._positions.touch(tp)
 
     def choose(self, now: float, position: Position, node: int) -> None:
-        """Read from follower `node`, which the leader of `position` chose, unless `position` is bound.
+        """Read from follower `node`, which the leader chose, unless `position` is bound.
 
         If the metadata lacks `node`, request new metadata, and bind `position` to the leader.
         """
@@ -93,7 +92,6 @@ class Followers:
         self._timers.at(now + self._config.metadata_max_age_ms / 1000, partial(self._expire, tp, chosen))
 
     def serves(self, position: Position, node: int) -> bool:
-        """Whether `node` is the follower that `position` is read from."""
         return position.follower is not None and position.follower.node == node
 
     def leads(self, position: Position, node: int) -> bool:
@@ -102,7 +100,6 @@ class Followers:
         return leader is not None and leader.node == node
 
     def leave(self, now: float, position: Position, reason: KafkaError) -> None:
-        """Read from the leader again, because the follower has failed."""
         assert position.follower is not None
         tp, node = position.tp, position.follower.node
         log.info("%s: %s: back to the leader from follower %d: %s", self._config.log_name, tp, node, reason, tp=tp, broker=node)
@@ -121,7 +118,7 @@ class Followers:
             self._positions.touch(position.tp)
 
     def _expire(self, tp: TopicPartition, chosen: Follower, now: float) -> None:
-        """Let the leader choose anew. The position may be a later one: a seek keeps the follower of its partition."""
+        """Let the leader choose anew. The position may be a later one: a seek keeps the follower."""
         position = self._positions.get(tp)
         if position is not None and position.follower is chosen:
             position.follower = None

@@ -29,7 +29,7 @@ class Gap:
 
 
 class Losses:
-    """The lost offsets of one consumer: counts and reports them."""
+    """The lost offsets of one consumer."""
 
     __slots__ = ("_config", "_events", "count")
 
@@ -38,7 +38,7 @@ class Losses:
         self.count = 0  # offsets, of all partitions
 
     def continued(self, position: Position, gap: Gap, offset: int) -> None:
-        """Report `gap`, because reading continues at `offset`: as lost, or as a step back if `offset` is before the gap.
+        """Reading continues at `offset`: report `gap` as lost, or as a step back if `offset` is before the gap.
 
         An empty gap is reported only if the topic was recreated.
         """
@@ -57,13 +57,11 @@ class Losses:
             )
 
     def ended(self, position: Position, gap: Gap) -> None:
-        """Report `gap` as lost, unless it is empty, because `position` is no longer read."""
         if gap.until is not None and gap.until > gap.first:
             self._report(position, OffsetsLost(position.tp, gap.first, gap.until, gap.reason))
 
     def truncated(self, position: Position, offset: int) -> None:
-        """Count the loss by a truncation of the log to `offset`, and emit its event. The thread that polls logs the warning, because that
-        thread knows which records it has returned."""
+        """Count the loss, and emit its event. The thread that polls logs the warning: it knows which records it has returned."""
         self.count += max(0, position.offset - offset)
         self._events.emit(OffsetsLost(position.tp, offset, max(offset, position.offset), LossReason.TRUNCATED))
 

@@ -56,7 +56,7 @@ class PollingSide(Intake, Application, Protocol):
 
 
 class ConsumerMachine:
-    """The consumer's machine: membership, fetcher, offsets and coordinator."""
+    """The consumer's machine. Implements `Committer`, `CoordinatorUser`."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class ConsumerMachine:
         wall_ms: Callable[[], int] = now_ms,
         events: EventSink = NOBODY,
     ) -> None:
-        """`wall_ms` returns the time of day, in ms since 1970; `events` receives the events of this consumer."""
+        """`wall_ms` returns the time of day, in ms since 1970."""
         self._config, self._network, self._cluster, self._reader = config, network, cluster, reader
         self._outbox = outbox = Outbox()
         group_lane, fetch_lane = network.new_lane(), network.new_lane()
@@ -90,8 +90,8 @@ class ConsumerMachine:
         config = self._config
         if config.group_id is None:
             return WithoutGroup(self._cluster, member)
-        # Imported here: a consumer without a group need not declare the messages of members and commits. A consumer with a group
-        # declares them on the thread that creates the consumer, not on the loop.
+        # Imported here: a consumer without a group need not declare the messages of members and commits; with a group, they are declared on
+        # the thread that creates the consumer, not on the loop.
         from pykafka4.core.group.membership.classic import ClassicProtocol
         from pykafka4.core.group.membership.consumer_protocol import ConsumerProtocol
 
@@ -99,7 +99,6 @@ class ConsumerMachine:
         return kind(config, self.coordinator, self._cluster, member, random, self._outbox, self.offsets)
 
     def poll(self, now: float) -> Effects:
-        """Poll every part."""
         wake_at = self.membership.poll(now)
         wake_at = min(wake_at, self.fetcher.poll(now), self._auto_commit(now))
         was_busy = self.offsets.busy
@@ -113,7 +112,7 @@ class ConsumerMachine:
         return self._outbox.effects(wake_at)
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """Fail all commits and OffsetFetch lookups, a rewind, and every poll, with `reason`, because the machine has crashed."""
+        """Fail all commits, lookups of committed offsets, a rewind, and every poll."""
         try:
             self.offsets.fail(reason)
             if self._rewinds is not None:
@@ -126,14 +125,12 @@ class ConsumerMachine:
     def leave(self, now: float, timeout: float, then: Callable[[], None], reason: str = CLOSING) -> None:
         """Send the commits, then leave the group; call `then` afterwards, after `timeout` seconds at the latest.
 
-        If the coordinator is known, the first queued commit and LeaveGroup are sent, in this order, even if there is no time to wait for
-        responses.
+        If the coordinator is known, the first queued commit and LeaveGroup are sent, in this order, even without time for responses.
         """
         self.offsets.poll(now)
         self.membership.leave(now, timeout, then, reason)
 
     def dispose(self) -> None:
-        """Release everything, because the consumer is closed."""
         self._network.refusals.listeners.pop(self._refused_by, None)
         self.fetcher.end()
         self.offsets.end()
@@ -152,7 +149,7 @@ class ConsumerMachine:
         *,
         only_new: bool = False,
     ) -> None:
-        """Commit `offsets`, as a member of the group if there is a subscription. `only_new`: the request omits stored offsets."""
+        """Commit `offsets`, as a member of the group if there is a subscription. `only_new`: omit stored offsets."""
         identity, lost = None, ""
         if self.membership.subscription.active:
             identity, losses = self.membership.protocol.identity, self.membership.losses()
@@ -162,7 +159,7 @@ class ConsumerMachine:
     def commit_last(
         self, offsets: dict[TopicPartition, OffsetAndMetadata], deadline: float, done: Callable[[KafkaError | None], None]
     ) -> None:
-        """Commit offsets before partitions are released, except stored offsets, and offsets of lost partitions."""
+        """Commit offsets before partitions are released, except stored offsets and offsets of lost partitions."""
 
         def tell(error: KafkaError | None) -> None:
             self._auto_committed(error)
@@ -173,15 +170,15 @@ class ConsumerMachine:
         self.commit(fresh, deadline, tell, only_new=True)
 
     def rewind(self, rewind: Rewind, deadline: float, done: Done) -> Callable[[], None]:
-        """Request a rewind of the group, which must be a classic group. Returns a callable that withdraws the request."""
+        """Request a rewind of the group, which must be classic. Returns a callable that withdraws the request."""
         assert self._rewinds is not None
         return self._rewinds.ask(rewind, deadline, done)
 
     def _auto_commit(self, now: float) -> float:
         """Commit the offsets of records that the application has finished since the last auto-commit.
 
-        Only the application's thread writes `progress`, so the loop reads it without a lock. Revoked and lost partitions are left out: the
-        thread that polls commits the revoked ones at the end, with all finished records (`commit_last`); lost ones are not committed.
+        Only the application's thread writes `progress`, so the loop reads it without a lock. The thread that polls commits revoked
+        partitions at the end, with all finished records (`commit_last`); offsets of lost partitions are not committed.
         """
         if now < self._next_auto:
             return self._next_auto
@@ -210,11 +207,10 @@ class ConsumerMachine:
 
     @property
     def trouble(self) -> KafkaError | None:
-        """The error that keeps the member from its partitions while the client retries; None if there is none. Any thread may read it."""
+        """The error that keeps the member from its partitions while the client retries. Any thread may read it."""
         return self.membership.protocol.error or self.coordinator.last_error
 
     def status(self, now: float) -> dict[str, Any]:
-        """The member's state, and for each partition its state and the reason for which it waits."""
         membership, coordinator, protocol = self.membership, self.coordinator, self.membership.protocol
         trouble = self.trouble
         return {
@@ -233,15 +229,14 @@ class ConsumerMachine:
 
     @property
     def lookup_identity(self) -> MemberIdentity | None:
-        """See `Committer`: a coordinator of the consumer protocol checks the member of a lookup."""
+        """A coordinator of the consumer protocol checks the member of a lookup."""
         return self.membership.protocol.identity if self._config.group_protocol == "consumer" else None
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
-        """See `Committer`."""
         return self.membership.protocol.on_commit_verdict(now, identity, generation, verdict, error)
 
     def exists(self, topic: str, topic_id: UUID | None) -> bool:
-        """See `Committer`. True for a topic without metadata: this client requests only the metadata of topics in use."""
+        """True for a topic without metadata: this client requests only the metadata of topics in use."""
         if topic in self.membership.subscription.deleted:
             return False
         error = self._cluster.topic_error(topic)
@@ -250,10 +245,8 @@ class ConsumerMachine:
         return topic_id is None or self._cluster.topic_id(topic) in (None, topic_id)
 
     def _refused_by(self, now: float, broker: int, error: KafkaError) -> None:
-        """Have the next `poll` raise `error`, unless another error waits for `poll`: the broker has never accepted this client."""
         self._reader.tell_refused(error)
 
     def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:
-        """See `CoordinatorUser`."""
         self.offsets.fail(error)
         self.membership.on_fatal(error)

@@ -61,7 +61,6 @@ class Positions(dict[TopicPartition, Position]):
         self.touched[tp] = None
 
     def remove(self, tp: TopicPartition) -> None:
-        """Stop reading `tp`."""
         del self[tp]
         of_topic = self.of_topic[tp.topic]
         del of_topic[tp]
@@ -70,11 +69,9 @@ class Positions(dict[TopicPartition, Position]):
         self.touch(tp)
 
     def touch(self, tp: TopicPartition) -> None:
-        """Have the next poll check `tp`, which has changed."""
         self.touched[tp] = None
 
     def move_to_end(self, tp: TopicPartition) -> None:
-        """Move `tp`, which was served, after all other partitions."""
         position = self.get(tp)
         if position is not None:
             position.turn = self._next_turn()
@@ -93,14 +90,13 @@ class Positions(dict[TopicPartition, Position]):
         return position if position is not None and position.claim.origin is claim.origin else None
 
     def locate(self, position: Position, offset: int, epoch: int) -> None:
-        """Read from `offset`, the result of a lookup."""
         position.locate(offset, epoch)
         self.located.append(position)
         self.touch(position.tp)
         self._intake.put(Located(position.claim, offset, epoch, position.claim.recreated))
 
     def pass_over(self, position: Position) -> None:
-        """Move to `Claim.until`, because no record is left before it. The application's position follows after the earlier items."""
+        """Move to `Claim.until`: no record is left before it. The application's position follows after the earlier items."""
         position.offset = position.claim.until
         self.touch(position.tp)
         self._intake.put(Located(position.claim, position.offset, position.epoch, position.claim.recreated))
@@ -109,7 +105,7 @@ class Positions(dict[TopicPartition, Position]):
     def deliver(self, position: Position, chunk: Chunk) -> None:
         """Pass `chunk` to the application, and continue after it.
 
-        Stop if the application cannot get past an earlier record, or if no record of `chunk` is at the position or after it.
+        Stop if the application cannot get past an earlier record, or if all records of `chunk` are before the position.
         """
         if position.claim.stuck:  # the application would drop it
             position.move(Stage.STOPPED)
@@ -143,7 +139,7 @@ class Positions(dict[TopicPartition, Position]):
         self._intake.put(PollError(position.claim, error))
 
     def tell_once(self, position: Position, error: KafkaError) -> None:
-        """Have `poll` raise `error` once. Until then, further errors of this claim are ignored."""
+        """Have `poll` raise `error` once, unless another error of this claim waits for `poll`."""
         if self.is_current(position) and not position.claim.troubled:
             position.claim.troubled = True
             self._intake.put(PollError(position.claim, error, Lasting.ONCE))

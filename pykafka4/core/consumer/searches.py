@@ -30,7 +30,7 @@ CONSUMER: Final = -1  # the replica id of clients
 
 
 class Search(ABC):
-    """A lookup of one offset. Subclasses use the result. Compared by identity."""
+    """A lookup of one offset. Compared by identity."""
 
     __slots__ = ("in_flight", "leader_epoch", "target", "tp")
 
@@ -48,7 +48,7 @@ class Search(ABC):
         """Use the result. The lookup has ended; this method may begin it again, with another target."""
 
     def absent(self) -> bool:
-        """React to a response without an offset: no record is as late as the target. Returns False if that is an error to retry."""
+        """React to a response without an offset: no record is as late as the target. False: an error, to retry."""
         return False
 
     @abstractmethod
@@ -64,7 +64,6 @@ class ListOffsetsInFlight(Request):
     asked: Mapping[TopicPartition, Search] = attrs.field(kw_only=True)
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
-        """See `Request`."""
         self.searches.answered(now, self.asked, outcome)
 
 
@@ -72,11 +71,11 @@ class LeaderConnections(Protocol):
     """The connections to the brokers that lead partitions."""
 
     def address(self, node: int) -> int:
-        """The connection for a request that must not wait for requests that the broker holds back (Produce, Fetch, JoinGroup)."""
+        """The connection for a request that must not wait for requests that the broker holds back."""
 
 
 class Searches:
-    """The ListOffsets requests of one consumer. A poll sends one request per leader, for all partitions that are due."""
+    """The ListOffsets requests of one consumer: one per leader and poll, for all partitions that are due."""
 
     __slots__ = ("_cluster", "_config", "_connections", "_of_topic", "_outbox", "_pending", "_recovery", "_to_check")
 
@@ -89,7 +88,6 @@ class Searches:
         self._to_check: dict[Search, None] = {}  # the lookups that the next poll checks
 
     def begin(self, search: Search) -> None:
-        """Start a lookup; its request is sent in the next poll."""
         tp = search.tp
         if tp in self._pending:
             self.tidy(tp)
@@ -104,7 +102,7 @@ class Searches:
                 self._end(search)
 
     def check_topic(self, topic: str) -> None:
-        """Have the next poll check the lookups of `topic`, whose leaders may have changed."""
+        """Have the next poll check the lookups of `topic`: its leaders may have changed."""
         for tp in self._of_topic.get(topic, ()):
             self.check_partition(tp)
 
@@ -113,7 +111,6 @@ class Searches:
         self._to_check.update(dict.fromkeys(self._pending.get(tp, ())))
 
     def poll(self, now: float) -> None:
-        """Send requests to the leaders that are known."""
         if not self._to_check:
             return
         to_check, self._to_check = self._to_check, {}
@@ -153,7 +150,6 @@ class Searches:
         self._outbox.send(ListOffsetsInFlight(self._connections.address(node), message, deadline, fit=_fit, searches=self, asked=asked))
 
     def answered(self, now: float, asked: Mapping[TopicPartition, Search], outcome: Outcome) -> None:
-        """Read the outcome of the request for the lookups in `asked`."""
         for search in asked.values():
             search.in_flight = False
             self._to_check[search] = None
@@ -204,7 +200,7 @@ def _timestamp(target: Start | Since) -> int:
 
 
 def _fit(message: ListOffsetsRequest, version: int) -> None:
-    """Omit the isolation level, and the local part of a log, for brokers that do not know them."""
+    """Omit the isolation level and the local part of a log for brokers that do not know them."""
     if version < ISOLATION_FROM:
         message.isolation_level = 0
     if version < LOCAL_FROM:

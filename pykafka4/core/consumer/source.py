@@ -2,16 +2,15 @@
 its own.
 
 A broker holds a Fetch back until there is data. If a position that the Fetch does not include is sought or located meanwhile, the Fetch is
-left behind, and another is sent beside it, on the other lane, for the positions that the first one does not include. Searches (ListOffsets)
-use the lane on which they wait least.
+left behind, and another is sent beside it, on the other lane, for such positions. Searches (ListOffsets) use the lane on which they wait
+least.
 
-While a broker has no records, each Fetch may be held back twice as long as the last one, up to ten times fetch_max_wait_ms
-(but no longer than MOST_WAIT_S, unless fetch_max_wait_ms itself is longer): an idle consumer sends few requests. This does not delay
-records: the broker responds as soon as it has some. (If fetch_min_bytes is over 1, the wait would delay records, so it stays the same.)
+While a broker has no records, each Fetch may be held back twice as long as the last one, up to ten times fetch_max_wait_ms (at most
+MOST_WAIT_S, unless fetch_max_wait_ms is longer): an idle consumer sends few requests, and the broker still responds as soon as it has
+records. With fetch_min_bytes over 1 the wait would delay records, so it stays the same.
 
 A Fetch belongs to the broker's session (`fetch_session`), except a Fetch beside a held one, a Fetch of a single partition (`alone`), and
-all Fetches for a while after the broker has rejected the session several times. In an open session, a Fetch names only the partitions that
-have changed since the last Fetch of the session.
+all Fetches for a while after the broker has rejected the session several times.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ __all__ = ["Answer", "InFlightFetch", "Source"]
 BY_NAME_ONLY: Final = 12  # the last version of Fetch in which topics go by name, not by id
 EPOCHS_FROM: Final = 12  # the first version with `last_fetched_epoch`, by which a broker detects that its log was truncated
 NO_SESSION: Final = -1
-# A broker that rejects this many sessions in a row gets Fetches without a session for WITHOUT_SESSIONS_S: each rejection costs a
-# round trip.
+# After this many rejected sessions in a row, Fetches have no session for WITHOUT_SESSIONS_S: each rejection costs a round trip.
 REFUSALS: Final = 3
 WITHOUT_SESSIONS_S: Final = 60.0
 LONGEST_HOLD_WAITS: Final = 10  # times fetch_max_wait_ms: the time for which a broker without records may hold a Fetch back
@@ -60,38 +58,38 @@ class FetchOwner(Protocol):
 
 @attrs.define(eq=False)
 class InFlightFetch(Request):
-    """A Fetch without a response: the partitions that it or its session requests, and the bytes reserved for the response."""
+    """A Fetch without a response."""
 
     fetcher: FetchOwner = attrs.field(kw_only=True)
     source: Source = attrs.field(kw_only=True)
     lane: int = attrs.field(kw_only=True)
-    reserved: int = attrs.field(kw_only=True)
+    reserved: int = attrs.field(kw_only=True)  # bytes of room for the response
     wait: float = attrs.field(kw_only=True)  # seconds for which the broker may hold this Fetch back
     held_until: float = attrs.field(kw_only=True)
-    asked: Mapping[TopicPartition, RequestedPartition] = attrs.field(kw_only=True)
+    asked: Mapping[TopicPartition, RequestedPartition] = attrs.field(kw_only=True)  # by this Fetch, or by its session
     session: FetchSession | None = attrs.field(kw_only=True)
     incremental: bool = attrs.field(kw_only=True)  # names only changes
     alone: bool = attrs.field(kw_only=True)  # names a single partition, after a response that was too large, or batches that were cut off
     beside: bool = attrs.field(kw_only=True)  # names only positions that the Fetch left behind does not include
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
-        """See `Request`."""
         self.fetcher.fetch_ended(now, self, outcome)
 
     def asks_for(self, position: Position) -> bool:
-        """Whether the response can count for `position`: not after a seek or reset, nor if another broker has served `position` since."""
+        """Whether the response can count for `position`. It cannot after a seek or reset, or if another broker has served `position`
+        since."""
         asked = self.asked.get(position.tp)
         return asked is not None and asked.position is position and asked.offset == position.offset
 
 
 class Source:
-    """One broker from which the consumer reads partitions, or has read partitions, with its Fetches in flight."""
+    """One broker from which the consumer reads, or has read, partitions."""
 
     def __init__(self, node: int, lanes: tuple[int, int], config: ConsumerConfig, cluster: Cluster, recovery: Recovery) -> None:
         self.node = node
         self._lanes, self._config, self._cluster, self._recovery = lanes, config, cluster, recovery
         self.positions: dict[TopicPartition, Position] = {}  # positions that can be fetched here; `Position.turn` is the order
-        self.full: dict[TopicPartition, None] = {}  # partitions in `positions` without room: they had used up their share at the last check
+        self.full: dict[TopicPartition, None] = {}  # partitions in `positions` that had used up their share of the room at the last check
         self._bound: dict[TopicPartition, None] = {}  # partitions in `positions` for which a leader must not choose a follower
         self.bounded: dict[TopicPartition, Position] = {}  # partitions in `positions` that are read up to an offset
         self.alone: dict[TopicPartition, None] = {}  # partitions in `positions` to fetch once by themselves
@@ -112,7 +110,6 @@ class Source:
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to fetch and nothing in flight."""
         return not self.positions and self.in_flight is None and self.left_behind is None
 
     @property
@@ -125,13 +122,11 @@ class Source:
 
     @property
     def address(self) -> int:
-        """The connection for the next request."""
         return via(self.lane, self.node)
 
     # ---------------------------------------------------------------- the positions
 
     def put(self, position: Position) -> None:
-        """Add `position`, or mark it as changed."""
         self.positions[position.tp] = position
         self._news[position.tp] = None
         if position.bound:
@@ -146,7 +141,6 @@ class Source:
             self.bounded.pop(position.tp, None)
 
     def remove(self, tp: TopicPartition) -> None:
-        """Stop fetching `tp` from this broker."""
         for things in (self.positions, self.full, self.alone, self._bound, self._holding, self.bounded):
             things.pop(tp, None)
         self._news[tp] = None
@@ -155,7 +149,7 @@ class Source:
             self._news.clear()
 
     def look_for_room(self, share: int) -> None:
-        """Find the partitions that have used up their share: at least `share` bytes that the application has not read."""
+        """Find the partitions with at least `share` bytes that the application has not read."""
         for tp in list(self._holding):
             held = self.positions[tp].buffered
             if not held:
@@ -174,14 +168,14 @@ class Source:
 
     @property
     def nears_end(self) -> bool:
-        """Whether a partition that is read up to an offset has had no empty response since its last records: the broker need not wait."""
+        """Whether a bounded partition has had no empty response since its last records: the broker need not wait."""
         return any(not position.found_nothing for position in self.bounded.values())
 
     @property
     def next_wait(self) -> float:
         """Seconds for which the broker may hold the next Fetch back; 0 for a Fetch beside a held one.
 
-        With two held Fetches both connections would be busy, and the next seek would wait for one of them.
+        With two held Fetches both connections would be busy, and the next seek would wait.
         """
         if self._held is not None:
             return 0.0
@@ -193,7 +187,6 @@ class Source:
         return self.left_behind if self.left_behind is not None and not self.left_behind.beside else None
 
     def has_work(self) -> bool:
-        """Whether there are positions for another Fetch."""
         return any(True for _ in self._with_room())
 
     def _with_room(self) -> Iterator[Position]:
@@ -204,7 +197,7 @@ class Source:
                 yield position
 
     def leave_behind(self, position: Position) -> bool:
-        """Leave the Fetch in flight behind if it does not include `position`; returns False if `position` must wait for a Fetch to end."""
+        """Leave the Fetch in flight behind if it does not include `position`. False: `position` must wait for a Fetch to end."""
         waiting = self.in_flight
         if waiting is not None:
             if waiting.asks_for(position):
@@ -216,7 +209,6 @@ class Source:
         return True
 
     def take_left_out(self) -> list[Position]:
-        """The positions that have waited because both connections had a Fetch."""
         left_out, self._left_out = self._left_out, []
         return left_out
 
@@ -232,7 +224,7 @@ class Source:
     ) -> InFlightFetch:
         """The next Fetch of a source that `has_work`: for at most `budget` bytes; the broker may hold it back for `wait` seconds.
 
-        `last_turn` is the turn of the partition that was served last, by any source.
+        `last_turn` is the turn of the partition that any source served last.
         """
         alone, session = self._next_alone(), self.session
         beside = alone is None and self._held is not None
@@ -278,7 +270,7 @@ class Source:
         return next((self.positions[tp] for tp in self.alone if tp not in self.full), None)
 
     def _name_all(self, used: FetchSession, alone: Position | None) -> list[RequestedPartition]:
-        """Name `alone`, otherwise all partitions to fetch; the partition that was served last comes last."""
+        """Name `alone`, otherwise all partitions to fetch; the one that was served last comes last."""
         used.clear()
         if used is self.session:
             self._news.clear()
@@ -289,8 +281,10 @@ class Source:
         return list(used.asked.values())
 
     def _changes(self, last_turn: int) -> tuple[list[RequestedPartition], list[RequestedPartition]] | None:
-        """(partitions to name, partitions to forget) in the session. None if this call has ended the session, because a partition that has
-        waited long would come last."""
+        """(partitions to name, partitions to forget) in the session.
+
+        None if this call has ended the session: a partition that has waited long would come last.
+        """
         session = self.session
         if not self._news:
             return [], []
@@ -323,10 +317,8 @@ class Source:
     # ---------------------------------------------------------------- responses
 
     def finish(self, fetch: InFlightFetch) -> None:
-        """Remove `fetch`, which has ended.
-
-        If it was left behind, a Fetch beside it is left behind now, because that Fetch does not include all positions.
-        """
+        """Remove `fetch`, which has ended. If it was left behind, a Fetch beside it takes its place: that one does not include all
+        positions."""
         if self.in_flight is fetch:
             self.in_flight = None
         elif self.left_behind is fetch:
@@ -335,18 +327,17 @@ class Source:
                 self.left_behind, self.in_flight = self.in_flight, None
 
     def _choose_wait(self, outcome: Outcome) -> None:
-        """Let the broker hold the next Fetch back for longer if the last response had no records."""
         if isinstance(outcome, Failed) or outcome.message.error_code or any(map(_has_records, outcome.message.responses)):
             self.wait = self.usual_wait
         elif self.in_flight is None and self.left_behind is None:
             self.wait = min(2 * self.wait, self._longest_wait)
 
     def found_nothing(self, fetch: InFlightFetch, outcome: Outcome) -> bool:
-        """Whether a Fetch beside a held one returned no records: the next one follows after a pause, unless the application seeks."""
+        """Whether a Fetch beside a held one returned no records: the next one follows after a pause."""
         return fetch.beside and not isinstance(outcome, Failed) and not any(map(_has_records, outcome.message.responses))
 
     def conclude(self, now: float, fetch: InFlightFetch, outcome: Outcome) -> bool:
-        """Update the session. True if `outcome` concerns only the session, so that the next Fetch repeats the request."""
+        """Update the session. True if `outcome` concerns only the session: the next Fetch repeats the request."""
         self._choose_wait(outcome)
         session = fetch.session
         if session is None:
@@ -372,7 +363,7 @@ class Source:
     def read(self, fetch: InFlightFetch, response: FetchResponse) -> Iterator[tuple[Position, int, Answer]]:
         """Each requested position, the requested offset, and the response for it.
 
-        Partitions that were not requested, that are repeated, or whose topic has been recreated since the request are skipped.
+        Skips partitions that were not requested, that are repeated, or whose topic has been recreated since the request.
         """
         seen = set[TopicPartition]()
         for topic in response.responses:
@@ -428,7 +419,6 @@ def _continue(session: FetchSession, message: FetchRequest, version: int) -> Non
 
 
 def _fit(message: FetchRequest, version: int) -> None:
-    """Omit epochs for brokers that do not know them."""
     if version < EPOCHS_FROM:
         for partition in (partition for topic in message.topics for partition in topic.partitions):
             partition.last_fetched_epoch = -1

@@ -38,7 +38,7 @@ class Sources:
         self._of: dict[TopicPartition, Source] = {}  # the source whose `positions` have the partition
 
     def address(self, node: int) -> int:
-        """The connection to `node` for requests that must not wait for the response to a Fetch."""
+        """The connection for requests that must not wait for the response to a Fetch."""
         source = self._by_node.get(node)
         return via(self._lanes[0], node) if source is None else source.address
 
@@ -47,7 +47,7 @@ class Sources:
         return self._of.get(tp)
 
     def place(self, tp: TopicPartition) -> bool:
-        """Move `tp` to the source that can fetch it now, or remove `tp` if no source can. Returns whether its source has changed."""
+        """Move `tp` to the source that can fetch it now, or remove `tp`. Returns whether its source has changed."""
         position = self._positions.get(tp)
         node = self._followers.node(position) if position is not None and position.fetchable else None
         before, source = self._of.get(tp), None if node is None else self._source(node)
@@ -67,7 +67,6 @@ class Sources:
         return True
 
     def retire(self, source: Source) -> None:
-        """Forget `source` if it is idle, and its broker is no longer in the cluster."""
         if source.idle and source.node not in self._cluster.brokers:
             self._by_node.pop(source.node, None)
 

@@ -1,8 +1,7 @@
 """Finds the offsets at which positions begin. Invariant: a position begins where the application said, otherwise at its committed offset,
 otherwise by the reset policy (a new partition: at its beginning); offsets of a deleted topic never count.
 
-Lookups are repeated until there is an offset or the position is no longer read. A lookup that was running when its topic was recreated
-starts again.
+Lookups are repeated until there is an offset or the position is no longer read. They start again when their topic is recreated.
 """
 
 from __future__ import annotations
@@ -33,10 +32,7 @@ RETRY_LOOKUP_S: Final = 1.0  # seconds to the next lookup of committed offsets, 
 
 
 class PositionSearch(Search):
-    """A lookup for a position that waits for the result.
-
-    This is a class, which costs less than closures, because an application may seek thousands of partitions at once.
-    """
+    """A lookup for a position. A class costs less than closures: an application may seek thousands of partitions at once."""
 
     __slots__ = ("_owner", "_position")
 
@@ -45,11 +41,9 @@ class PositionSearch(Search):
         self._position, self._owner = position, owner
 
     def wanted(self) -> bool:
-        """Whether the position still waits."""
         return self._position.stage is Stage.RESETTING and self._owner.positions.is_current(self._position)
 
     def refused(self, now: float, error: KafkaError) -> None:
-        """Tell the application."""
         self._owner.positions.tell_once(self._position, error)
 
 
@@ -63,14 +57,13 @@ class StartSearch(PositionSearch):
         return self._position.search is self and super().wanted()
 
     def found(self, now: float, offset: int, epoch: int) -> None:
-        """Read from `offset`."""
         what = self.target.value
         log.info("%s: %s: reading from offset %d, the %s", self._owner.log_name, self.tp, offset, what, tp=self.tp, offset=offset)
         self._owner.continue_at(self._position, offset)
 
 
 class RewindSearch(StartSearch):
-    """Looks up the beginning of the log after a rewind: records that the application has had are read again, as far as the log has them."""
+    """Looks up the beginning of the log after a rewind, to read from there, but not before the first record that must be read again."""
 
     __slots__ = ("_first",)
 
@@ -79,14 +72,13 @@ class RewindSearch(StartSearch):
         self._first = first
 
     def found(self, now: float, offset: int, epoch: int) -> None:
-        """Read from `offset`, but not before the first record that must be read again."""
         super().found(now, max(offset, self._first), epoch)
 
 
 class TimeSearch(StartSearch):
-    """Looks up the first record from a time on; if there is no such record, the end of the log.
+    """Looks up the first record from a time on; without such a record, the end of the log.
 
-    After the lookup of the end, the time is looked up again: otherwise a record that was written between the two requests would be skipped.
+    Then the time is looked up again: otherwise a record that was written between the two requests would be skipped.
     """
 
     __slots__ = ("_end", "_since")
@@ -96,7 +88,6 @@ class TimeSearch(StartSearch):
         self._since, self._end = target, -1
 
     def found(self, now: float, offset: int, epoch: int) -> None:
-        """Look up the time again after the end, or read from `offset`."""
         if self.target is Start.LATEST:
             self._end, self.target = offset, self._since
             self._owner.searches.begin(self)
@@ -104,7 +95,7 @@ class TimeSearch(StartSearch):
             super().found(now, offset, epoch)
 
     def absent(self) -> bool:
-        """Look up the end of the log, or read from there, because all records are older. The end itself is never absent."""
+        """All records are older: look up the end of the log, or read from there. The end itself is never absent."""
         if self.target is Start.LATEST:
             return False
         if self._end < 0:
@@ -120,7 +111,6 @@ class RangeSearch(PositionSearch):
     __slots__ = ("_earliest",)
 
     def found(self, now: float, offset: int, epoch: int) -> None:
-        """Look up the latest offset, or stop the position with an error."""
         if self.target is Start.EARLIEST:
             self._earliest, self.target = offset, Start.LATEST
             self._owner.searches.begin(self)
@@ -157,7 +147,7 @@ class StartOffsets:
         timers: Timers,
         wall_ms: Callable[[], int],
     ) -> None:
-        """`wall_ms` returns the time of day, in ms since 1970, for auto_offset_reset=by_duration."""
+        """`wall_ms` returns the time of day, in ms since 1970."""
         self._wall_ms, self._losses = wall_ms, losses
         self._config, self._cluster, self._offsets = config, cluster, offsets
         self.searches, self.positions, self._timers = searches, positions, timers
@@ -166,7 +156,6 @@ class StartOffsets:
         self._unasked: list[Position] = []  # positions whose committed offsets have not been requested yet
 
     def begin(self, position: Position) -> None:
-        """Start a new position: its offset is known, or looked up from the next poll on."""
         if position.stage is Stage.UNKNOWN:
             self._offsets.stored.pop(position.tp, None)  # another member may have committed meanwhile
             self._unasked.append(position)
@@ -176,26 +165,25 @@ class StartOffsets:
             self._search(position)
 
     def poll(self, now: float) -> None:
-        """Send the requests that are due."""
         if self._unasked:
             self._ask_committed()
         self.searches.poll(now)
 
     def reset(self, position: Position, target: Policy, first: int | None = None) -> None:
-        """Continue at the offset of `target`, but not before `first`, if given."""
+        """Continue at the offset of `target`, but not before `first`."""
         position.reset(target)
         self.positions.touch(position.tp)
         self._search(position, first)
 
     def continue_at(self, position: Position, offset: int) -> None:
-        """Read from `offset`, the result of a lookup; report the gap that ends there, if any."""
+        """Read from `offset`, the result of a lookup; report the gap that ends there."""
         gap, position.gap, position.search = position.gap, None, None
         self.positions.locate(position, offset, -1)
         if gap is not None:
             self._losses.continued(position, gap, offset)
 
     def out_of_range(self, position: Position) -> None:
-        """Continue by the reset policy, or after a rewind at the earliest offset: the leader's log does not have the position's offset.
+        """The leader's log does not have the offset: continue by the reset policy, or after a rewind at the earliest offset.
 
         With auto_offset_reset=none, stop with an error.
         """
@@ -240,7 +228,7 @@ class StartOffsets:
         )
 
     def _some_committed(self, now: float, asked: dict[Position, int], found: Found) -> None:
-        """Apply the offsets of some positions. For the others the coordinator returned an error: only they stay in `asked`."""
+        """Apply some offsets. For the other positions, which stay in `asked`, the coordinator returned an error."""
         known = {position: asked.pop(position) for position in tuple(asked) if position.tp in found}
         self._committed(now, known, found)
 
@@ -248,7 +236,7 @@ class StartOffsets:
         return self.positions.is_current(position) and position.stage is Stage.ASKING
 
     def _committed(self, now: float, asked: Mapping[Position, int], found: Found | KafkaError) -> None:
-        """Apply the result to the positions in `asked`, each with the value of `Claim.recreated` at the time of the lookup."""
+        """Apply the result to the positions in `asked`, each with `Claim.recreated` at the time of the lookup."""
         for position in [p for p in asked if self._awaits_committed(p)]:
             if isinstance(found, KafkaError):
                 position.move(Stage.UNKNOWN)
@@ -289,7 +277,6 @@ class StartOffsets:
         self.searches.begin(position.search)
 
     def _explain_range(self, position: Position) -> None:
-        """Look up the valid range, then stop with an error that contains it."""
         position.move(Stage.RESETTING)
         self.positions.touch(position.tp)
 
@@ -298,7 +285,7 @@ class StartOffsets:
     # ---------------------------------------------------------------- topics that are created or recreated
 
     def topic_changed(self, positions: Iterable[Position]) -> None:
-        """Handle changed metadata of the positions' topics. In a recreated topic, old offsets belong to other records."""
+        """Handle changed metadata. In a recreated topic, old offsets belong to other records."""
         for position in positions:
             error = self._cluster.topic_error(position.tp.topic)
             if (refusal := self._cluster.refusal(position.tp.topic, position.after_request)) is not None:
@@ -313,7 +300,7 @@ class StartOffsets:
                 self._search_again(position)
 
     def notice(self, position: Position) -> bool:
-        """Note the topic's id. Returns whether the topic has been recreated since the last call: then former offsets are not committed."""
+        """Whether the topic has been recreated since the last call: then former offsets are not committed."""
         known, before = self._cluster.topic_id(position.tp.topic), position.topic_id
         if known is None or known == before:
             return False
@@ -331,7 +318,7 @@ class StartOffsets:
         return True
 
     def end(self, position: Position, deleted: Collection[str] = ()) -> None:
-        """End `position`. The metadata may have news of its topic that no poll has seen; `deleted` are topics known to be gone."""
+        """The metadata may have news of the topic that no poll has seen; `deleted` are topics known to be gone."""
         if self.notice(position):
             return
         missing = self._cluster.was_missing(position.tp.topic, MISSING_S)
@@ -342,7 +329,7 @@ class StartOffsets:
             position.claim.recreated += 1  # if the topic exists again when the application commits, it is probably a new one
 
     def _check_if_new(self, position: Position, error: ErrorCode | None) -> None:
-        """If the partition did not exist when its reading began, read it from its beginning, even with auto_offset_reset=latest."""
+        """Read a partition that did not exist when its reading began from its beginning, even with auto_offset_reset=latest."""
         size = self._cluster.partitions(position.tp.topic)
         missing = (size == 0 and error is not None and error.name == "UNKNOWN_TOPIC_OR_PARTITION") or 0 < size <= position.tp.partition
         if missing and position.fallback is not (new := of_new_partition(position.fallback)):
@@ -359,7 +346,7 @@ class StartOffsets:
             self.reset(position, Start.EARLIEST)
 
     def _search_again(self, position: Position) -> None:
-        """Repeat the lookup for `position`, because the topic was recreated meanwhile: a response in flight may be about the old topic."""
+        """Repeat a lookup after the topic was recreated: a response in flight may be about the old topic."""
         if position.by_policy:
             position.fallback = position.target = of_new_partition(position.fallback)
         if position.search is not None:

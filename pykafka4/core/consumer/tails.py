@@ -2,12 +2,12 @@
 that offset, and fails if the log ends earlier.
 
 If compaction has removed all records between a position and its bound (`Claim.until`), and there is no record after the bound, no response
-ever moves the position. A response proves the gap if it has no byte of any partition (brokers return a first batch whole, of any size:
-KIP-74), was not throttled (a throttled response is empty), and chose no follower, and if the end of the log is not before the bound. One
-more lookup makes sure that the position is not in tiered storage: a remote read that takes too long returns no bytes either (KIP-405).
+ever moves the position. A response proves the gap if it has no byte of any partition (brokers return a first batch whole: KIP-74), was not
+throttled (a throttled response is empty), and chose no follower, and if the log does not end before the bound. A lookup then makes sure
+that the position is not in tiered storage: a remote read that takes too long returns no bytes either (KIP-405).
 
-If the end of the log is before the bound, the leader is new and does not know the end yet, or an unclean election has removed records. A
-lookup of the end distinguishes the two cases: a leader that does not know the end returns a retriable error (KIP-207).
+If the log ends before the bound, the leader is new and does not know the end yet, or an unclean election has removed records. A lookup of
+the end distinguishes the two cases: a leader that does not know the end returns a retriable error (KIP-207).
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ class TailSearch(Search):
         self._kind, self._position, self._positions, self._offset = target, position, positions, position.offset
 
     def wanted(self) -> bool:
-        """Whether nothing has been read since the lookup began."""
         position = self._position
         return (
             position.tail is self
@@ -44,12 +43,11 @@ class TailSearch(Search):
         )
 
     def found(self, now: float, offset: int, epoch: int) -> None:
-        """End the reading of the partition, with an error if the log ends earlier; or fetch again."""
+        """End the reading, with an error if the log ends earlier; or fetch again."""
         self._position.tail = None
         SETTLE[self._kind](self._positions, self._position, offset)
 
     def refused(self, now: float, error: KafkaError) -> None:
-        """Tell the application."""
         self._positions.tell_once(self._position, error)
 
 
@@ -65,7 +63,7 @@ def _check_end(positions: Positions, position: Position, end: int) -> None:
 
 
 def _says_more(answer: Answer) -> bool:
-    """Whether `answer` has records, or a reason for having none: an error, or a follower to read from instead (KIP-392)."""
+    """Whether `answer` has records, or a reason for having none: an error, or a follower to read from instead."""
     return bool(answer.records) or answer.error_code != 0 or answer.preferred_read_replica >= 0
 
 
@@ -79,7 +77,7 @@ class Tails:
         self._positions, self._searches = positions, searches
 
     def answered(self, fetch: InFlightFetch, response: FetchResponse) -> None:
-        """Check bounded positions after `response` has been applied. In a session, partitions that it does not name have no bytes."""
+        """Call this after `response` has been applied. In a session, partitions that it does not name have no bytes."""
         answers = [answer for topic in response.responses for answer in topic.partitions]
         if response.throttle_time_ms or any(map(_says_more, answers)):
             return
