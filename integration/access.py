@@ -1,8 +1,8 @@
 """Changes users, rights and certificates of a running cluster. Invariant: a change returns when every running broker that it
 concerns obeys it.
 
-So a test never meets a broker that does not know the change yet. Orders go through the admin listener; a login at the clients' listener,
-past any proxy, shows whether a broker accepts a password or a certificate.
+So a test never meets a broker that does not know the change yet. A login at the clients' listener, past any proxy, shows whether a broker
+accepts a password or a certificate.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ class Access:
     # -- options of clients ------------------------------------------------------------------------------------------------
 
     def options(self, user: str | None = None, mechanism: Mechanism | None = None, password: str | None = None) -> dict[str, Any]:
-        """Return pykafka4's options for a client of `user`. Defaults: the first user, the first mechanism, the user's current password.
+        """pykafka4's options for a client; by default of the first user, with the first mechanism and the current password.
 
-        For OAUTHBEARER the caller has to add the client's token, for GSSAPI its keytab (or a ticket).
+        For OAUTHBEARER the caller adds the client's token, for GSSAPI its keytab (or a ticket).
         """
         security = self.security
         who = user if user is not None else next(iter(security.users), "client")
@@ -116,7 +116,7 @@ class Access:
         return self.passwords[user, mechanism]
 
     def client_files(self, user: str, certificate: Certificate | None = None) -> tuple[str, str]:
-        """Write the certificate and key of a client to files, which are removed with the cluster. Default: a new valid certificate."""
+        """The files are removed with the cluster. Default: a new valid certificate."""
         made = certificate or self.trusted[0].client(user)
         cert, key = made.write(self.brokers.private_folder() / "clients", secrets.token_hex(8))
         return str(cert), str(key)
@@ -128,7 +128,7 @@ class Access:
         return self.client_files("harness") if self.security.client_auth == "required" else None
 
     def context(self) -> ssl.SSLContext | None:
-        """Return a context that verifies no certificate, because a test may give a server a wrong one; None without TLS."""
+        """The context verifies no certificate, because a test may give a server a wrong one; None without TLS."""
         return unchecked(self.own_certificate()) if self.security.tls else None
 
     def login(self, node: int, user: str, mechanism: Mechanism, password: str, timeout: float = APPLY_S) -> Session:
@@ -149,7 +149,7 @@ class Access:
         return {(user, name): word for user, word in self.security.users.items() for name in named}
 
     def begin(self, timeout: float = APPLY_S) -> None:
-        """Create the users that new brokers keep in their metadata; the settings of the brokers contain the users of PLAIN."""
+        """Create the users that brokers keep in their metadata; the users of PLAIN are in the brokers' settings."""
         deadline = Deadline(timeout)
         self.passwords = self.given()
         for user, word in self.security.users.items():
@@ -165,7 +165,7 @@ class Access:
         self.wait_admitted(user, mechanism, password, True, deadline)
 
     def drop_user(self, user: str, mechanism: Mechanism | None = None, timeout: float = APPLY_S) -> None:
-        """Remove a user's password, of one SCRAM mechanism or of all; the user's open connections continue."""
+        """Remove a user's password, of one SCRAM mechanism or of all. The user's open connections continue."""
         if mechanism is not None:
             self.check_scram(mechanism)
         deadline = Deadline(timeout)
@@ -238,7 +238,7 @@ class Access:
         permission: Permission = "allow",
         timeout: float = APPLY_S,
     ) -> None:
-        """Undo a `grant`; without effect if there is none."""
+        """Without effect if there is no such grant."""
         acl = acl_of(user, operation, resource_type, name, pattern, host, permission)
 
         def judge(response: Any, _again: bool) -> None:
@@ -259,7 +259,7 @@ class Access:
     # -- certificates ------------------------------------------------------------------------------------------------------
 
     def certificate(self, node: int | None = None) -> Certificate:
-        """Return a certificate with all names and addresses of `node`; None: of every broker."""
+        """A certificate with all names and addresses of `node`; None: of every broker."""
         nodes = self.brokers.nodes if node is None else (node,)
         return self.authority.server(*sorted({host for each in nodes for host in self.brokers.hosts(each)}))
 
@@ -297,7 +297,7 @@ class Access:
         return True
 
     def set_options(self, node: int, options: Mapping[str, str], deadline: Deadline) -> None:
-        """Set dynamic options of a broker. A broker whose options keep their values reads the named files again."""
+        """A broker whose options keep their values reads the named files again."""
         rows = [
             IncrementalAlterConfigsRequest.Resource.Config(name=name, config_operation=SET, value=value) for name, value in options.items()
         ]

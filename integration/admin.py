@@ -56,7 +56,7 @@ class ClusterView:
 
 @attrs.frozen
 class Partition:
-    """One partition in the answer of one broker; `leader` is -1 if there is none."""
+    """`leader` is -1 if there is none."""
 
     leader: int
     leader_epoch: int
@@ -69,7 +69,7 @@ class Partition:
 
 
 class Connection:
-    """A blocking connection that knows the broker's versions. It carries one request at a time, and none after the first failure."""
+    """A blocking connection, which carries one request at a time, and none after the first failure."""
 
     def __init__(self, address: Address, timeout: float = ANSWER_S) -> None:
         self.address, self.broken = address, False
@@ -97,7 +97,7 @@ class Connection:
         return not poll.poll(0)
 
     def version(self, kind: type[Request[Any]], highest: int | None = None) -> int:
-        """Return the highest version of these requests that both sides know. Raises UnsupportedVersion if there is none."""
+        """The highest version that both sides know. Raises UnsupportedVersion if there is none."""
         ours = kind.versions
         low, high = self.offered.get(kind.api_key, (0, -1))
         version = min(high, ours[1], ours[1] if highest is None else highest)
@@ -144,7 +144,7 @@ class Connection:
 
 
 class Admin:
-    """Requests and orders to the brokers of a cluster, over the listener that is never proxied. Any thread may use it."""
+    """Orders go over the listener that is never proxied. Any thread may use this object."""
 
     def __init__(self, brokers: Brokers) -> None:
         self.brokers = brokers
@@ -176,7 +176,7 @@ class Admin:
             return self.connection(address, deadline.left()).version(kind)
 
     def of_any(self, question: Callable[[int], T], what: str) -> T:
-        """Return the answer of the first running broker that gives one. Raises ConnectionLost if none does."""
+        """The answer of the first running broker that gives one. Raises ConnectionLost if none does."""
         failures: list[str] = []
         for node in self.brokers.running():
             try:
@@ -241,7 +241,7 @@ class Admin:
         return self.of_any(self.describe_cluster, "what the cluster is")
 
     def active_controller(self) -> int | None:
-        """Return the controller that a majority of all nodes names; None while there is none."""
+        """The controller that a majority of all nodes names; None while there is none."""
         votes: list[int] = []
         for node in self.brokers.running():
             with contextlib.suppress(OSError, KafkaError):
@@ -258,7 +258,7 @@ class Admin:
     # -- topics ------------------------------------------------------------------------------------------------------------
 
     def metadata(self, node: int | None, topics: list[str] | None) -> MetadataResponse:
-        """Return the metadata of `topics` (None: all) from `node` (None: any running broker). The request creates no topic."""
+        """The metadata of `topics` (None: all) from `node` (None: any running broker). The request creates no topic."""
         if node is None:
             return self.of_any(lambda other: self.metadata(other, topics), "what the topics are")
         if topics is not None and self.version(node, MetadataRequest) < WITHOUT_CREATION:
@@ -276,13 +276,13 @@ class Admin:
         return answer.error_code != UNKNOWN_TOPIC
 
     def led(self, node: int, topic: str) -> list[int]:
-        """Return the partitions of `topic` that have a leader according to `node`."""
+        """The partitions of `topic` that have a leader, according to `node`."""
         return [index for index, row in self.partitions(topic, node).items() if row.leader >= 0 and row.error == 0]
 
     def out_of_sync(self, node: int, topics: list[str] | None) -> list[str]:
-        """Return the partitions that have no leader, or fewer replicas in sync than assigned, according to `node`.
+        """The partitions that have no leader, or fewer replicas in sync than assigned, according to `node`.
 
-        A replica whose process does not run does not count as in sync, although the brokers count it until its session ends.
+        A replica whose process does not run does not count as in sync, although brokers count it until its session ends.
         """
         answer = self.metadata(node, topics)
         alive = {broker.node_id for broker in answer.brokers} & set(self.brokers.running())
@@ -338,7 +338,7 @@ class Admin:
         self.order(AlterPartitionReassignmentsRequest(topics=[wanted], timeout_ms=int(ANSWER_S * 500)), judge, timeout)
 
     def elect(self, topic: str, partition: int, timeout: float) -> None:
-        """Make the first replica the leader; without effect if it leads already."""
+        """Without effect if the first replica leads already."""
         wanted = ElectLeadersRequest.Topic(topic=topic, partitions=[partition])
 
         def judge(response: Any, _again: bool) -> None:
@@ -373,7 +373,7 @@ def view_of_metadata(answer: MetadataResponse) -> ClusterView:
 
 
 def narrowed(answer: MetadataResponse, topics: list[str]) -> MetadataResponse:
-    """Limit an answer about all topics to `topics`; a topic that the answer lacks becomes UNKNOWN_TOPIC."""
+    """A topic that the answer lacks becomes UNKNOWN_TOPIC."""
     told = {topic.name: topic for topic in answer.topics}
     answer.topics = [told.get(name) or MetadataResponse.Topic(error_code=UNKNOWN_TOPIC, name=name, partitions=[]) for name in topics]
     return answer

@@ -25,7 +25,7 @@ def chosen() -> str:
 
 
 def backend(name: str) -> type[Cluster]:
-    """Return the class of a backend, whose own libraries are imported only now. Raises ValueError, with all names, for an unknown name."""
+    """The backend's own libraries are imported only now. Raises ValueError, with all names, for an unknown name."""
     if name not in BACKENDS:
         raise ValueError(f"no cluster backend is called {name!r}; there are {', '.join(BACKENDS)}")
     module, _, kind = BACKENDS[name].partition(":")
@@ -34,6 +34,6 @@ def backend(name: str) -> type[Cluster]:
 
 
 def proxied(name: str) -> type[Proxied]:
-    """Return the class of a backend with a proxy in front of each broker."""
+    """The class of a backend with a proxy in front of each broker."""
     kind = backend(name)
     return type(f"Proxied{kind.__name__}", (Proxied, kind), {"__doc__": f"{kind.__name__}, each broker behind a proxy."})

@@ -1,8 +1,8 @@
 """Gives tests a cluster of real brokers. Invariant: a backend runs the brokers (`integration.seam`), and facts about them come from their
 own answers.
 
-A backend (`integration.backends` lists them: plain processes, containers, virtual machines) starts, stops and finds brokers. All methods
-here use only these operations and the brokers' answers, so every backend has them.
+A backend starts, stops and finds brokers; `integration.backends` lists the backends. All methods here use only these operations and the
+brokers' answers, so every backend has them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ATTEMPTS = 3
 
 
 class Cluster(Brokers):
-    """Brokers as tests use them. As a context manager: up on entry, everything gone on exit."""
+    """As a context manager: up on entry, everything gone on exit."""
 
     start_timeout: ClassVar[float] = READY_S  # seconds: the default timeout of `start`
     ready_after = 0.0  # seconds that `up` took on entry
@@ -58,7 +58,7 @@ class Cluster(Brokers):
         return Access(self, self.admin, self.security)
 
     def client_security(self, user: str | None = None, mechanism: Mechanism | None = None, password: str | None = None) -> dict[str, Any]:
-        """pykafka4's options besides `bootstrap_servers`, for a client of that user; empty where the brokers demand nothing."""
+        """The options besides `bootstrap_servers`; empty where the brokers demand nothing."""
         return {} if self.security is None else self.access.options(user, mechanism, password)
 
     @property
@@ -90,11 +90,10 @@ class Cluster(Brokers):
         self.close()
 
     def close(self) -> None:
-        """End everything and remove it; a backend adds its part."""
         self.admin.close()
 
     def start(self, node: int, timeout: float | None = None) -> None:
-        """Start a broker that is down, and wait until it serves. Waits for a port that another process has for a moment."""
+        """Start a broker that is down, and wait until it serves. The start waits for a port that another process has for a moment."""
         if self.state(node) is not State.DOWN:
             raise RuntimeError(f"broker {node} is {self.state(node).value}; start is for one that is down")
         deadline = Deadline(self.start_timeout if timeout is None else timeout)
@@ -112,21 +111,21 @@ class Cluster(Brokers):
         self.start(node, timeout=deadline.left())
 
     def restart_with(self, node: int, certificate: Certificate, timeout: float = READY_S) -> None:
-        """Restart a broker with another certificate; `access.replace_certificate` needs no restart."""
+        """Unlike `access.replace_certificate`, which needs no restart."""
         deadline = Deadline(timeout)
         self.stop(node, timeout=min(30.0, deadline.left()))
         self.put_keystore(node, certificate.keystore)
         self.start(node, timeout=deadline.left())
 
     def start_all(self, timeout: float = READY_S) -> None:
-        """Start every broker that is down, all at once (one of three alone has no quorum), and wait until all running brokers serve."""
+        """Start all brokers that are down at once, because one of three alone has no quorum; wait until all running brokers serve."""
         for node in self.nodes:
             if self.state(node) is State.DOWN:
                 self.launch(node)
         self.wait_ready(timeout=timeout)
 
     def broken(self) -> list[str]:
-        """Return a line for each broker that a test left down or frozen; empty if all run."""
+        """A line for each broker that a test left down or frozen."""
         states = {node: self.state(node) for node in self.nodes}
         return [f"broker {node} is {state.value}" for node, state in states.items() if state is not State.RUNNING]
 
@@ -158,13 +157,13 @@ class Cluster(Brokers):
 
     @property
     def bootstrap(self) -> str:
-        """`host:port,…` of all brokers, with the addresses that the brokers advertise to clients."""
+        """`host:port,…` of all brokers, as they advertise themselves to clients."""
         return ",".join(f"{host}:{port}" for host, port in map(self.address, self.nodes))
 
     # -- for backends ----------------------------------------------------------------------------------------------------
 
     def up_on_free_ports(self, prepare: Callable[[], None], timeout: float) -> None:
-        """Prepare, launch all brokers, and wait until every broker serves. If a port turns out to be taken, try again with other ports."""
+        """If a port turns out to be taken, try again with other ports."""
         deadline = Deadline(timeout)
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -187,16 +186,16 @@ class Cluster(Brokers):
             self.access.begin(deadline.left())
 
     def demands(self, usual: Mapping[str, str], keystore: str, host: str = "localhost") -> dict[str, str]:
-        """Return a broker's settings for `security`, in addition to the `usual` settings.
+        """A broker's settings for `security`, in addition to the `usual` settings.
 
-        `keystore` is the path, on the broker, of the file that `put_keystore` writes; `host` is the name by which clients reach the broker.
+        `keystore` is the broker's path of the file that `put_keystore` writes; `host` is the name by which clients reach the broker.
         """
         if self.security is None:
             return {}
         return self.security.settings(usual, keystore, self.access.authority.pem.decode(), self.secured_listeners, host)
 
     def keystores(self) -> dict[int, bytes]:
-        """Return every broker's keystore, once all brokers have an address, and write the authority's certificate for clients."""
+        """Call this once all brokers have an address. Also writes the authority's certificate for clients."""
         if self.security is None:
             return {}
         self.access.authority.write(self.private_folder())
@@ -207,7 +206,7 @@ class Cluster(Brokers):
         self.close()
 
     def stopped_by(self, node: int, ask: Callable[[], object], timeout: float) -> None:
-        """Thaw a broker and ask it to end. A broker that has not ended after `timeout` seconds is killed, and an error is raised."""
+        """A broker that has not ended after `timeout` seconds is killed, and an error is raised."""
         self.thaw(node)
         ask()
         try:
@@ -229,7 +228,7 @@ class Cluster(Brokers):
     # -- waiting -----------------------------------------------------------------------------------------------------------
 
     def wait(self, condition: Callable[[], T | None], timeout: float, what: str | Callable[[], str]) -> T:
-        """Wait as `until` does; an error of a broker that does not answer counts as "not yet"."""
+        """An error of a broker that does not answer counts as "not yet"."""
         return until(condition, timeout, what, forgive=NOT_YET)
 
     def wait_everywhere(self, condition: Callable[[int], bool], timeout: float, what: str) -> None:
@@ -281,13 +280,13 @@ class Cluster(Brokers):
         self.wait_led(name, partitions, deadline)
 
     def delete_topic(self, name: str, timeout: float = TOPIC_S) -> None:
-        """Delete a topic, and wait until no running broker knows it."""
+        """Wait until no running broker knows the topic."""
         deadline = Deadline(timeout)
         self.admin.delete_topic(name, deadline.left())
         self.wait_everywhere(lambda node: not self.admin.knows(node, name), deadline.left(), f"every broker to forget {name}")
 
     def add_partitions(self, name: str, total: int, timeout: float = TOPIC_S) -> None:
-        """Raise the partition count to `total` and wait until every running broker knows the new leaders."""
+        """Wait until every running broker knows the new leaders."""
         deadline = Deadline(timeout)
         self.admin.create_partitions(name, total, deadline.left())
         self.wait_led(name, total, deadline)
@@ -300,20 +299,19 @@ class Cluster(Brokers):
         )
 
     def partitions(self, topic: str) -> dict[int, Partition]:
-        """According to a running broker."""
         return self.admin.partitions(topic)
 
     # -- leaders -----------------------------------------------------------------------------------------------------------
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """Return the leader according to a running broker, -1 if there is none."""
+        """The leader according to a running broker; -1 if there is none."""
         return self.partitions(topic)[partition].leader
 
     def controller(self, timeout: float = LEADER_S) -> int:
         return self.wait(self.admin.active_controller, timeout, "an active controller")
 
     def wait_leader(self, topic: str, partition: int = 0, other_than: int | None = None, timeout: float = LEADER_S) -> int:
-        """Wait until all running brokers agree on a leader that runs and is not `other_than`, and return it."""
+        """Wait until all running brokers agree on a leader that runs and is not `other_than`."""
         what = f"a leader of {topic}-{partition} other than {other_than}"
         return self.wait(lambda: self.agreed(topic, partition, other_than), timeout, what)
 
@@ -324,7 +322,7 @@ class Cluster(Brokers):
         return leader if leader in running and leader != other_than else None
 
     def move_leader(self, topic: str, partition: int, to: int, timeout: float = LEADER_S) -> None:
-        """Make `to` the leader: put it first in the replica list, then elect it. Only clients with old metadata get an error."""
+        """Put `to` first in the replica list, then elect it. Only clients with old metadata get an error."""
         deadline = Deadline(timeout)
         replicas = self.partitions(topic)[partition].replicas
         wanted = (to, *[node for node in replicas if node != to])[: len(replicas)]
@@ -333,7 +331,7 @@ class Cluster(Brokers):
         self.wait(lambda: self.agreed(topic, partition, None) == to, deadline.left(), f"broker {to} to lead {topic}-{partition}")
 
     def prefer(self, topic: str, partition: int, replicas: tuple[int, ...], timeout: float = LEADER_S) -> None:
-        """Give the partition these replicas, in this order, and wait until the first is in sync. A leader among them stays the leader."""
+        """Wait until the first of `replicas` is in sync. A leader among them stays the leader."""
         deadline = Deadline(timeout)
         self.admin.reassign(topic, partition, replicas, deadline.left())
         what = f"{topic}-{partition} to have replicas {replicas}"
@@ -346,13 +344,13 @@ class Cluster(Brokers):
     # -- the judge ---------------------------------------------------------------------------------------------------------
 
     def offsets(self, topic: str, timeout: float = TOPIC_S) -> dict[int, tuple[int, int]]:
-        """Return the (earliest, latest) offsets of each partition; latest is the high watermark."""
+        """(earliest, latest) of each partition; latest is the high watermark."""
         return reader.offsets(self, topic, Deadline(timeout))
 
     def log(self, topic: str, timeout: float = TOPIC_S) -> dict[int, list[LogRecord]]:
-        """Return every record in the topic now, by partition, read from the leaders without the client under test."""
+        """Every record in the topic now, by partition, read from the leaders without the client under test."""
         return reader.log(self, topic, Deadline(timeout))
 
     def committed(self, topic: str, timeout: float = TOPIC_S) -> dict[int, Committed]:
-        """Return the committed records, by partition: `log` without records of aborted and open transactions."""
+        """`log` without records of aborted and open transactions."""
         return reader.committed(self, topic, Deadline(timeout))

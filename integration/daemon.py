@@ -26,13 +26,13 @@ NODE_ORDERS = ("kill", "start", "stop", "restart", "freeze", "thaw", "disconnect
 
 
 def state_file() -> Path:
-    """Return the path of the file with the daemon's socket: `$PYKAFKA4_CLUSTER`, or one in the cache. SIGKILL leaves it there."""
+    """The file with the daemon's socket: `$PYKAFKA4_CLUSTER`, or one in the cache. SIGKILL leaves it there."""
     chosen = os.environ.get("PYKAFKA4_CLUSTER")
     return Path(chosen) if chosen else cache() / "cluster.json"
 
 
 def status(cluster: Cluster) -> dict[str, Any]:
-    """Return the states of the processes and the answers of the brokers; `trouble` is the reason why the brokers do not answer."""
+    """`trouble` is the reason why the brokers do not answer."""
     brokers = [
         {
             "node": node,

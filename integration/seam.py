@@ -47,7 +47,7 @@ class Unsupported(RuntimeError):
 
 
 def died(what: str, log: str) -> BrokerDied:
-    """Return the error for a process that ended by itself; `log` is its output in this run."""
+    """The error for a process that ended by itself; `log` is its output in this run."""
     lines = log.splitlines()
     kind = PortTaken if any(TAKEN.search(line) for line in lines) else BrokerDied
     return kind("\n".join([f"{what} ended during a wait for it; the end of its log:", *lines[-20:]]))
@@ -138,16 +138,16 @@ class Brokers(abc.ABC):
         """Return a file with the broker's output up to now, across its restarts."""
 
     def running(self) -> list[int]:
-        """Return the brokers whose process runs now. A backend leaves out brokers that the others cannot reach."""
+        """A backend leaves out brokers that the others cannot reach."""
         return [node for node in self.nodes if self.state(node) is State.RUNNING]
 
     def process(self, node: int) -> str:
-        """Return the process or container of a broker, for a person who looks for it: `pid 4711`, or a container's name."""
+        """`pid 4711`, or a container's name, for a person who looks for the broker."""
         return f"broker {node}"
 
     @classmethod
     def clean(cls) -> list[str]:
-        """Remove the leftovers of killed runs of this backend from the machine, and return a line for each. Objects in use stay."""
+        """Remove the leftovers of killed runs from the machine, and return a line for each. Objects in use stay."""
         return []
 
     # -- for `security` ----------------------------------------------------------------------------------------------------
@@ -161,14 +161,14 @@ class Brokers(abc.ABC):
         """Write the PEM file with a broker's key and certificate. Returns the options that, set again, have a running broker read it."""
 
     def hosts(self, node: int) -> set[str]:
-        """Return the names and addresses by which clients reach a broker, which its certificate must contain."""
+        """The names and addresses by which clients reach a broker; its certificate must contain them."""
         found = {self.address(node)[0], self.listener_address(node)[0]}
         return found | {"localhost"} if HOST in found else found
 
     # -- operations of some backends -----------------------------------------------------------------------------------------
 
     def disconnect(self, node: int) -> None:
-        """Pull a broker's network cable: no packet reaches it or comes from it, and no side gets a sign."""
+        """Pull a broker's network cable: no packet reaches or leaves it, and no side gets a sign."""
         raise self.lacking("disconnect")
 
     def reconnect(self, node: int) -> None:
@@ -185,7 +185,7 @@ class Brokers(abc.ABC):
 
     @property
     def direct_bootstrap(self) -> str:
-        """`host:port,…` by which clients reach all brokers, even a broker that is cut off from the others."""
+        """`host:port,…` by which clients reach all brokers, even one that is cut off from the others."""
         raise self.lacking("cut")
 
     def lacking(self, operation: str) -> Unsupported:

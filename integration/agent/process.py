@@ -52,8 +52,7 @@ class AgentProcess:
     """An agent whose sockets, spool and output are in `folder`.
 
     `kafka` has options of the producer, `tables` the other tables of the configuration. An input that `tables` does not name is off, except
-    the datagram socket, which is always there. After a kill or an end, `start` continues with the same agent, because its files are in
-    the folder.
+    the datagram socket. After a kill or an end, `start` continues with the same agent, because its files are in the folder.
     """
 
     def __init__(self, folder: Path, kafka: Mapping[str, Any], python: str = sys.executable, **tables: Mapping[str, Any]) -> None:
@@ -83,7 +82,7 @@ class AgentProcess:
     # -- life --------------------------------------------------------------------------------------------------------------
 
     def start(self, wait: bool = True) -> None:
-        """Write the configuration, start the process, and with `wait` wait until the agent serves."""
+        """With `wait`, wait until the agent serves."""
         if self.process is not None:
             raise RuntimeError("the agent runs already")
         self.config.write_text(toml(self.tables))
@@ -94,7 +93,7 @@ class AgentProcess:
             until(self.serves, START_S, lambda: f"the agent to serve; it says: {self.said()[-3000:]}")
 
     def serves(self) -> bool:
-        """Whether the datagram socket accepts messages and the page answers. Raises AgentEnded if the process has ended."""
+        """Raises AgentEnded if the process has ended."""
         self.check_alive()
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
             try:
@@ -135,7 +134,7 @@ class AgentProcess:
     # -- pages and output ----------------------------------------------------------------------------------------------------
 
     def said(self) -> str:
-        """Return the output of the process, across its restarts."""
+        """The output of the process, across its restarts."""
         return self.output.read_text(errors="replace") if self.output.exists() else ""
 
     def get(self, path: str, method: str = "GET") -> Any:
@@ -149,7 +148,7 @@ class AgentProcess:
             return text
 
     def total(self) -> Total:
-        """Return the account of all messages, whose sums must agree."""
+        """The account, whose sums must agree."""
         row = self.get("/account/json")["total"]
         found = Total(row["accepted"], row["acknowledged"], row["queued"], row["spooled"], row["discards"]["by_reason"])
         assert found.accepted == found.acknowledged + found.queued + found.spooled + found.discarded, found
@@ -161,7 +160,7 @@ class AgentProcess:
         )
 
     def settled(self, accepted: int | None = None, timeout: float = OUTCOME_S) -> Total:
-        """Wait until no message waits, and this many were accepted (None: any number), and return the account."""
+        """Wait until no message waits, and `accepted` messages were accepted (None: any number)."""
 
         def settled(it: Total) -> bool:
             return it.at_rest and accepted in (None, it.accepted)
@@ -174,7 +173,6 @@ class AgentProcess:
         return found if holds(found) else None
 
     def memory(self) -> int:
-        """Return the resident bytes of the process."""
         assert self.process is not None
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
@@ -190,7 +188,7 @@ def free_port() -> int:
 
 
 def toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
-    """Write tables as TOML, in which strings, numbers and booleans look as in JSON."""
+    """Strings, numbers and booleans look as in JSON."""
     lines = []
     for name, table in tables.items():
         lines += [f"[{name}]", *[f"{json.dumps(key)} = {inline(value)}" for key, value in table.items()]]

@@ -21,7 +21,7 @@ class Read(NamedTuple):
 
 
 def read_topic(cluster: Cluster, topic: str, timeout: float = READING_S) -> list[Read]:
-    """Return all records between the first and last offsets of this moment, ordered by partition and offset."""
+    """The records between the first and last offsets of this moment, ordered by partition and offset."""
     from confluent_kafka import Consumer, TopicPartition  # imported here: the offline tests run without it
 
     ends = {partition: span for partition, span in cluster.offsets(topic).items() if span[0] < span[1]}

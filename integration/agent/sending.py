@@ -53,7 +53,7 @@ class Sender:
 
 
 class User(Sender):
-    """A process of `user.py`, which sends until the caller asks for its result."""
+    """The process of `user.py` sends until the caller asks for its result."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class User(Sender):
 
 @contextlib.contextmanager
 def senders(each: Iterable[Sender]) -> Iterator[list[Sender]]:
-    """Give the senders to a `with` block, which none of them outlives."""
+    """No sender outlives the `with` block."""
     started: list[Sender] = []
     try:
         started.extend(each)

@@ -23,7 +23,7 @@ class EngineFailed(RuntimeError):
 
 
 def connect(host: str) -> DockerClient:
-    """Return a client of the engine at `host`. Raises the errors of the SDK and its transport while no engine answers there."""
+    """Raises the errors of the SDK and its transport while no engine answers at `host`."""
     if host.startswith(UNIX):  # connect here first: the SDK leaves a socket open if it cannot connect it
         with socket.socket(socket.AF_UNIX) as knock:
             knock.settimeout(CALL_S)
@@ -45,10 +45,7 @@ def purge(client: DockerClient, label: str | None = None) -> list[str]:
 
 
 def emptied(client: DockerClient, filters: dict[str, str], removed: dict[str, None]) -> bool:
-    """Remove the containers and networks that are there, and note them. Returns True if there were none.
-
-    Another process may remove the same objects meanwhile.
-    """
+    """Returns True if there were no containers and networks. Another process may remove the same objects meanwhile."""
     containers = client.containers.list(all=True, sparse=True, ignore_removed=True, filters=filters)
     for container in containers:
         with contextlib.suppress(NotFound):

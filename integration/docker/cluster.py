@@ -61,13 +61,12 @@ class Member:
 class DockerCluster(Cluster):
     """A `Cluster` of containers.
 
-    `image`: by default an image made from this machine's own Java and Maven's jars, never pulled. Any other image must take Kafka's
-    settings from the environment as `apache/kafka` does (KAFKA_NODE_ID and so on, CLUSTER_ID, KAFKA_HEAP_OPTS), and must be able to write
-    to /var/lib/kafka/data; it is pulled only if the engine lacks it, and `version` does not apply to it. `$KAFKA_DOCKER_IMAGE` names the
-    image of clusters that are made without this argument, for example by a test suite.
-    `engine`: an engine that is open, and that the cluster leaves open; by default a new `Engine`, which is the user's if DOCKER_HOST names
-    one. The engine must run on this machine, because brokers are reached by the addresses of its bridges. `memory`: the limit of each
-    container.
+    `image`: by default an image made from this machine's Java and Maven's jars, never pulled. `$KAFKA_DOCKER_IMAGE` names the image of
+    clusters without this argument. Any other image must take Kafka's settings from the environment as `apache/kafka` does (KAFKA_NODE_ID,
+    CLUSTER_ID, KAFKA_HEAP_OPTS, …), and must be able to write to /var/lib/kafka/data. Such an image is pulled only if the engine lacks it;
+    `version` does not apply to it.
+    `engine`: an open engine, which the cluster leaves open; by default a new `Engine`, which is the user's if DOCKER_HOST names one. The
+    engine must run on this machine, because brokers are reached by the addresses of its bridges. `memory`: the limit of each container.
     """
 
     start_timeout = START_S
@@ -101,7 +100,7 @@ class DockerCluster(Cluster):
         self.up_on_free_ports(self.prepare, timeout)
 
     def close(self) -> None:
-        """Remove every container and both networks, without a clean stop, for which the last broker would need a quorum.
+        """Remove every container and both networks without a clean stop, for which the last broker would need a quorum.
 
         A second call does nothing.
         """
@@ -127,7 +126,6 @@ class DockerCluster(Cluster):
         self.close()
 
     def prepare(self) -> None:
-        """No broker runs yet."""
         self.engine = engine = self.lent or Engine()
         if engine is not self.lent:
             engine.open()
@@ -156,7 +154,7 @@ class DockerCluster(Cluster):
         return {**self.opened().labels, CLUSTER: self.name}
 
     def bridge(self, role: str, *, internal: bool) -> Network:
-        """Make a network for `role`. With `internal`, published ports belong to the other network, in any order of connecting."""
+        """With `internal`, published ports belong to the other network, in any order of connecting."""
         network = Network.made(self.opened(), f"{self.name}-{role}", self.labels(), internal=internal)
         # If this machine forwards packets, a broker that is cut off reaches the others through it.
         with contextlib.suppress(PermissionError):
@@ -248,13 +246,13 @@ class DockerCluster(Cluster):
         return State.RUNNING if told["Running"] else State.DOWN
 
     def last_words(self, node: int) -> str:
-        """Return the last lines from the engine, not from `server_log`, which hides an engine's failure."""
+        """The last lines from the engine, not from `server_log`, which hides an engine's failure."""
         return str(self.members[node].container.logs(tail=20).decode(errors="replace"))
 
     # -- its networks ------------------------------------------------------------------------------------------------------
 
     def disconnect(self, node: int) -> None:
-        """Disconnect a broker from both networks. The published port is gone, too: as after a pulled cable, nothing answers."""
+        """The published port is gone, too: as after a pulled cable, nothing answers."""
         for network in self.on(node):
             network.handle.disconnect(self.members[node].container)
 
@@ -265,7 +263,7 @@ class DockerCluster(Cluster):
                 network.connect(self.members[node].container, node)
 
     def cut(self, node: int) -> None:
-        """Disconnect a broker from the brokers' network; the published port and `direct_bootstrap` still reach it."""
+        """The published port and `direct_bootstrap` still reach the broker."""
         brokers = self.networks[1]
         if brokers in self.on(node):
             brokers.handle.disconnect(self.members[node].container)
@@ -280,7 +278,7 @@ class DockerCluster(Cluster):
         return (network for network in self.networks if network.name in attached)
 
     def running(self) -> list[int]:
-        """Return the brokers whose process runs now and that the others can reach: only these know the state of the cluster."""
+        """Only brokers that run and that the others can reach: only these know the state of the cluster."""
         return [node for node in super().running() if len(list(self.on(node))) == len(self.networks)]
 
     def broken(self) -> list[str]:
@@ -322,7 +320,7 @@ class DockerCluster(Cluster):
         return ",".join(f"{self.networks[0].address(node)}:{DIRECT}" for node in self.nodes)
 
     def server_log(self, node: int) -> Path:
-        """Write the broker's output up to now, across its restarts, to a file, and return its path; each call collects it anew."""
+        """Write the broker's output up to now, across its restarts, to a file; each call collects it anew."""
         folder = self.opened().scratch / (self.name or "none")
         if node in self.members:
             folder.mkdir(parents=True, exist_ok=True)
@@ -344,7 +342,7 @@ class DockerCluster(Cluster):
 
 
 def archive(path: str, content: bytes) -> bytes:
-    """Return a file as an archive for the engine, readable for any user, and dated now: a broker reads a file again only if it is newer."""
+    """A file as an archive, readable for any user, and dated now: a broker reads a file again only if it is newer."""
     entry = tarfile.TarInfo(path.removeprefix("/"))
     entry.size, entry.mode, entry.mtime = len(content), 0o644, time.time()
     packed = io.BytesIO()
@@ -354,7 +352,7 @@ def archive(path: str, content: bytes) -> bytes:
 
 
 def environment(properties: dict[str, str]) -> dict[str, str]:
-    """Return properties and JVM options in the convention of the image apache/kafka, which writes values to a file unchanged."""
+    """Properties and JVM options in the convention of the image apache/kafka, which writes values to a file unchanged."""
     names = {key: key.replace("_", "__").replace("-", "___").replace(".", "_").upper() for key in properties}
     heap = [option for option in JVM if option.startswith(("-Xms", "-Xmx"))]
     rest = [option for option in JVM if option not in heap]

@@ -2,8 +2,7 @@
 leaves nothing behind but its folder, with images and logs.
 
 Processes that use our own engine at the same time share it, and it ends with the last of them (`keeper.py`): so a test suite need not wait
-for a cluster that runs by hand. The containers and networks of a process are removed when it ends. Images stay in the cache for the next
-run.
+for a cluster that runs by hand. The containers and networks of a process are removed when it ends. Images stay in the cache.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ COME_IN_S, GREETING_S, LEAVE_S = 180.0, 30.0, 120.0
 
 
 class Engine:
-    """A Docker engine, from entry to exit. `host` is its DOCKER_HOST, `client` sends it requests, all objects in it get the `labels`.
+    """`host` is the engine's DOCKER_HOST; all objects in it get the `labels`.
 
     `folder`: the folder for the data of our own engine, by default one in the cache; with it, DOCKER_HOST is ignored. Raises
     `MissingPrerequisite` if no engine can be started, `EngineFailed` if ours does not start, or the named one does not answer.
@@ -124,7 +123,7 @@ class Engine:
         return self.place.folder / "keeper.log"
 
     def close(self) -> None:
-        """Leave, and wait until this user's objects are gone, and the engine, too, if no other user is left. A second call does nothing."""
+        """Wait until this user's objects are gone, and the engine, too, if no other user is left. A second call does nothing."""
         docker, self.docker = self.docker, None
         if docker is not None:
             docker.close()
@@ -152,16 +151,16 @@ class Engine:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels for containers and networks: the keeper removes these when this user leaves, even by SIGKILL."""
+        """The keeper removes containers and networks with these labels when this user leaves, even by SIGKILL."""
         return {LABEL: self.place.label, OWNER: self.owner}
 
     @property
     def scratch(self) -> Path:
-        """The path of a folder for this user's files, which the code that needs it creates; it is removed when the user leaves."""
+        """A folder for this user's files, removed when the user leaves; the code that needs the folder creates it."""
         return self.place.scratch(self.owner)
 
     def bridge(self) -> str:
-        """Return an unused interface name for the bridge of a new network, by which a later run finds the bridge after a crash."""
+        """An unused interface name for a new bridge, by which a later run finds the bridge after a crash."""
         names = (f"{self.place.name}-{secrets.token_hex(2)[:3]}" for _ in itertools.count())
         return next(name for name in names if not Path("/sys/class/net", name).exists())
 
@@ -169,8 +168,7 @@ class Engine:
 def clean(folder: Path | str | None = None) -> list[str]:
     """Remove the leftovers of crashed runs: of our own engine everything outside its folder, in the engine at DOCKER_HOST our objects.
 
-    Returns a line for each. An engine in use, and any other engine, is not touched. Raises `EngineFailed` if the named engine does not
-    answer.
+    Returns a line for each. Engines in use are not touched. Raises `EngineFailed` if the named engine does not answer.
     """
     named = os.environ.get("DOCKER_HOST") if folder is None else None
     place = Place.own(Path(folder) if folder else None)
@@ -188,6 +186,6 @@ def cleaned_at(host: str) -> list[str]:
 
 
 def unused(place: Place, sweep: Callable[[], list[str]]) -> list[str]:
-    """Return the result of `sweep`, or an empty list if the place has a user; a new user waits meanwhile."""
+    """An empty list if the place has a user; a new user waits meanwhile."""
     with locked(place.door, COME_IN_S), place.life.open("w") as life:
         return sweep() if taken(life.fileno()) else []

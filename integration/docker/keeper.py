@@ -2,7 +2,7 @@
 in any way.
 
 Each `Place` has one keeper process. A user is a connection, together with the process at its other end: the end of either is the end of the
-user (a forked child may keep the connection open, but it is another process). The first user starts the keeper, and the end of the last one
+user (a forked child may keep the connection open, but is another process). The first user starts the keeper, and the end of the last one
 stops the engine. In an engine that is not ours, the keeper touches only objects with our label.
 
     python -m integration.docker.keeper FOLDER [HOST]      # without HOST: an engine of our own
@@ -102,7 +102,6 @@ class Keeper:
             self.release()
 
     def welcome(self) -> None:
-        """Accept a new user, unless its process is gone already."""
         connection, _ = self.listener.accept()
         (pid, _, _) = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
         try:
@@ -116,7 +115,7 @@ class Keeper:
             self.selector.register(descriptor, selectors.EVENT_READ, lambda: self.leave(user))
 
     def leave(self, user: User) -> None:
-        """Remove the user's objects. The end of its connection then shows the user that the objects are gone."""
+        """The end of the user's connection shows the user that its objects are gone."""
         if user not in self.users:  # connection and process ended at the same time
             return
         self.users.discard(user)
@@ -130,14 +129,14 @@ class Keeper:
                 purge(client, f"{OWNER}={user.owner}")
 
     def release(self) -> None:
-        """Close the connections of users whose objects are removed. The last user's connection stays open until the engine has ended."""
+        """The last user's connection stays open until the engine has ended."""
         for connection in self.leaving:
             with connection, contextlib.suppress(OSError):
                 connection.send(b".")
         self.leaving.clear()
 
     def shut(self) -> None:
-        """Stop listening: a new user finds no keeper and starts the next one, which waits for the end of this one."""
+        """A new user finds no keeper and starts the next one, which waits for the end of this one."""
         self.place.keeper.unlink(missing_ok=True)
         self.listener.close()
         shutil.rmtree(self.place.scratch(""), ignore_errors=True)

@@ -24,7 +24,7 @@ TAKEN = re.compile(r"overlaps|already exists|same bridge name|already in use", r
 
 @attrs.frozen
 class Network:
-    """A user-defined bridge, in which node n has the address .10+n. `interface` is its name on this machine."""
+    """Node n has the address .10+n. `interface` is the bridge's name on this machine."""
 
     handle: Any
     name: str
@@ -33,7 +33,7 @@ class Network:
 
     @staticmethod
     def made(engine: Engine, name: str, labels: Mapping[str, str], *, internal: bool = False) -> Network:
-        """Make a network. If another process takes the same range at this moment, try the next range."""
+        """If another process takes the same range at this moment, try the next range."""
         for subnet in free_subnets():
             interface = engine.bridge()
             pool = IPAMPool(subnet=str(subnet), gateway=str(subnet[1]))
@@ -58,5 +58,5 @@ class Network:
         return str(self.subnet[10 + node])
 
     def connect(self, container: Any, node: int) -> None:
-        """Connect a container with its former address and name: the engine forgets both when a container is disconnected."""
+        """The engine forgets address and name when a container is disconnected."""
         self.handle.connect(container, ipv4_address=self.address(node), aliases=[f"kafka{node}"])

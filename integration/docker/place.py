@@ -28,10 +28,8 @@ POOLS = ("10.251.0.0/16", "10.201.0.0/16", "172.30.0.0/16", "192.168.192.0/18")
 
 @attrs.frozen
 class Place:
-    """The files and names of one Docker engine.
-
-    `folder` remains when the engine stops, because it caches images. `run` is removed then. Its path is short, because it contains Unix
-    sockets, whose paths Linux limits to 107 bytes.
+    """`folder` caches images, so it remains when the engine stops; `run` is removed. Its path is short, because it contains Unix sockets,
+    whose paths Linux limits to 107 bytes.
     """
 
     folder: Path
@@ -68,21 +66,20 @@ class Place:
 
     @property
     def keeper(self) -> Path:
-        """The socket of the engine's keeper process (`keeper.py`)."""
         return self.run / "keeper.sock"
 
     def scratch(self, owner: str) -> Path:
-        """The folder for the files of one user of the engine (`keeper.User`); `owner` is the value of its label OWNER."""
+        """The folder for the files of one user of the engine; `owner` is the value of the user's label OWNER."""
         return self.run / "users" / owner
 
     @property
     def door(self) -> Path:
-        """The lock that a process holds while it connects to the keeper or cleans up, so that two processes never start two keepers."""
+        """Held while a process connects to the keeper or cleans up, so that two processes never start two keepers."""
         return self.folder / "door.lock"
 
     @property
     def life(self) -> Path:
-        """The lock that the keeper holds as long as it runs; the next keeper waits for its release."""
+        """Held by the keeper as long as it runs; the next keeper waits for its release."""
         return self.folder / "life.lock"
 
     @property
@@ -91,7 +88,7 @@ class Place:
 
     @property
     def label(self) -> str:
-        """The value of the label `pykafka4` on all objects of this place; with the host name, because machines may share an engine."""
+        """With the host name, because machines may share an engine."""
         return f"{socket.gethostname()}-{self.key}"
 
     @staticmethod
@@ -104,14 +101,14 @@ class Place:
 
 
 def used() -> list[ipaddress.IPv4Network]:
-    """The networks in which this machine has an address, or to which it has a route; the default route does not count."""
+    """The networks in which this machine has an address, or a route other than the default route."""
     told = subprocess.run(["ip", "-j", "-4", "route", "show", "table", "all"], capture_output=True, text=True, timeout=10, check=True)
     targets = (row["dst"] for row in json.loads(told.stdout) if row.get("dst") != "default")
     return [ipaddress.IPv4Network(target, strict=False) for target in targets]
 
 
 def free_subnets() -> Iterator[ipaddress.IPv4Network]:
-    """The /24 networks that this machine does not use now, in random order within each range: two processes rarely choose the same one."""
+    """The unused /24 networks, in random order within each range, so that two processes rarely choose the same one."""
     taken = used()
     for pool in map(ipaddress.IPv4Network, POOLS):
         candidates = list(itertools.islice(pool.subnets(new_prefix=24), 256))

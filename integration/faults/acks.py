@@ -22,7 +22,6 @@ class Heads:
         self.skip = 0  # bytes until the next frame
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take a piece of the stream, and return the heads that end in it."""
         found: list[bytes] = []
         at = 0
         while at < len(data):
@@ -45,7 +44,7 @@ class Heads:
         return int.from_bytes(self.head[:SIZE], signed=True)
 
     def missing(self) -> int:
-        """Return the number of bytes that the current head lacks: of the size first, and then no more than the frame has."""
+        """The bytes that the current head lacks: of the size first, then no more than the frame has."""
         if len(self.head) < SIZE:
             return SIZE - len(self.head)
         return max(0, min(self.wanted, SIZE + self.announced()) - len(self.head))
@@ -62,7 +61,7 @@ class Acks:
                 self.waiting.add(head[-CORRELATION:])
 
     def answered(self, data: bytes) -> int:
-        """Return the number of acknowledgements that begin in bytes of the broker."""
+        """The number of acknowledgements that begin in bytes of the broker."""
         found = self.waiting.intersection(self.responses.feed(data))
         self.waiting -= found
         return len(found)

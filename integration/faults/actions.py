@@ -36,8 +36,6 @@ INSYNC: Final = "2"  # min.insync.replicas of the topics
 
 @attrs.define(eq=False)
 class Run:
-    """A schedule, and the cluster, loads and members on which it acts."""
-
     cluster: Proxied
     plan: ChaosPlan
     main: Load  # idempotent, acks=all, read by the group
@@ -49,7 +47,7 @@ class Run:
     began: float = attrs.Factory(time.monotonic)
 
     def play(self) -> None:
-        """Carry out the plan: each lane in a thread of its own, until the plan's time has passed or an action fails."""
+        """Each lane has a thread of its own, until the plan's time has passed or an action fails."""
         threads = [threading.Thread(target=self.lane, args=(lane,), name=f"chaos-{lane.value}", daemon=True) for lane in Lane]
         for thread in threads:
             thread.start()
@@ -91,7 +89,7 @@ class Run:
         return next(node for node in self.cluster.partitions(topic)[partition].replicas if node != leader)
 
     def min_insync(self, value: str) -> None:
-        """Set min.insync.replicas of the main topic; returns when the controller has stored it."""
+        """Returns when the controller has stored the value."""
         row = IncrementalAlterConfigsRequest.Resource.Config(name="min.insync.replicas", config_operation=SET, value=value)
         resource = IncrementalAlterConfigsRequest.Resource(resource_type=TOPIC, resource_name=self.main.topic, configs=[row])
 
@@ -153,7 +151,7 @@ def _more_partitions(run: Run, _step: Step) -> None:
 
 
 def _refused_before_append(run: Run, step: Step) -> None:
-    """Leave fewer replicas in sync than the topic demands, so that the leader refuses records: NOT_ENOUGH_REPLICAS."""
+    """Leave fewer replicas in sync than the topic demands: the leader refuses records with NOT_ENOUGH_REPLICAS."""
     node = run.node(step)
     run.cluster.freeze(node)
     try:
@@ -167,7 +165,7 @@ def _refused_before_append(run: Run, step: Step) -> None:
 
 
 def _refused_after_append(run: Run, step: Step) -> None:
-    """Have replicas leave the in-sync set after records were appended, which are not acknowledged until the set is complete again."""
+    """Let replicas leave the in-sync set after an append: the records are not acknowledged until the set is complete again."""
     run.min_insync("3")
     try:
         _frozen(run, run.node(step), step.seconds)
@@ -195,7 +193,7 @@ def _shrink(run: Run, step: Step) -> None:
 
 
 def _unclean(run: Run, step: Step) -> None:
-    """Have a replica that lacks acknowledged records lead: kill the only replica in sync before the other one is back."""
+    """Let a replica that lacks acknowledged records lead: kill the only replica in sync before the other one is back."""
     topic, partition = run.fragile.topic, step.pick % FRAGILE
     leader, behind = run.cluster.wait_leader(topic, partition), run.follower(topic, partition)
     run.cluster.freeze(behind)
@@ -242,7 +240,7 @@ def _move_coordinator(run: Run, step: Step) -> None:
 
 
 def _proxied(begin: Callable[[Proxy, Step], object], end: Callable[[Proxy], object] = Proxy.heal) -> Action:
-    """Return the action of a fault that the connections to one broker have for a while."""
+    """The action of a fault that the connections to one broker have for a while."""
 
     def action(run: Run, step: Step) -> None:
         proxy = run.proxy(step)

@@ -51,7 +51,7 @@ class ChaosPlan:
 
 
 def seed_of(text: str | None) -> int:
-    """Return the given seed, or a new one for None and for an empty text, which `make chaos` passes."""
+    """None and an empty text, which `make chaos` passes, give a new seed."""
     return int(text) if text else randrange(1 << 31)
 
 

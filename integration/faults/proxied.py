@@ -12,10 +12,7 @@ __all__ = ["Proxied"]
 
 
 class Proxied(Cluster):
-    """A cluster with a proxy in front of each broker.
-
-    Brokers advertise the addresses of their `proxies` to clients. The other brokers, `Admin` and the judge connect to the brokers directly.
-    """
+    """Brokers advertise the addresses of their `proxies` to clients. The other brokers, `Admin` and the judge connect directly."""
 
     def __init__(self, brokers: int = 3, seed: int = 0, **options: Any) -> None:
         self.proxies: dict[int, Proxy] = {}
@@ -23,7 +20,6 @@ class Proxied(Cluster):
         super().__init__(brokers, advertised=self.proxied, **options)
 
     def proxied(self, node: int, real: Address) -> Address:
-        """Start a proxy for broker `node` and return the address of the proxy."""
         self.proxies[node] = Proxy(real, seed=self.seed + node)
         return self.proxies[node].address
 

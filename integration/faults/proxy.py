@@ -1,8 +1,8 @@
-"""Passes the bytes between clients and one broker through a TCP proxy that makes faults, and counts the bytes. A fault is a method, and
+"""Passes the bytes between clients and one broker through a TCP proxy that makes faults, and counts the bytes. A fault is a method;
 `heal()` ends all faults.
 
 The proxy has a thread of its own. "Requests" are the bytes of clients, "responses" the bytes of the broker. Every method is synchronous:
-when it returns, the fault is in force. `integration.faults.proxied` puts a proxy in front of each broker of a cluster.
+when it returns, the fault is in force.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RESET = struct.pack("ii", 1, 0)  # SO_LINGER with zero seconds: close sends RST
 
 @attrs.define
 class Counters:
-    """The counts since the proxy was made; bytes count when they leave the proxy."""
+    """Bytes count when they leave the proxy."""
 
     connections: int = 0
     refused: int = 0  # connections for which the broker was not there
@@ -50,8 +50,6 @@ class Counters:
 
 @attrs.define
 class Faults:
-    """The faults of one direction."""
-
     delay: float = 0.0  # seconds
     jitter: float = 0.0  # longest additional delay, in seconds; the order is kept
     bandwidth: float | None = None  # bytes per second, for each connection
@@ -114,7 +112,7 @@ class Direction(asyncio.Protocol):
     # -- the way of a chunk ------------------------------------------------------------------------------------------------
 
     def due(self, size: int) -> float:
-        """Return the time at which a chunk that arrives now may leave, which is never before the last chunk's."""
+        """The time at which a chunk that arrives now may leave: never before the last chunk."""
         now = self.link.loop.time()
         faults = self.faults
         due = now + faults.delay + (self.link.proxy.random.uniform(0, faults.jitter) if faults.jitter else 0.0)
@@ -161,8 +159,6 @@ class Direction(asyncio.Protocol):
 
 
 class Link:
-    """A client's connection to the proxy, and the proxy's connection to the broker for this client."""
-
     def __init__(self, proxy: Proxy) -> None:
         self.proxy, self.loop = proxy, proxy.loop
         self.requests = Direction(self, proxy.requests, "request_bytes")
@@ -185,7 +181,8 @@ class Link:
             counters.lost_acks += acks
 
     def made(self, direction: Direction) -> None:
-        """If the client's side is open, connect to the broker, or let the client wait; if the broker's is, send the waiting bytes."""
+        """Once the client's side is open, connect to the broker, or let the client wait; once the broker's side is open, send the waiting
+        bytes."""
         if self.dead or (direction is self.responses and self.requests.ended and not self.requests.queue):
             self.abort(direction)
         elif direction is self.responses:
@@ -289,7 +286,7 @@ class Proxy:
         self.both(delay=seconds / 2, jitter=jitter / 2)
 
     def bandwidth(self, bytes_per_second: float | None) -> None:
-        """Limit the bytes per second of each connection, in each direction; None: no limit."""
+        """None: no limit."""
         self.both(bandwidth=bytes_per_second)
 
     def cut_requests_after(self, count: int) -> None:
@@ -301,15 +298,15 @@ class Proxy:
         self.change(self.responses, cut_after=count)
 
     def swallow_requests(self) -> None:
-        """From now on drop all requests, without a sign to either side."""
+        """Neither side gets a sign."""
         self.change(self.requests, swallow=True)
 
     def swallow_responses(self) -> None:
-        """From now on pass requests and drop their responses: the client does not know which records were written."""
+        """The client does not know which records were written."""
         self.change(self.responses, swallow=True)
 
     def hold_requests(self) -> None:
-        """Keep requests until `release`, even if their connection ends before: then they arrive after the death of their client."""
+        """Keep requests until `release`. Requests of a connection that ends meanwhile arrive after the death of their client."""
         self.change(self.requests, hold=True)
 
     def hold_responses(self) -> None:
@@ -320,11 +317,11 @@ class Proxy:
         self.call(self.pump_all)
 
     def drop_connections(self) -> int:
-        """Send RST on every connection now, and return their number. New connections are accepted."""
+        """Send RST on every connection, and return their number. New connections are accepted."""
         return self.call(self.reset_all)
 
     def refuse(self) -> None:
-        """Stop listening, and drop all connections: new connections are refused at once."""
+        """New connections are refused at once, open ones dropped."""
         self.call(self.close_listener)
         self.drop_connections()
 
@@ -352,7 +349,7 @@ class Proxy:
         self.accept()
 
     def retarget(self, target: Address) -> None:
-        """Connect new clients to another broker; open connections stay with the old one."""
+        """Open connections stay with the old broker."""
         self.set(target=target)
 
     # -- life --------------------------------------------------------------------------------------------------------------
@@ -387,7 +384,7 @@ class Proxy:
             self.loop.add_reader(self.listener, self.welcome)
 
     def welcome(self) -> None:
-        """Accept the waiting connections. asyncio's own server would forget a connection if it is closed right after the accept."""
+        """asyncio's own server would forget a connection that is closed right after the accept."""
         with contextlib.suppress(BlockingIOError, ConnectionError):
             while self.listener is not None:
                 self.spawn(Link(self).adopt(self.listener.accept()[0]))
@@ -410,7 +407,7 @@ class Proxy:
         return len(links)
 
     async def settle(self) -> None:
-        """Let connections that are just being accepted or connected arrive and be reset, so that none is open when the loop ends."""
+        """Let connections that are being accepted or connected arrive and be reset, so that none is open when the loop ends."""
         if self.tasks:
             _, late = await asyncio.wait(self.tasks, timeout=1.0)
             for task in late:

@@ -30,7 +30,7 @@ def _nothing(_: Proxy) -> None:
 
 @attrs.frozen
 class Fault:
-    """A fault of a proxy: its start, its end, and the check after the end whether it had an effect."""
+    """`came` is the check after the end whether the fault had an effect."""
 
     begin: Callable[[Proxy, Random], object]
     end: Callable[[Proxy], object] = _nothing
@@ -71,10 +71,7 @@ class Storm:
         return sum(c.resets for c in counters), sum(c.lossy_resets for c in counters), sum(c.lost_acks for c in counters)
 
     def since(self) -> tuple[int, int, int]:
-        """Return the counts of the storm, or of its time so far.
-
-        Connections that the storm found or left open are reset, too, but not counted.
-        """
+        """The counts of the storm, or of its time so far, without the connections that it found or left open."""
         resets, lossy, lost = (now - before for now, before in zip(self.after or self.counted(), self.before, strict=True))
         return resets, lossy, lost
 
@@ -84,17 +81,17 @@ class Storm:
 
     @property
     def lossy_cuts(self) -> int:
-        """The number of cut connections that had lost responses; also over TLS."""
+        """Cut connections that had lost responses; also over TLS."""
         return self.since()[1]
 
     @property
     def lost_acks(self) -> int:
-        """The least number of Produce requests that a broker answered and whose response was lost; 0 over TLS."""
+        """The least number of Produce requests whose response was lost; 0 over TLS."""
         return self.since()[2]
 
     @property
     def rounds(self) -> int:
-        """The number of times that every fault has had an effect, at least."""
+        """How often every fault has had an effect, at least."""
         return min(self.done[name] for name in FAULTS)
 
     def __enter__(self) -> Self:
@@ -114,7 +111,6 @@ class Storm:
             raise self.error
 
     def run(self) -> None:
-        """Make one fault after the other; each fault comes once before any comes again."""
         left: list[str] = []
         try:
             while not self.over.wait(self.random.uniform(*PAUSE_S)):

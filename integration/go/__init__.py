@@ -24,7 +24,7 @@ LEAVE_S = 30.0
 
 
 def missing() -> str:
-    """Return why these members cannot run on this machine; empty if they can."""
+    """The reason why these members cannot run on this machine; empty if they can."""
     if lines := prerequisites.missing({"go": "it builds members of other client libraries; install Go"}):
         return lines[0]
     told = subprocess.run(["go", "version"], capture_output=True, text=True, timeout=60, check=False).stdout
@@ -36,7 +36,7 @@ def missing() -> str:
 
 
 def program() -> Path:
-    """Return the compiled program, which is built once for each text of its sources."""
+    """The program is built once for each text of its sources."""
     stamp = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SOURCES)).hexdigest()[:16]
     return install(cache() / "go" / stamp, build) / "member"
 
@@ -50,7 +50,7 @@ def build(folder: Path) -> None:
 
 
 class GoMember:
-    """A member of a group; `seen` has (partition, offset) of its records since `clear`, `errors` the errors that the library reported."""
+    """`seen` has (partition, offset) of its records since `clear`, `errors` the errors that the library reported."""
 
     def __init__(self, library: str, bootstrap: str, group: str, topic: str, strategy: str) -> None:
         """`library`: "sarama" or "kafka-go", which is also its client id. `strategy`: "range" or "roundrobin"."""

@@ -22,7 +22,7 @@ MAKING_S = 900.0  # seconds: a cold Maven repository over a slow connection
 
 
 def cache() -> Path:
-    """Return the folder for files that are made once: `$PYKAFKA4_CACHE`, otherwise `~/.cache/pykafka4`."""
+    """`$PYKAFKA4_CACHE`, otherwise `~/.cache/pykafka4`."""
     chosen = os.environ.get("PYKAFKA4_CACHE")
     folder = Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "pykafka4"
     folder.mkdir(parents=True, exist_ok=True)
@@ -30,7 +30,7 @@ def cache() -> Path:
 
 
 def install(folder: Path, fill: Callable[[Path], None]) -> Path:
-    """Return `folder`; if it does not exist, `fill(temporary folder)` makes it. Safe for several processes at once."""
+    """If `folder` does not exist, `fill(temporary folder)` makes it. Safe for several processes at once."""
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def make(folder: Path, fill: Callable[[Path], None]) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path, timeout: float) -> Iterator[None]:
-    """Hold the lock file `path` during a `with` block. The system releases the lock of a process that dies."""
+    """The system releases the lock of a process that dies."""
     with path.open("w") as file:
         until(lambda: taken(file.fileno()), timeout, f"the lock {path}: another process holds it")
         yield

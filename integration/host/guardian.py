@@ -2,10 +2,10 @@
 of the owner.
 
 The guardian is a process of its own, the parent of the brokers. It learns of its owner's end in two ways: by the end of its standard input,
-and by the owner's process descriptor (a forked child of the owner keeps the pipe open, but does not keep the owner alive). Its children die
-with it: the kernel sends them SIGKILL when their parent ends (PR_SET_PDEATHSIG). The owner does not start the brokers itself, because this
-signal comes at the end of the *thread* that started a child, and a test may start a broker on a thread that ends.
-The guardian is started by its path, with nothing but the standard library, and speaks JSON lines. SIGKILL ends stopped processes, too.
+and by the owner's process descriptor (a forked child keeps the pipe open, but does not keep the owner alive). Its children die with it: the
+kernel sends them SIGKILL when their parent ends (PR_SET_PDEATHSIG). The owner does not start the brokers itself, because this signal comes
+at the end of the *thread* that started a child, and a test may start a broker on a thread that ends. The guardian is started by its path,
+with nothing but the standard library, and speaks JSON lines. SIGKILL ends stopped processes, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def die_with_parent() -> None:
 
 
 class Guardian:
-    """The children by name, and the folder that is removed with them."""
+    """The folder `scratch` is removed with the children."""
 
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
@@ -53,7 +53,7 @@ class Guardian:
         return child.pid
 
     def signal(self, name: str, number: int) -> bool:
-        """Send a signal to a child. Returns False if the child has ended: Popen checks first, and so never hits a process id used again."""
+        """Returns False if the child has ended: Popen checks first, and so never hits a process id used again."""
         child = self.children[name]
         child.send_signal(number)
         return child.poll() is None
@@ -87,7 +87,7 @@ class Guardian:
                 return
 
     def answer(self, order: dict[str, Any]) -> bool:
-        """Carry out one order. Returns False after the last one."""
+        """Returns False after the last order."""
         verb = order.pop("do")
         try:
             answer = {"result": getattr(self, verb)(**order)}

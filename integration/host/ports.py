@@ -24,7 +24,7 @@ RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def highest() -> int:
-    """Return the first port that the kernel gives to outgoing connections, at most 32768."""
+    """The first port that the kernel gives to outgoing connections, at most 32768."""
     try:
         return min(32_768, int(RANGE.read_text().split()[0]))
     except (OSError, ValueError, IndexError):
@@ -32,7 +32,7 @@ def highest() -> int:
 
 
 class Ports:
-    """A block of ports: `take` returns a port and keeps it bound, `release` unbinds it for its broker, `close` gives the block back."""
+    """`take` returns a port and keeps it bound, `release` unbinds it for its broker, `close` gives the block back."""
 
     def __init__(self) -> None:
         self.held: dict[int, socket.socket] = {}
@@ -40,7 +40,7 @@ class Ports:
 
     @staticmethod
     def choose() -> tuple[IO[str], int, int]:
-        """Return a free block; a random one, so that it rarely has ports that a crashed test left in TIME_WAIT."""
+        """A random free block, which rarely has ports that a crashed test left in TIME_WAIT."""
         folder = cache() / "ports"
         folder.mkdir(exist_ok=True)
         blocks = list(range(max(LOWEST, 1024), max(highest(), LOWEST + BLOCK) - BLOCK + 1, BLOCK))
@@ -52,7 +52,7 @@ class Ports:
         raise RuntimeError(f"every block of ports between {LOWEST} and {highest()} is held; locks in {folder}")
 
     def take(self) -> int:
-        """Return the next port of the block that can be bound now; it stays bound until `release`."""
+        """The next port of the block that can be bound now; it stays bound until `release`."""
         while self.next < self.end:
             port, self.next = self.next, self.next + 1
             held = socket.socket()  # without SO_REUSEADDR: two sockets with it may both be bound as long as neither listens

@@ -23,14 +23,14 @@ class MissingPrerequisite(RuntimeError):
 
 
 def java() -> str:
-    """Return the `java` to run: in `JAVA_HOME` if that is set, otherwise on the path."""
+    """In `JAVA_HOME` if that is set, otherwise on the path."""
     home = os.environ.get("JAVA_HOME")
     candidate = Path(home, "bin", "java") if home else None
     return str(candidate) if candidate is not None and candidate.exists() else "java"
 
 
 def java_version(program: str) -> int | None:
-    """Return the major version of Java (8 for "1.8.0"); None without Java."""
+    """The major version (8 for "1.8.0"); None without Java."""
     try:
         told = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
     except (OSError, subprocess.TimeoutExpired):
@@ -44,7 +44,7 @@ def javac() -> str:
 
 
 def missing_java() -> str | None:
-    """Return the line about a JDK that is missing or too old; None if there is one."""
+    """The line about a JDK that is missing or too old; None if there is one."""
     found, home = java_version(java()), os.environ.get("JAVA_HOME")
     if home and not Path(home, "bin", "java").exists():
         have = f"JAVA_HOME={home} has no bin/java"
@@ -64,12 +64,12 @@ def missing(rows: Mapping[str, str], path: str | None = None) -> list[str]:
 
 
 def check() -> list[str]:
-    """Return a line for each missing program that brokers need."""
+    """A line for each missing program that brokers need."""
     return [*filter(None, [missing_java()]), *missing({"mvn": "it downloads the brokers' jars; apt-get install -y maven"})]
 
 
 def optional() -> list[str]:
-    """Return a line for each missing program that brokers do not need."""
+    """A line for each missing program that brokers do not need."""
     present = any(shutil.which(name) for name in ("cc", "gcc", "clang"))
     return [] if present else ["gcc is missing: the compiled core cannot be built (optional); apt-get install -y gcc python3-dev"]
 

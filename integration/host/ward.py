@@ -30,7 +30,7 @@ REMOVAL_S = 180.0  # seconds to reap the children and to remove the scratch fold
 
 
 class Child(NamedTuple):
-    """The state of a child: `returncode` is None while it lives, `stopped` is true after SIGSTOP."""
+    """`returncode` is None while the child lives, `stopped` is true after SIGSTOP."""
 
     pid: int
     returncode: int | None
@@ -38,7 +38,7 @@ class Child(NamedTuple):
 
 
 class Ward:
-    """Children that end with this process. `keep` are descriptors that the guardian holds open, too: the lock of `scratch`."""
+    """`keep` are descriptors that the guardian holds open, too: the lock of `scratch`."""
 
     def __init__(self, scratch: Path, keep: tuple[int, ...] = ()) -> None:
         self.scratch = scratch
@@ -53,7 +53,7 @@ class Ward:
         )
 
     def start(self, name: str, argv: list[str], log: Path, cwd: Path) -> int:
-        """Start a child, whose output is appended to `log`, and return its process id."""
+        """The child's output is appended to `log`."""
         return int(self.order("start", name=name, argv=argv, log=str(log), cwd=str(cwd)))
 
     def signal(self, name: str, number: int) -> bool:
@@ -63,7 +63,7 @@ class Ward:
         return {name: Child(*row) for name, row in self.order("status").items()}
 
     def close(self) -> None:
-        """Kill all children, remove the scratch folder, and end the guardian; a second call does nothing."""
+        """A second call does nothing."""
         if self.guardian.stdin is None or self.guardian.stdin.closed:
             return
         with contextlib.suppress(RuntimeError, OSError):
@@ -99,7 +99,7 @@ class Ward:
 def guard(parent: Path) -> Ward:
     """Start a guardian with a new folder in `parent`, and with the lock of the folder.
 
-    The lock file gets its name only after it is locked. Otherwise: this process makes the file, a sweep of another process finds it
+    The lock file gets its name only after it is locked. Otherwise another process can sweep between the two steps: it finds the new file
     unlocked, and removes the new folder.
     """
     sweep(parent)
@@ -126,5 +126,5 @@ def sweep(parent: Path) -> list[Path]:
 
 
 def tail(log: Path, lines: int = 15) -> str:
-    """Return the last lines of a log, each after a line end."""
+    """The last lines of a log, each after a line end."""
     return "".join(f"\n{line}" for line in log.read_text(errors="replace").splitlines()[-lines:]) if log.exists() else ""

@@ -45,7 +45,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class JavaRecord(NamedTuple):
-    """A record that the Java client sends or reads. Fields that are unknown before the send are None; broker or partitioner set them."""
+    """Fields that are unknown before the send are None; broker or partitioner set them."""
 
     key: bytes | None = None
     value: bytes | None = None
@@ -58,7 +58,7 @@ class JavaRecord(NamedTuple):
 
 
 class JavaAck(NamedTuple):
-    """The partition, offset and timestamp of a record, by the acknowledgement to the Java producer."""
+    """The data of a record in the acknowledgement to the Java producer."""
 
     partition: int
     offset: int
@@ -74,9 +74,7 @@ def java_produce(
     transaction: str | None = None,
     timeout: float = TIMEOUT_S,
 ) -> list[JavaAck]:
-    """Send the records with Java's producer, and return their acknowledgements.
-
-    With `transaction`, "commit" or "abort", all records are in one transaction, which ends in this way; `properties` must have the
+    """With `transaction`, "commit" or "abort", all records are in one transaction, which ends in this way; `properties` must have the
     `transactional.id`.
     """
     settings = {"bootstrap.servers": bootstrap, "compression.type": codec, **(properties or {})}
@@ -91,7 +89,7 @@ def java_consume(
     properties: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT_S,
 ) -> list[JavaRecord]:
-    """Read the topic with Java's consumer, from the beginning to the current end or up to `count` records.
+    """Read the topic from the beginning to the current end, or up to `count` records.
 
     With a `group.id` in `properties` the consumer subscribes, reads until it has `count` records or the timeout has passed, and commits.
     """
@@ -101,28 +99,28 @@ def java_consume(
 
 
 def java_rights(properties: Mapping[str, str], timeout: float = TIMEOUT_S) -> dict[str, Any]:
-    """Return the ACLs, users, quotas and delegation tokens that Java's Admin finds."""
+    """The ACLs, users, quotas and delegation tokens that Java's Admin finds."""
     found: dict[str, Any] = json.loads(java([*JVM, *with_program(RIGHTS), "Rights"], json.dumps(dict(properties)), timeout))
     return found
 
 
 def run_tool(main: str, *arguments: str, jvm: Iterable[str] = JVM, stdin: str | None = None, timeout: float = TIMEOUT_S) -> str:
-    """Run one of Kafka's tools, `org.apache.kafka.tools.ProducerPerformance` for example, and return its output. Raises if it fails."""
+    """Run a tool such as `org.apache.kafka.tools.ProducerPerformance`, and return its output. Raises if it fails."""
     return java([*jvm, *with_tools(), main, *arguments], stdin, timeout)
 
 
 def with_tools() -> list[str]:
-    """Return the class path of Kafka's tools, as options of a JVM."""
+    """The class path of Kafka's tools, as options of a JVM."""
     return [*mapped_classes(tools_jars()), "-cp", classpath(tools_jars())]
 
 
 def with_program(program: Path) -> list[str]:
-    """Return the class path of `program` and the client of the brokers' release, as options of a JVM; jars first, as in the archive."""
+    """The class path of `program` and the client of the brokers' release, as options of a JVM; jars first, as in the archive."""
     return [*mapped_classes(kafka_jars()), "-cp", f"{classpath(kafka_jars())}:{classes(program)}"]
 
 
 def classes(program: Path, version: str = KAFKA) -> Path:
-    """Return the folder with the classes of `program`, which is compiled once for each of its texts and each release."""
+    """The program is compiled once for each of its texts and each release."""
     stamp = f"{hashlib.sha256(program.read_bytes()).hexdigest()[:16]}-{version}"
     return install(cache() / program.stem.lower() / stamp, lambda folder: compile_into(folder, program, version))
 

@@ -29,7 +29,7 @@ def old_java_produce(
     properties: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT_S,
 ) -> list[JavaAck]:
-    """Send the records, which have no headers, with the Java producer of release `version`; return their acknowledgements."""
+    """Send the records, which have no headers, with the Java producer of release `version`."""
     settings = {"bootstrap.servers": bootstrap, "compression.type": codec, "acks": "all", **(properties or {})}
     path = f"{classes(PROGRAM, version)}:{classpath(kafka_jars(version))}"
     command = [prerequisites.java(), *JVM, f"-Dlog4j.configuration={OLD_LOGGING.as_uri()}", "-cp", path, "Writer", topic]

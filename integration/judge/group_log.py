@@ -25,7 +25,7 @@ CLASSIC_VERSION = 3  # the last version that is not flexible; brokers write this
 
 
 class Committed(NamedTuple):
-    """The commit of an offset; `at_ms` is the broker's wall clock."""
+    """`at_ms` is the broker's wall clock."""
 
     partition: int
     offset: int
@@ -61,7 +61,7 @@ Event = Committed | Generation | Owned | Removed
 
 
 def group_log(brokers: Brokers, group: str, timeout: float = 60.0) -> list[Event]:
-    """Return the events that the coordinator of `group` has written up to now."""
+    """The events that the coordinator of `group` has written up to now."""
     deadline = Deadline(timeout)
     partition = java_hash(group) % len(leaders(brokers, TOPIC))
     first, end = (find_offset(brokers, TOPIC, partition, at, deadline) for at in (EARLIEST, LATEST))
@@ -69,7 +69,7 @@ def group_log(brokers: Brokers, group: str, timeout: float = 60.0) -> list[Event
 
 
 def java_hash(text: str) -> int:
-    """Return `Utils.abs(text.hashCode())` of Java, which chooses the group's partition of the offsets topic."""
+    """Java's `Utils.abs(text.hashCode())`, which chooses the group's partition of the offsets topic."""
     value = 0
     for unit in struct.unpack(f">{len(text.encode('utf-16-be')) // 2}H", text.encode("utf-16-be")):
         value = (value * 31 + unit) & 0xFFFFFFFF

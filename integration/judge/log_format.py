@@ -48,7 +48,7 @@ class Wrong(AssertionError):
 
 
 class LogRecord(NamedTuple):
-    """A record in the log; the producer's fields are -1 if it was not idempotent. Control records are left out."""
+    """The producer's fields are -1 if it was not idempotent. Control records are left out."""
 
     offset: int
     key: bytes | None
@@ -119,7 +119,7 @@ def batch_of(frame: memoryview, where: str) -> Batch:
 
 
 def commits(rows: list[LogRecord], where: str) -> bool:
-    """Whether a control batch commits; the key of its only record has a version and a type."""
+    """The key of a control batch's only record has a version and a type."""
     if len(rows) != 1 or rows[0].key is None or len(rows[0].key) < MARKER.size:
         raise Wrong(f"{where} is a control batch without a marker")
     _, kind = MARKER.unpack_from(rows[0].key)
@@ -152,7 +152,7 @@ class Bytes:
                 raise Wrong(f"{self.where}: a number of more than ten bytes")
 
     def text(self) -> bytes | None:
-        """Read bytes after their length; None for the length -1."""
+        """None for the length -1."""
         size = self.number()
         return None if size == -1 else self.take(size)
 
@@ -188,7 +188,6 @@ def message_of(frame: memoryview, where: str) -> Batch:
 
 
 def messages(frame: memoryview, where: str, append_time: int | None) -> list[LogRecord]:
-    """Return the record of one message, or the records that are packed into it."""
     offset, _, crc, magic, attributes = MESSAGE.unpack_from(frame)
     where = f"{where}: the message at {offset}"
     if zlib.crc32(frame[CRC_AT[magic] :]) != crc:
@@ -234,7 +233,7 @@ def unpack(codec: int, data: bytes, where: str) -> bytes:
 
 
 def from_snappy(data: bytes) -> bytes:
-    """Decompress one block, or several blocks in the frame of snappy-java."""
+    """Decompress one block, or several in the frame of snappy-java."""
     if not data.startswith(XERIAL):
         return bytes(snappy.uncompress(data))
     parts, at = [], 16

@@ -47,7 +47,7 @@ class Reader:
 
 
 class Broker:
-    """A blocking connection to one broker; one request at a time."""
+    """A blocking connection, for one request at a time."""
 
     def __init__(self, address: tuple[str, int], timeout: float) -> None:
         self.address = address
@@ -82,7 +82,7 @@ class Broker:
         return bytes(data)
 
     def leaders(self, topic: str) -> dict[int, int]:
-        """Return partition -> leader. The request is for all topics, because a request that names a topic may create it."""
+        """The request is for all topics, because a request that names a topic may create it."""
         answer = self.ask(METADATA, 1, struct.pack(">i", -1))
         for _ in answer.count():
             answer.take("i"), answer.text(), answer.take("i"), answer.text()
@@ -105,7 +105,7 @@ class Broker:
         return index, leader
 
     def offset(self, topic: str, partition: int, timestamp: int) -> int:
-        """Return the offset from ListOffsets for a timestamp, or for -1 (latest) or -2 (earliest)."""
+        """`timestamp` may be -1 (latest) or -2 (earliest)."""
         body = struct.pack(">i", -1) + named(topic, struct.pack(">iq", partition, timestamp))
         answer = self.ask(LIST_OFFSETS, 1, body)
         answer.count(), answer.text(), answer.count()
@@ -114,7 +114,7 @@ class Broker:
         return int(offset)
 
     def fetch(self, topic: str, partition: int, offset: int, size: int, wait_ms: int, *, old: bool) -> bytes:
-        """Return the log's bytes from `offset` on; the last batch may be incomplete."""
+        """The log's bytes from `offset` on; the last batch may be incomplete."""
         limits = b"" if old else struct.pack(">ib", size, 0)
         body = struct.pack(">iii", -1, wait_ms, 1) + limits + named(topic, struct.pack(">iqi", partition, offset, size))
         answer = self.ask(FETCH, FETCH_OLD if old else FETCH_NEW, body)
@@ -129,7 +129,6 @@ class Broker:
 
 
 def named(topic: str, row: bytes) -> bytes:
-    """Pack an array of one topic with one partition's `row`."""
     name = topic.encode()
     return struct.pack(">ih", 1, len(name)) + name + struct.pack(">i", 1) + row
 

@@ -28,15 +28,13 @@ RECORD_BATCHES_SINCE = (0, 11)
 
 
 class Committed(NamedTuple):
-    """The records of a partition by the markers of their transactions."""
-
     records: list[LogRecord]
     aborted: int  # records of aborted transactions
     open: int  # records of transactions without a marker
 
 
 def offsets(brokers: Brokers, topic: str, deadline: Deadline) -> dict[int, tuple[int, int]]:
-    """Return (earliest, latest) of each partition."""
+    """(earliest, latest) of each partition."""
     found = until(partial(leaders, brokers, topic), deadline.left(), f"the partitions of {topic}", forgive=(OSError,))
     return {
         index: (find_offset(brokers, topic, index, EARLIEST, deadline), find_offset(brokers, topic, index, LATEST, deadline))
@@ -55,7 +53,7 @@ def find_offset(brokers: Brokers, topic: str, partition: int, timestamp: int, de
 
 
 def leaders(brokers: Brokers, topic: str) -> dict[int, int]:
-    """Return partition -> leader, from the first running broker that answers."""
+    """From the first running broker that answers."""
     for node in brokers.running():
         with contextlib.suppress(OSError), Broker(brokers.admin_address(node), ANSWER_S) as broker:
             return broker.leaders(topic)
@@ -71,12 +69,12 @@ def leader_of(brokers: Brokers, topic: str, partition: int) -> Broker:
 
 
 def log(brokers: Brokers, topic: str, deadline: Deadline) -> dict[int, list[LogRecord]]:
-    """Return every record of the topic, by partition, up to the high watermarks at the moment of the call."""
+    """Every record of the topic, by partition, up to the high watermarks at the moment of the call."""
     return {index: read(brokers, topic, index, first, end, deadline) for index, (first, end) in offsets(brokers, topic, deadline).items()}
 
 
 def committed(brokers: Brokers, topic: str, deadline: Deadline) -> dict[int, Committed]:
-    """Return the records for a reader of committed records, by the markers, up to the high watermarks at the moment of the call."""
+    """The records for a reader of committed records, up to the high watermarks at the moment of the call."""
     return {
         index: committed_of(batches(brokers, topic, index, first, end, deadline))
         for index, (first, end) in offsets(brokers, topic, deadline).items()
@@ -84,7 +82,6 @@ def committed(brokers: Brokers, topic: str, deadline: Deadline) -> dict[int, Com
 
 
 def committed_of(log: Iterable[Batch]) -> Committed:
-    """Return the records outside of transactions, and the records of committed transactions."""
     open_ones: dict[int, list[LogRecord]] = {}  # producer id -> records of its transaction
     records: list[LogRecord] = []
     aborted = 0
@@ -108,7 +105,7 @@ def read(brokers: Brokers, topic: str, partition: int, first: int, end: int, dea
 
 
 def batches(brokers: Brokers, topic: str, partition: int, first: int, end: int, deadline: Deadline) -> Iterator[Batch]:
-    """Yield the batches with the offsets from `first` up to `end`; the first and the last batch may have more."""
+    """The first and the last batch may have offsets outside of `first` to `end`."""
     at = first
     where = f"{topic}-{partition}"
     while at < end:

@@ -17,12 +17,12 @@ QUIET = "-Xlog:disable"  # a JVM that refuses an archive says so on standard out
 
 
 def class_archive(jars: Path) -> Path:
-    """Return the path of the archive for a folder of jars. Each release of Java has its own archive."""
+    """Each release of Java has its own archive."""
     return jars.parent / f"classes-{java_release()}" / "classes.jsa"
 
 
 def mapped_classes(jars: Path) -> list[str]:
-    """Return options of a JVM whose class path begins with `jars`; empty without an archive."""
+    """Options of a JVM whose class path begins with `jars`; empty without an archive."""
     archive = class_archive(jars)
     return [f"-XX:SharedArchiveFile={archive}", QUIET] if archive.exists() else []
 

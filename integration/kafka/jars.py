@@ -24,30 +24,30 @@ DOWNLOAD_S = 900.0  # seconds: a cold Maven repository over a slow connection
 
 
 def kafka_jars(version: str = KAFKA) -> Path:
-    """Return the folder with the broker's jars, and with ZooKeeper's jars if the release needs one."""
+    """The broker's jars, and ZooKeeper's jars if the release needs one."""
     row = release(version)
     properties = {"kafka.version": version, "scala.version": row.scala}
     return install(cache() / f"kafka_{row.scala}-{version}" / "jars", lambda folder: copy(row.profiles, properties, folder))
 
 
 def tools_jars(version: str = TOOLS) -> Path:
-    """Return the folder with Kafka's command line tools. The broker's folder has other versions of the same jars."""
+    """Kafka's command line tools. The broker's folder has other versions of the same jars."""
     return install(cache() / f"kafka-tools-{version}" / "jars", lambda folder: copy("tools", {"tools.version": version}, folder))
 
 
 def kafka_clients_jar(version: str = KAFKA) -> Path:
-    """Return the jar with the message definitions, under `common/message/`."""
+    """The jar with the message definitions, under `common/message/`."""
     return kafka_jars(version) / f"kafka-clients-{version}.jar"
 
 
 def absent(version: str = KAFKA) -> str:
-    """Return why the broker's jars of that release need a download; empty if they are in the cache."""
+    """Why the jars of that release need a download; empty if they are in the cache."""
     folder = cache() / f"kafka_{release(version).scala}-{version}" / "jars"
     return "" if folder.is_dir() else f"no jars of Kafka {version} in {folder}; `make kafka` downloads them (needs a JDK and Maven)"
 
 
 def classpath(folder: Path) -> str:
-    """Return a class path with all jars of a folder, in a fixed order."""
+    """All jars of a folder, in a fixed order."""
     return os.pathsep.join(str(jar) for jar in sorted(folder.glob("*.jar")))
 
 

@@ -17,7 +17,7 @@ FORMAT_S = 120.0
 
 
 def seed(version: str) -> Path:
-    """Return the folder that is formatted for `version`, 4.0 or newer."""
+    """`version`: 4.0 or newer."""
     jars = kafka_jars(version)
     return install(jars.parent / "seed", lambda folder: format_folder(jars, folder))
 

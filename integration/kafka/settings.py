@@ -39,5 +39,5 @@ def escaped(value: str) -> str:
 
 
 def random_id() -> str:
-    """Return an id of 22 characters in Kafka's form; never with a leading dash, which Kafka's tools take for an option."""
+    """22 characters in Kafka's form; never with a leading dash, which Kafka's tools take for an option."""
     return "a" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]

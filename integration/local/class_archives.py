@@ -23,7 +23,7 @@ TIMEOUT_S = 120.0
 
 
 def written_by(jars: Path, folder: Path) -> list[str]:
-    """Return options of a JVM that writes the archive of `jars` into `folder` when it ends."""
+    """Options of a JVM that writes the archive of `jars` into `folder` when it ends."""
     return [f"-XX:ArchiveClassesAtExit={folder / class_archive(jars).name}", QUIET]
 
 

@@ -35,10 +35,8 @@ QUORUMS: Mapping[Kind, Callable[[Site], Quorum]] = {Kind.RAFT: Raft, Kind.ZOOKEE
 
 
 class LocalCluster(Cluster):
-    """A `Cluster` of JVMs on this machine.
-
-    `scratch`: the parent of the temporary folder. `jvm`: the options of the JVMs; by default the options in `integration.kafka.settings`,
-    and the class archive of the release. `plugins`: folders with classes that the brokers' settings name.
+    """`scratch`: the parent of the temporary folder. `jvm`: the options of the JVMs; by default the options in
+    `integration.kafka.settings`, and the class archive of the release. `plugins`: folders with classes that the brokers' settings name.
     """
 
     lacks = {
@@ -74,10 +72,7 @@ class LocalCluster(Cluster):
         self.up_on_free_ports(self.prepare, timeout)
 
     def close(self) -> None:
-        """Kill every broker and remove their folders, without a clean stop, for which the last broker would need a quorum.
-
-        A second call does nothing.
-        """
+        """Kill every broker without a clean stop, for which the last broker would need a quorum. A second call does nothing."""
         super().close()
         ward, self.ward = self.ward, None
         if ward is not None:
@@ -95,7 +90,6 @@ class LocalCluster(Cluster):
             super().keep_logs_for(error)
 
     def prepare(self) -> None:
-        """No broker runs yet."""
         secured = () if self.security is None else self.security.jvm
         jars = kafka_jars(self.version)
         path = ":".join([classpath(jars), *map(str, self.plugins)])
@@ -172,11 +166,10 @@ class LocalCluster(Cluster):
         return self.guarded().status().get(str(node))
 
     def last_words(self, node: int) -> str:
-        """Return the broker's output in the current run."""
         return self.server_log(node).read_bytes()[self.log_sizes[node] :].decode(errors="replace")
 
     def ready(self, wanted: set[int]) -> bool:
-        """Whether the brokers serve, and their processes listen on all ports: a broker may answer on one and fail to bind the next."""
+        """The brokers' processes listen on all ports: a broker may answer on one and fail to bind the next."""
         return all(set(self.members[node].ports) <= self.listening(node) for node in wanted) and super().ready(wanted)
 
     def listening(self, node: int) -> set[int]:
@@ -220,7 +213,7 @@ class LocalCluster(Cluster):
         return self.members[node].log
 
     def folder(self, node: int) -> Path:
-        """Return the folder with the broker's configuration (`server.properties`) and data (`data/`)."""
+        """The folder with the broker's configuration (`server.properties`) and data (`data/`)."""
         return self.members[node].folder
 
     def guarded(self) -> Ward:

@@ -23,7 +23,7 @@ __all__ = ["Node", "Quorum", "Raft", "Site"]
 
 @attrs.frozen
 class Node:
-    """One broker: its ports and its folder. `controller` is None if brokers are not controllers."""
+    """`controller` is None if brokers are not controllers."""
 
     id: int
     client: int
@@ -54,8 +54,6 @@ class Node:
 
 @attrs.frozen
 class Site:
-    """The site of a new cluster: its release, its ports, and the ward of its processes and their folder."""
-
     version: str
     ports: Ports
     ward: Ward
@@ -65,8 +63,6 @@ class Site:
 
 
 class Quorum(Protocol):
-    """The operations of every kind of quorum."""
-
     def node(self, number: int) -> Node:
         """Return a broker, with as many ports as it needs."""
 

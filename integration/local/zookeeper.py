@@ -62,7 +62,7 @@ class ZooKeeper:
         return Node(number, ports.take(), ports.take(), None, self.site.folder(number))
 
     def begin(self, members: Mapping[int, Node]) -> None:
-        """Start the server, and wait until it serves: a broker that starts before waits a second between its attempts."""
+        """Wait until the server serves: a broker that starts before waits a second between its attempts."""
         (self.folder / "tmp").mkdir(parents=True)
         config = self.folder / "zoo.cfg"
         write_properties(config, {**SERVER, "clientPort": str(self.port), "dataDir": str(self.folder / "data")})
@@ -95,7 +95,7 @@ class ZooKeeper:
         return {int(number) for number in REGISTERED.findall(self.ask("dump"))}
 
     def ask(self, word: str) -> str:
-        """Return the answer to one of ZooKeeper's commands of four letters. Raises ConnectionError if there is none."""
+        """Raises ConnectionError if ZooKeeper does not answer the command, a word of four letters."""
         self.check_alive()
         with socket.create_connection((HOST, self.port), timeout=ANSWER_S) as connection:
             connection.sendall(word.encode())

@@ -43,7 +43,6 @@ class Certificate:
         return ssl.PEM_cert_to_DER_cert(self.chain.decode().partition("-----END CERTIFICATE-----")[0] + "-----END CERTIFICATE-----\n")
 
     def write(self, folder: Path, name: str) -> tuple[Path, Path]:
-        """Write the files `name.pem` and `name.key` for the options of clients, and return their paths."""
         folder.mkdir(parents=True, exist_ok=True)
         files = folder / f"{name}.pem", folder / f"{name}.key"
         for path, content in zip(files, (self.chain, self.key), strict=True):
@@ -52,14 +51,14 @@ class Certificate:
 
 
 class Authority:
-    """A certificate authority. `names` are host names and addresses of a server."""
+    """`names` are host names and addresses of a server."""
 
     def __init__(self) -> None:
         self.issuer = trustme.CA()
         self.pem = self.issuer.cert_pem.bytes()
 
     def write(self, folder: Path) -> Path:
-        """Write the authority's certificate to a file, the `ssl_cafile` of clients, and return its path."""
+        """Write the file that is the `ssl_cafile` of clients."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "ca.pem"
         path.write_bytes(self.pem)
@@ -80,11 +79,11 @@ class Authority:
         return self.issued(names or HERE, since=now + DAY, until=now + 30 * DAY)
 
     def chained(self, *names: str) -> Certificate:
-        """Issue a certificate by an intermediate authority, whose certificate the server shows, too."""
+        """The intermediate authority's certificate is in the chain that the server shows."""
         return self.issued(names or HERE, issuer=self.issuer.create_child_ca())
 
     def client(self, user: str) -> Certificate:
-        """Issue a certificate for a client, with the user as the common name."""
+        """The user is the common name."""
         return self.issued((CLIENT,), user)
 
     def expired_client(self, user: str) -> Certificate:
@@ -105,7 +104,7 @@ class Authority:
 
 
 def self_signed(*names: str) -> Certificate:
-    """Make a certificate that is signed by itself, and valid otherwise."""
+    """The certificate is valid otherwise."""
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.datetime.now(datetime.UTC)
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "self-signed")])

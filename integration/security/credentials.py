@@ -36,7 +36,7 @@ def quoted(text: str) -> str:
 
 
 def unsecured_token(subject: str, lifetime_s: float = 3600.0, issued: float | None = None) -> str:
-    """Return an unsigned JSON Web Token that names its user; the brokers of a test accept it until it expires.
+    """An unsigned JSON Web Token; the brokers of a test accept it until it expires.
 
     `issued`: seconds since 1970, by default now. With a time in the past, the token may have expired already.
     """

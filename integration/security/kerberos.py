@@ -63,13 +63,13 @@ PROFILE = """
 
 
 def missing() -> list[str]:
-    """Return a line for each part that a realm or its clients lack."""
+    """A line for each part that a realm or its clients lack."""
     package = [] if importlib.util.find_spec("gssapi") else [f"the package gssapi is missing: clients need it for GSSAPI; {PACKAGE}"]
     return [*prerequisites.missing(PROGRAMS, PATH), *package]
 
 
 class Realm:
-    """A realm and its KDC. As a context manager: up on entry, everything gone on exit."""
+    """As a context manager: up on entry, everything gone on exit."""
 
     def __init__(self, name: str = "PYKAFKA4.TEST") -> None:
         self.name = name
@@ -108,12 +108,12 @@ class Realm:
         until(self.listens, READY_S, lambda: f"the KDC to listen; its log ends with{tail(log)}")
 
     def stop(self) -> None:
-        """Kill the KDC: its port refuses connections."""
+        """The KDC's port refuses connections."""
         self.ward.signal(KDC, signal.SIGKILL)
         until(lambda: not self.listens(), READY_S, "the KDC to end")
 
     def freeze(self) -> None:
-        """Freeze the KDC: it receives requests, and does not answer."""
+        """The KDC receives requests, and does not answer."""
         self.ward.signal(KDC, signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -132,7 +132,7 @@ class Realm:
         return f"{name}@{self.name}"
 
     def add(self, *names: str) -> Path:
-        """Create principals with random keys, and return a new keytab with these keys."""
+        """Create principals with random keys; return a new keytab with these keys."""
         keytab = self.folder / f"{secrets.token_hex(8)}.keytab"
         for name in names:
             self.administer(f"addprinc -randkey {name}")
@@ -140,7 +140,7 @@ class Realm:
         return keytab
 
     def export(self, keytab: Path, *names: str) -> None:
-        """Write the current keys of these principals into a keytab; other keys in it stay."""
+        """Other keys in the keytab stay."""
         self.administer(f"ktadd -norandkey -k {keytab} {' '.join(names)}")
 
     def administer(self, query: str) -> str:

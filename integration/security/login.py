@@ -47,7 +47,7 @@ class Session:
 
 
 def trusting(authority: Authority, certificate: tuple[str, str] | None = None) -> ssl.SSLContext:
-    """Return the context of a client that trusts this authority; `certificate` are the files of its own certificate and key."""
+    """`certificate` are the files of the client's own certificate and key."""
     context = ssl.create_default_context(cadata=authority.pem.decode())
     if certificate is not None:
         context.load_cert_chain(*certificate)
@@ -55,7 +55,7 @@ def trusting(authority: Authority, certificate: tuple[str, str] | None = None) -
 
 
 def unchecked(certificate: tuple[str, str] | None = None) -> ssl.SSLContext:
-    """Return a context that accepts every server."""
+    """The context accepts every server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if certificate is not None:
@@ -83,7 +83,7 @@ def login(
 
 
 def served_certificate(address: tuple[str, int], certificate: tuple[str, str] | None = None, timeout: float = STEP_S) -> bytes:
-    """Return the certificate that a listener shows, unchecked, in DER."""
+    """The certificate that a listener shows, unchecked, in DER."""
     with connected(address, unchecked(certificate), Deadline(timeout)) as connection:
         assert isinstance(connection, ssl.SSLSocket)
         return connection.getpeercert(binary_form=True) or b""
@@ -175,7 +175,7 @@ def once(message: str) -> Exchange:
 
 
 def scram(mechanism: str, user: str, password: str) -> Exchange:
-    """Yield the client's messages of RFC 5802, without channel binding."""
+    """The client's messages of RFC 5802, without channel binding."""
     hash_name = SCRAM[mechanism].hash_name
     nonce = secrets.token_urlsafe(18)
     name = user.replace("=", "=3D").replace(",", "=2C")

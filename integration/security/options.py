@@ -27,7 +27,7 @@ MODULES = "org.apache.kafka.common.security"
 
 
 def for_librdkafka(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options for confluent-kafka. For OAUTHBEARER the caller adds a function, `oauth_cb`."""
+    """For OAUTHBEARER the caller adds a function, `oauth_cb`."""
     return {LIBRDKAFKA[name]: value for name, value in options.items()}
 
 
@@ -37,7 +37,7 @@ def for_kafka_python(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def for_java(options: Mapping[str, Any], subject: str = "") -> dict[str, str]:
-    """Return the properties for Java's clients and tools, with certificates as their values. `subject` is the user of OAUTHBEARER."""
+    """Certificates are values of the properties. `subject` is the user of OAUTHBEARER."""
     found = {"security.protocol": str(options["security_protocol"])}
     if "ssl_cafile" in options:
         found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": Path(options["ssl_cafile"]).read_text()}

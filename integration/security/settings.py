@@ -41,7 +41,7 @@ class Kerberos:
     service: str = "kafka"
 
     def jaas(self, host: str) -> str:
-        """Return the broker's JAAS line. The broker asks no KDC: its key is enough."""
+        """The broker asks no KDC: its key is enough."""
         options = f"keyTab={quoted(str(self.keytab))} principal={quoted(f'{self.service}/{host}@{self.realm}')}"
         return f"com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true isInitiator=false {options};"
 
@@ -101,10 +101,10 @@ class Security:
     def settings(
         self, usual: Mapping[str, str], keystore: str, authority: str, listeners: Iterable[str] = ("CLIENT",), host: str = "localhost"
     ) -> dict[str, str]:
-        """Return a broker's properties in addition to the `usual` ones.
+        """A broker's properties in addition to the `usual` ones.
 
-        `keystore` is the broker's path of its PEM file, `authority` the certificate, in PEM, of the authority of clients' certificates, and
-        `host` the name by which clients reach the broker.
+        `keystore` is the broker's path of its PEM file, `authority` the PEM certificate of the authority of clients' certificates, `host`
+        the name by which clients reach the broker.
         """
         wanted = dict.fromkeys(listeners, self.protocol)
         protocols = dict(entry.split(":") for entry in usual["listener.security.protocol.map"].split(","))
@@ -146,7 +146,7 @@ class Security:
         return found
 
     def jaas(self, mechanism: Mechanism, host: str) -> str:
-        """Return the JAAS line of the login module of `mechanism`. With OAUTHBEARER, the brokers accept every unsigned token."""
+        """With OAUTHBEARER, the brokers accept every unsigned token."""
         if mechanism == "GSSAPI" and self.kerberos is not None:
             return self.kerberos.jaas(host)
         if mechanism in SCRAM:

@@ -41,8 +41,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @attrs.frozen
 class Executor:
-    """A running executor: its host, its number in Spark, its process."""
-
     host: str
     number: str
     pid: int
@@ -92,7 +90,7 @@ class StandaloneSpark:
         self.launch("master", HOST, "master.Master", "--host", HOST, "--port", str(port), "--webui-port", str(self.page))
 
     def launch_worker(self, host: str) -> None:
-        """Start a worker process, also again after it was killed."""
+        """Also again after the worker was killed."""
         room = ["--cores", "1", "--memory", WORKER_MEMORY, "--work-dir", str(self.folder(host))]
         self.launch(host, host, "worker.Worker", "--host", host, "--webui-port", "0", *room, self.master)
 
@@ -106,7 +104,7 @@ class StandaloneSpark:
     # -- for a job ---------------------------------------------------------------------------------------------------------
 
     def settings(self) -> dict[str, str]:
-        """The settings of a session for a small job on this cluster, in addition to a driver's own settings."""
+        """The settings of a session for a small job, in addition to a driver's own settings."""
         return {
             "spark.master": self.master,
             "spark.driver.host": HOST,
@@ -118,7 +116,7 @@ class StandaloneSpark:
         }
 
     def wait_executors(self, count: int | None = None, other_than: tuple[Executor, ...] = ()) -> list[Executor]:
-        """Wait until this many executors run (None: one for each host) that are not in `other_than`, and return them."""
+        """Wait until `count` executors run (None: one for each host) that are not in `other_than`."""
         wanted = len(self.hosts) if count is None else count
 
         def enough() -> list[Executor] | None:
@@ -131,11 +129,11 @@ class StandaloneSpark:
         return [executor for host in self.hosts for executor in executors(host, self.pid(host))]
 
     def python_workers(self, executor: Executor) -> list[int]:
-        """Return the processes that run Python code of an executor's tasks: the children of its daemon."""
+        """The processes that run Python code of an executor's tasks: the children of its daemon."""
         return [worker.pid for daemon in children(executor.pid) for worker in children(daemon.pid) if alive(worker.pid)]
 
     def kill(self, executor: Executor) -> None:
-        """Send SIGKILL to the JVM of an executor, and wait for its Python workers, which end a moment later."""
+        """Also wait for the executor's Python workers, which end a moment later."""
         python = self.python_workers(executor)
         os.kill(executor.pid, signal.SIGKILL)
         until(lambda: not any(map(alive, [executor.pid, *python])), READY_S, f"{executor} and its Python workers to end")
@@ -147,7 +145,6 @@ class StandaloneSpark:
         return len(found)
 
     def kill_worker(self, host: str) -> None:
-        """Send SIGKILL to a worker, and wait for its executors, which end with it."""
         before = executors(host, self.pid(host))
         self.guarded().signal(host, signal.SIGKILL)
         until(lambda: not any(alive(executor.pid) for executor in before), READY_S, f"the executors of {host} to end with their worker")
@@ -155,7 +152,7 @@ class StandaloneSpark:
     # -- a driver in a process of its own ----------------------------------------------------------------------------------
 
     def start_driver(self, name: str, *argv: str) -> None:
-        """Run this Python with `argv` as a driver: it ends with this cluster, and its output is among the logs."""
+        """The driver, this Python with `argv`, ends with this cluster; its output is among the logs."""
         words = [f"{key}={value}" for key, value in {**environment(), "SPARK_LOCAL_IP": HOST}.items()]
         self.guarded().start(name, ["env", *words, sys.executable, *argv], self.log(name), ROOT)
 
@@ -164,7 +161,7 @@ class StandaloneSpark:
         return self.guarded().status()[name].returncode
 
     def kill_driver(self, name: str) -> None:
-        """Send SIGKILL to a driver and its JVM, which are a process group, and wait until its executors have ended, too."""
+        """Kill a driver and its JVM, which are a process group, and wait until its executors have ended, too."""
         os.killpg(self.pid(name), signal.SIGKILL)
         until(lambda: self.driver_ended(name) is not None, READY_S, f"{name} to end")
         until(lambda: not self.executors(), READY_S, f"the executors of {name} to end")
@@ -172,7 +169,7 @@ class StandaloneSpark:
     # -- state of the cluster ----------------------------------------------------------------------------------------------
 
     def wait_workers(self, count: int | None = None) -> None:
-        """Wait until this many workers (None: all) are registered with the master."""
+        """`count` None: all workers."""
         wanted = len(self.hosts) if count is None else count
         until(lambda: self.report().get("aliveworkers") == wanted, READY_S, f"{wanted} workers of Spark to register", forgive=(OSError,))
 
@@ -186,7 +183,7 @@ class StandaloneSpark:
         return found
 
     def keep_logs(self, to: Path | str) -> Path:
-        """Copy the output of master, workers and executors into the folder `to`, which outlives the cluster."""
+        """Copy the output of all processes into the folder `to`, which outlives the cluster."""
         folder = Path(to)
         folder.mkdir(parents=True, exist_ok=True)
         if self.ward is not None:
@@ -200,7 +197,6 @@ class StandaloneSpark:
         return self.guarded().scratch / f"{name}.log"
 
     def folder(self, host: str) -> Path:
-        """Return the folder with the folders of a worker's executors."""
         return self.guarded().scratch / f"work-{host}"
 
     def pid(self, name: str) -> int:
@@ -213,20 +209,20 @@ class StandaloneSpark:
 
 
 def spark_home() -> Path:
-    """Return the folder of pyspark, which has the jars."""
+    """The folder of pyspark, which has the jars."""
     import pyspark  # only here: offline tests import this package and do without
 
     return Path(pyspark.__file__).parent
 
 
 def scala() -> str:
-    """Return the Scala version of the jars. A worker needs it to start an executor; without it the worker looks for build folders."""
+    """A worker needs the Scala version of the jars to start an executor; without it the worker looks for build folders."""
     core = next((spark_home() / "jars").glob("spark-core_*.jar"))
     return core.name.split("_")[1].split("-")[0]
 
 
 def environment() -> Mapping[str, str]:
-    """Return the environment in which Python workers find this checkout, and the packages that this process finds."""
+    """The environment in which Python workers find this checkout, and the packages that this process finds."""
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     return {"PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
 

@@ -17,7 +17,7 @@ CONNECTOR = "4.2.0"  # the newest release of the connector; it works with pyspar
 
 
 def connector_jars() -> list[Path]:
-    """Return the jars for `spark.jars`: connector, token provider, kafka-clients, commons-pool2."""
+    """Connector, token provider, kafka-clients, commons-pool2."""
     folder = install(cache() / f"spark-connector-{CONNECTOR}" / "jars", fill)
     return sorted(folder.glob("*.jar"))
 

@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
 
 
 def by_hand(machines: Containers) -> dict[str, str]:
-    """Return the environment in which `vagrant` makes these machines. Its state belongs to this shell, and is removed with the machines."""
+    """The state of `vagrant` belongs to this shell, and is removed with the machines."""
     told = machines.open()
     nodes = int(os.environ.get("KAFKA_NODES", NODES))
     settings = machines.engine.scratch / "settings"

@@ -102,7 +102,7 @@ class VagrantCluster(Cluster):
         vagrant.run("up", "--no-destroy-on-error", timeout=deadline.left())
 
     def settings(self) -> dict[str, str]:
-        """Write the settings, and return the environment for the Vagrantfile."""
+        """The environment for the Vagrantfile."""
         folder = self.scratch / "settings"
         write_settings(folder, len(self.nodes))
         self.told = {node: self.advertise(node, self.listener_address(node)) for node in self.nodes}
@@ -134,7 +134,7 @@ class VagrantCluster(Cluster):
             self.launch(node)
 
     def close(self) -> None:
-        """Destroy the machines, without a clean stop, for which the last broker would need a quorum. A second call does nothing."""
+        """Destroy the machines without a clean stop, for which the last broker would need a quorum. A second call does nothing."""
         super().close()
         machines, self.machines = self.machines, None
         if machines is not None:
@@ -145,7 +145,7 @@ class VagrantCluster(Cluster):
 
     @classmethod
     def clean(cls) -> list[str]:
-        """Destroy virtual machines of killed runs. Machines that are containers belong to their engine, which the docker backend cleans."""
+        """Machines that are containers belong to their engine, which the docker backend cleans."""
         return [f"virtual machines on {net}" for net in left()]
 
     def close_failed(self, error: BaseException) -> None:
@@ -156,12 +156,12 @@ class VagrantCluster(Cluster):
     # -- one broker --------------------------------------------------------------------------------------------------------
 
     def launch(self, node: int) -> None:
-        """Start the process of one broker, and first its machine if that is off; does not wait until the broker serves."""
+        """If the machine is off, boot it. The call does not wait until the broker serves."""
         if not self.switch_on(node):
             self.order(node, "start")
 
     def stop(self, node: int, timeout: float = STOP_S) -> None:
-        """Stop a broker by the machine's own means: its leaders move first. WaitTimeout if it did not end, and was killed."""
+        """Raises WaitTimeout if the broker did not end in order, and was killed."""
         code, told = self.opened().run(node, NODE, "stop", f"{min(timeout, STOP_S):.0f}")
         self.wait_down(node, STOP_S)
         if code != 0:
@@ -172,7 +172,7 @@ class VagrantCluster(Cluster):
         self.wait_down(node, STOP_S)
 
     def cut_power(self, node: int) -> None:
-        """Switch the machine off at once; `launch` and `start` boot it again."""
+        """`launch` and `start` boot the machine again."""
         self.opened().power_off(node)
         self.wait_down(node, STOP_S)
 
@@ -214,7 +214,7 @@ class VagrantCluster(Cluster):
         return STATUS[code]
 
     def running(self) -> list[int]:
-        """Return the brokers whose process runs now and whose machine is on the network: only these know the state of the cluster."""
+        """Only brokers that run, on machines that are on the network: only these know the state of the cluster."""
         return [node for node in super().running() if node not in self.opened().unplugged]
 
     def broken(self) -> list[str]:
@@ -239,7 +239,7 @@ class VagrantCluster(Cluster):
         return self.scratch / "security"
 
     def put_keystore(self, node: int, keystore: bytes) -> dict[str, str]:
-        """See `Brokers.put_keystore`: writes the file in a running machine, and in the files with which the machine is provisioned."""
+        """Writes the file in a running machine, and in the files with which the machine is provisioned."""
         self.upload_of(node).write_bytes(keystore)
         self.order(node, "keystore", base64.b64encode(keystore).decode())
         return {"listener.name.client.ssl.keystore.location": KEYSTORE}

@@ -38,7 +38,7 @@ def note(what: str, **details: Any) -> None:
 
 
 def fail(error: BaseException, during: str) -> NoReturn:
-    """Note the error, and end the process at once, without a close."""
+    """The process ends at once, without a close."""
     note("failed", error=f"{type(error).__name__}: {error}", during=during)
     os._exit(FAILED)
 
@@ -103,10 +103,7 @@ class Copier:
             )
 
     def in_a_block(self, records: list[Record], abort: bool) -> None:
-        """Copy in a block of the context manager, which commits the consumer's positions, and rewinds the consumer after an abort.
-
-        Some blocks have several polls.
-        """
+        """The context manager commits the consumer's positions, and rewinds the consumer after an abort. Some blocks have several polls."""
         with self.producer.transaction(self.consumer):
             self.send(records)
             for _ in range(self.random.choice((0, 0, 0, 1, 3))):
@@ -117,7 +114,7 @@ class Copier:
                 raise Aborted
 
     def in_calls(self, records: list[Record], abort: bool) -> None:
-        """Copy with single calls. A commit whose outcome is unknown is repeated until the outcome is known."""
+        """A commit whose outcome is unknown is repeated until the outcome is known."""
         self.producer.begin_transaction()
         self.send(records)
         offsets = {TopicPartition(r.topic, r.partition): r.offset + 1 for r in records}

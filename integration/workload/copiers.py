@@ -54,7 +54,7 @@ class Copying:
             self.processes.append(subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, cwd=ROOT))
 
     def kill(self) -> None:
-        """Send SIGKILL to the process at any point of its work, and start the next one, which takes over."""
+        """The next process takes over."""
         self.processes[-1].kill()
         self.processes[-1].wait(END_S)
         self.killed += 1
@@ -74,7 +74,7 @@ class Copying:
         return sum(process.poll() == FAILED for process in self.processes)
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return the lines that all processes have written, without a line that is just being written."""
+        """The lines of all processes, without a line that is just being written."""
         texts = [path.read_bytes() for path in sorted(self.folder.glob("copier-*.jsonl"), key=lambda path: path.stat().st_mtime)]
         return [json.loads(line) for text in texts for line in text.splitlines(keepends=True) if line.endswith(b"\n")]
 
@@ -95,7 +95,7 @@ class Copying:
 
 
 def differences(cluster: Cluster, source: str, copies: Mapping[str, Mapping[int, Iterable[Row]]]) -> list[str]:
-    """Return the faults of the copies that various readers have read: name of the reader -> partition -> rows."""
+    """`copies`: name of the reader -> partition -> rows."""
     expected = {partition: [(r.key, r.value) for r in records] for partition, records in cluster.log(source).items()}
     told = []
     for reader, found in copies.items():

@@ -38,13 +38,13 @@ def bound(base: int, buffer_memory: int) -> float:
 
 
 def value(n: int) -> bytes:
-    """Return the value of record `n`, of which half differs from record to record."""
+    """Half of the value differs from record to record."""
     at = n % 50
     return b"%d " % n + HALF_RANDOM[at:] + HALF_RANDOM[:at]
 
 
 def memory(field: str) -> int:
-    """Return the memory of this process from /proc, in bytes: VmRSS is the memory now, VmHWM the peak."""
+    """The memory of this process in bytes: VmRSS is the memory now, VmHWM the peak."""
     (line,) = (line for line in STATUS.read_text().splitlines() if line.startswith(field + ":"))
     return int(line.split()[1]) * 1024
 
@@ -99,7 +99,7 @@ def note(**row: Any) -> None:
 
 
 def flooded(settings: dict[str, Any], away: Callable[[], object]) -> dict[str, Any]:
-    """Run a flood in a process of its own, and return its results. `away` ends the brokers; it is called when the process is connected."""
+    """`away` ends the brokers; it is called when the flood's process is connected."""
     command = [sys.executable, "-m", "integration.workload.flood", json.dumps(settings)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
         assert child.stdin is not None

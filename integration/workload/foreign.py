@@ -23,7 +23,7 @@ class Foreign:
         pass
 
     def generation(self) -> int | None:
-        """Return None: the libraries do not return the generation; the coordinator's log has it."""
+        """The libraries do not return the generation; the coordinator's log has it."""
         return None
 
 
@@ -101,7 +101,7 @@ class KafkaPython(Foreign):
 
 
 class Aiokafka(Foreign):
-    """A member of aiokafka, whose event loop runs only while this member polls, commits or closes."""
+    """The event loop of aiokafka runs only while this member polls, commits or closes."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.loop = asyncio.new_event_loop()

@@ -39,7 +39,7 @@ class Content(NamedTuple):
 
 
 def content(n: int) -> Content:
-    """Return the content of record `n` of a load; some records have empty or missing parts."""
+    """Some records have empty or missing parts."""
     key = (None, b"", b"k%d" % n)[n % 3]
     headers = ((), (("n", b"%d" % n),), (("empty", b""), ("none", None), ("empty", b"again")))[n % 3]
     return Content(key, b"%d" % n, headers, BEGIN_MS + n)
@@ -77,24 +77,24 @@ class Load(threading.Thread):
             self.error = error
 
     def partition(self, n: int) -> int:
-        """Return the partition of record `n`, which follows from the number, so that every partition has traffic."""
+        """The partition follows from the number, so that every partition has traffic."""
         return n % self.counts[bisect.bisect_right(self.counts, n, key=lambda row: row[0]) - 1][1]
 
     def grow(self, partitions: int) -> None:
-        """Send to more partitions, which the topic has now, from `MARGIN` records after this call on. Any thread may call it."""
+        """Use the topic's new partitions from `MARGIN` records after this call on. Any thread may call it."""
         self.last_ack += [0.0] * (partitions - len(self.last_ack))
         self.counts.append((self.sent + MARGIN, partitions))
 
     def excuse(self, concerned: Callable[[int], bool]) -> None:
         """Excuse the loss of records sent so far for which `concerned` is true: their log was deleted or cut off.
 
-        Any thread may call it. `concerned` is called at the end, because an acknowledgement may come long after the broker has lost its
+        Any thread may call this. `concerned` is called at the end, because an acknowledgement may come long after the broker has lost its
         record.
         """
         self.excuses.append((self.sent + 1, concerned))  # with the record that is being sent now, which may be written, too
 
     def excused(self) -> set[int]:
-        """Return the acknowledged records whose loss is not the client's fault."""
+        """The acknowledged records whose loss is not the client's fault."""
         return {n for n in self.offsets if any(n < sent and concerned(n) for sent, concerned in self.excuses)}
 
     def send_one(self, later_ms: int = 0) -> None:
@@ -130,15 +130,13 @@ class Load(threading.Thread):
 
 @attrs.frozen
 class Cycle:
-    """The loss of a leader: seconds until a new leader was known, and from then until it acknowledged a record."""
-
     node: int
     election: float
     first_ack: float
 
 
 def kill_cycle(cluster: Cluster, topic: str, load: Load, partition: int) -> Cycle:
-    """Kill the leader of `partition`, wait for its successor's first acknowledgement, restart it, and wait for all replicas in sync."""
+    """Kill the leader, wait for its successor's first acknowledgement, restart it, and wait for all replicas in sync."""
     node = cluster.wait_leader(topic, partition)
     cluster.kill(node)
     died = time.monotonic()
@@ -152,7 +150,7 @@ def kill_cycle(cluster: Cluster, topic: str, load: Load, partition: int) -> Cycl
 
 
 def freeze_cycle(cluster: Cluster, topic: str, load: Load, partition: int, seconds: float) -> Cycle:
-    """Freeze the leader of `partition` for `seconds`, then wait for all replicas in sync. The acknowledgement may come after the thaw."""
+    """Freeze the leader for `seconds`, then wait for all replicas in sync. The acknowledgement may come after the thaw."""
     node = cluster.wait_leader(topic, partition)
     cluster.freeze(node)
     frozen = time.monotonic()
@@ -177,7 +175,7 @@ def freeze_cycle(cluster: Cluster, topic: str, load: Load, partition: int, secon
 
 @attrs.frozen
 class Verdict:
-    """The differences between logs and reports, as lists of record numbers. A load that wrote no record proves nothing."""
+    """The differences between logs and reports, as record numbers. A load that wrote no record proves nothing."""
 
     sent: int
     acked: int
@@ -192,7 +190,7 @@ class Verdict:
     ended_by: BaseException | None = None
 
     def complaints(self) -> list[str]:
-        """Return a line for each kind of fault; empty if there is none."""
+        """A line for each kind of fault."""
         kinds: dict[str, list[Any]] = {
             "acknowledged but not in the log": self.lost,
             "in the log more than once": self.duplicated,
@@ -246,5 +244,5 @@ def judge(cluster: Cluster, topic: str, load: Load) -> Verdict:
 
 
 def number(value: bytes | None, sent: int) -> int | None:
-    """Return the number of the record with this value; None if no record of the load has it."""
+    """None if no record of the load has this value."""
     return int(value) if value is not None and value.isdigit() and int(value) < sent else None

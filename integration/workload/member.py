@@ -77,7 +77,7 @@ class Ours:
 
 
 def watch() -> None:
-    """Note the times in which this process does not get the processor. Runs on a thread of its own."""
+    """Note the times without the processor. Runs on a thread of its own."""
     before = time.monotonic()
     while True:
         time.sleep(WATCH_S)
@@ -127,7 +127,7 @@ def main(settings: dict[str, Any]) -> None:
 
 
 def read(member: Member, asked: list[bool]) -> None:
-    """Poll and commit until the process is asked to end, or until ERRORS calls in a row have failed."""
+    """Stop after ERRORS failures in a row."""
     errors = reads = 0
     while not asked and errors < ERRORS:
         try:

@@ -41,7 +41,7 @@ END_S = 60.0  # seconds after which a member that was asked to end is killed
 
 @attrs.define(eq=False)
 class Member:
-    """One process, and its journal. `asked` is when it was asked to end."""
+    """`asked` is when the member was asked to end."""
 
     name: str
     kind: str
@@ -62,7 +62,7 @@ class Member:
         return self.asked is None and self.process.poll() is None
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return the lines of the journal so far, without a line that is just being written."""
+        """The lines of the journal so far, without a line that is just being written."""
         with self.path.open("rb") as file:
             file.seek(self.position)
             whole, end, _ = file.read().rpartition(b"\n")
@@ -126,7 +126,7 @@ class Member:
 
 
 class Members:
-    """The members of one group. A context manager, which leaves no process behind."""
+    """A context manager, which leaves no process behind."""
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class Members:
         return breaches([member.journal for member in self.all], events, ends)
 
     def complaints(self, log: dict[int, list[LogRecord]]) -> list[str]:
-        """Compare the records that our members have read with the log, and return the faults; empty if there is none."""
+        """Compare the records that our members have read with the log; return the faults."""
         there = {(partition, r.offset): digest(r.key, r.value, r.headers, r.timestamp) for partition, rows in log.items() for r in rows}
         told = [str(breach) for breach in breaches([member.journal for member in self.all], None, {}) if breach.ours]
         seen: set[tuple[int, int]] = set()
@@ -247,7 +247,7 @@ class Members:
 
 
 def mishaps(member: Member) -> list[str]:
-    """Return the mishaps of one of our members that no fault excuses: it ended by itself, or raised an error that nothing documents.
+    """The mishaps of one of our members that no fault excuses: it ended by itself, or raised an undocumented error.
 
     A late JoinGroup with the same group.instance.id may fence a static member: a request of the process before it, or its own request,
     after the connection was lost. Kafka cannot tell this from a second process.
@@ -276,7 +276,7 @@ def coordinator(cluster: Cluster, group: str) -> int:
 
 
 def committed(cluster: Cluster, group: str, topic: str, partitions: int) -> dict[int, int]:
-    """Return the offsets that the coordinator has stored, without the client; -1 for a partition without one."""
+    """The offsets that the coordinator has stored, without the client; -1 for a partition without one."""
     wanted = OffsetFetchRequest.Topic(name=topic, partition_indexes=list(range(partitions)))
     message = OffsetFetchRequest(group_id=group, topics=[wanted], groups=[], require_stable=True)
 

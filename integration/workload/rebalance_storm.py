@@ -28,7 +28,7 @@ STEP_S = 0.05
 
 @attrs.frozen
 class Place:
-    """A member's place in the group; when its member has ended, another one takes the place. A spare place is taken only now and then."""
+    """When the member of a place has ended, another one takes the place. A spare place is taken only now and then."""
 
     kind: str = "ours"
     instance: str | None = None
@@ -37,7 +37,7 @@ class Place:
 
 @attrs.frozen
 class Scenario:
-    """The members of a storm. With several `protocols`, new members change to the next one during the storm: a rolling migration."""
+    """With several `protocols`, new members change to the next one during the storm: a rolling migration."""
 
     name: str
     places: Sequence[Place]
@@ -84,7 +84,7 @@ class Storm:
         self.began = time.monotonic()
 
     def run(self, seconds: float) -> None:
-        """Act until `seconds` after the start of the first members have passed; then thaw every frozen member."""
+        """Act until `seconds` after the start of the first members; then thaw every frozen member."""
         for number, place in enumerate(self.scenario.places):
             if not place.spare:
                 self.mend(number, "join")
@@ -104,7 +104,6 @@ class Storm:
 
     @property
     def protocol(self) -> str:
-        """The protocol of members that start now."""
         rows = self.scenario.protocols
         return rows[int((time.monotonic() - self.began) / self.scenario.protocol_seconds) % len(rows)]
 
@@ -116,7 +115,7 @@ class Storm:
             self.taken[place] = self.members.join(row.kind, row.instance, protocol=self.protocol)
 
     def strike(self, now: float) -> None:
-        """Kill, freeze or end one member; instead a spare one may join."""
+        """Kill, freeze or end one member, or let a spare one join."""
         spare = [n for n, place in enumerate(self.scenario.places) if place.spare and not (n in self.taken and self.taken[n].alive)]
         ready = [n for n, member in self.taken.items() if member.alive and not member.frozen]
         what = self.random.choice(("kill", "freeze", "leave"))

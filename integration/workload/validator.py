@@ -39,8 +39,6 @@ CLOCK_SKEW_S = 0.05  # seconds by which the two clocks may differ; brokers' time
 
 @attrs.define(eq=False)
 class Journal:
-    """One member: its client id, the lines of its journal, and the faults that it had."""
-
     name: str
     kind: str
     lines: Sequence[Mapping[str, Any]]
@@ -54,7 +52,7 @@ class Journal:
 
 @attrs.frozen
 class Breach:
-    """A breach of the rules by a member. Breaches by members of other clients are reported, and do not count."""
+    """Breaches by members of other clients are reported, and do not count."""
 
     member: str
     ours: bool
@@ -110,7 +108,7 @@ class Judge:
     # -- the coordinator's log
 
     def check_log(self) -> set[tuple[int, int]] | None:
-        """Check owners and commits in the order in which the coordinator wrote them, and return the committed offsets."""
+        """Check owners and commits in the order of the coordinator; return the committed offsets."""
         if self.events is None:
             return None
         owner: dict[int, str] = {}
@@ -173,7 +171,7 @@ class Judge:
     # -- one member
 
     def check_member(self, journal: Journal, committed: set[tuple[int, int]] | None) -> None:
-        """Check a member's reads against its assignments, which only our members report."""
+        """Only our members report their assignments."""
         at: dict[int, int | None] = {}  # the next offset of each partition assigned; None: nothing was read of it yet
         for line in journal.lines:
             what, partitions = line["what"], line.get("partitions", ())
@@ -199,7 +197,7 @@ class Judge:
             self.check_end(journal, committed)
 
     def eras(self, journal: Journal) -> Iterator[tuple[Era, Mapping[str, Any]]]:
-        """Yield the member's reads, each with its era: the new beginnings of generations up to the member's first event, the generation."""
+        """An era is the new beginnings of generations up to the member's first event, and the generation."""
         last, count = -1, 0
         for line in journal.lines:
             generation = line.get("generation")
@@ -211,14 +209,14 @@ class Judge:
                 yield (count, generation), line
 
     def check_generation(self, journal: Journal, era: Era, line: Mapping[str, Any]) -> None:
-        """Check that the member owns the partitions that it reads, by the coordinator's log, or was their last owner."""
+        """The member must own the partitions that it reads, by the coordinator's log, or have been their last owner."""
         for partition in {row[0] for row in line["rows"]}:
             names = next((rows[partition] for other, rows in self.history if other <= era and partition in rows), set())
             if names and not any(self.is_same(journal, name) for name in names):
                 self.blame(journal.name, f"read {partition} in generation {era[1]}, which belonged to {', '.join(sorted(names))}")
 
     def check_end(self, journal: Journal, committed: set[tuple[int, int]]) -> None:
-        """Check that a member that ended cleanly has committed all its reads of the partitions that it had when it was asked to end."""
+        """A member that ended cleanly has committed all its reads of the partitions that it had when it was asked to end."""
         kinds = [line["what"] for line in journal.lines]
         if journal.disturbed or "closing" not in kinds or "ended" not in kinds:
             return
@@ -243,14 +241,14 @@ class Judge:
         return at
 
     def is_same(self, journal: Journal, name: str) -> bool:
-        """Whether the coordinator may give this member that name: it keeps the client id of a static member's earlier process."""
+        """The coordinator keeps the client id of a static member's earlier process."""
         other = self.by_name.get(name)
         return journal.name == name or (journal.instance is not None and other is not None and other.instance == journal.instance)
 
     # -- all members
 
     def check_generations(self) -> None:
-        """Check that one member reads a partition in each generation, or processes of one `group.instance.id`, one after the other."""
+        """One member reads a partition in a generation, or processes of one `group.instance.id`, one after the other."""
         readers: dict[tuple[int, Era], Journal] = {}
         for journal in self.journals:
             for era, line in self.eras(journal):
@@ -273,7 +271,7 @@ def breaches(
     first: Mapping[int, int] | None = None,
     wall: float | None = None,
 ) -> list[Breach]:
-    """Return the members' breaches of the rules, each text once.
+    """The members' breaches of the rules, each text once.
 
     `ends` has the end of each partition of the topic's log, `first` its start (default: 0). `wall` is wall seconds minus monotonic seconds,
     by default their difference now. Without `events`, the coordinator's log, the rules that need it are left out.
@@ -291,13 +289,13 @@ def breaches(
 
 
 def rebalances(journal: Journal) -> int:
-    """Return the number of changes of the member's partitions after its first assignment."""
+    """The changes of the member's partitions after its first assignment."""
     changes = [line for line in journal.lines if line["what"] in ("assigned", "revoked", "lost") and line["partitions"]]
     return max(0, len(changes) - 1)
 
 
 def gaps(journal: Journal, longer: float) -> Iterator[tuple[int, float, float]]:
-    """Yield (partition, begin, end) of each interval over `longer` seconds between two reads of a partition that the member kept."""
+    """(partition, begin, end) of each interval over `longer` seconds between two reads of a partition that the member kept."""
     last: dict[int, float] = {}
     for line in journal.lines:
         if line["what"] in ("assigned", "revoked", "lost"):
@@ -310,7 +308,7 @@ def gaps(journal: Journal, longer: float) -> Iterator[tuple[int, float, float]]:
 
 
 def busy(journal: Journal) -> Iterator[tuple[float, float]]:
-    """Yield the times in which the member could not read: it had no processor, or its application was busy with a commit or a backlog.
+    """The times in which the member could not read: it had no processor, or its application was busy with a commit or a backlog.
 
     A full list means that more records waited: until the next list, the application was busy.
     """
@@ -331,7 +329,7 @@ def busy(journal: Journal) -> Iterator[tuple[float, float]]:
 
 
 def starved(journal: Journal) -> float:
-    """Return the share of the member's life in which its process did not get the processor."""
+    """The share of the member's life without the processor."""
     if not journal.lines:
         return 0.0
     seconds = sum(line["at"] - line["since"] for line in journal.lines if line["what"] == "starved")
@@ -339,7 +337,7 @@ def starved(journal: Journal) -> float:
 
 
 def covered(begin: float, end: float, intervals: Iterable[tuple[float, float]]) -> float:
-    """Return the seconds between `begin` and `end` that are in at least one of the intervals."""
+    """The seconds between `begin` and `end` that are in at least one of the intervals."""
     total, at = 0.0, begin
     for first, last in sorted(intervals):
         total += max(0.0, min(last, end) - max(first, at))
@@ -348,7 +346,7 @@ def covered(begin: float, end: float, intervals: Iterable[tuple[float, float]]) 
 
 
 def pauses(journal: Journal, longer: float, control: Journal, end: float = NEVER) -> Iterator[tuple[int, float, float]]:
-    """Yield (partition, since, seconds) of each pause of more than `longer` seconds before `end`, of partitions that the member kept.
+    """(partition, since, seconds) of each pause of more than `longer` seconds before `end`, of partitions that the member kept.
 
     `control` is a lone member of another group, which nothing disturbs. Times in which `control` does not get a partition's records either,
     or in which the process was busy otherwise, do not count: the group is not their reason.

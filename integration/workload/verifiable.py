@@ -28,7 +28,7 @@ NAMES = {
 
 
 def command(settings: dict[str, Any], folder: Path) -> list[str]:
-    """Return the command that starts the consumer, and write a file with its properties to `folder`."""
+    """Also writes a file with the consumer's properties to `folder`."""
     config = folder / f"{settings['name']}.properties"
     config.write_text(f"client.id={settings['name']}\nmetadata.max.age.ms=5000\n")
     arguments = ["--topic", settings["topic"], "--group-id", settings["group"], "--group-protocol", settings["protocol"]]
@@ -42,7 +42,7 @@ def command(settings: dict[str, Any], folder: Path) -> list[str]:
 
 
 def translated(line: bytes) -> dict[str, Any] | None:
-    """Return a line of the consumer's output as a line of a journal; None for a line without an event of a journal."""
+    """None for a line without an event of a journal."""
     said = json.loads(line)
     what = NAMES.get(said.get("name"))
     if what is None:

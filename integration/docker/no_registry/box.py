@@ -36,7 +36,7 @@ NOT_NEEDED = ("var/cache/apt/archives/*.deb", "var/lib/apt/lists/*", "usr/share/
 
 
 def build(client: DockerClient) -> str:
-    """Return the tag of the machine's image in that engine. If the engine lacks the image, make it, and remove its predecessors."""
+    """The tag of the machine's image. If the engine lacks the image, make it, and remove its predecessors."""
     release = suite()
     public = key().with_suffix(".pub")
     tag = f"{REPOSITORY}:{release}-{digest(public)}"
@@ -48,7 +48,7 @@ def build(client: DockerClient) -> str:
 
 
 def key() -> Path:
-    """Return the private key that opens the machines, which is made once; the public key is in the same folder."""
+    """The private key that opens the machines, made once; the public key is in the same folder."""
     return install(cache() / "vagrant" / "ssh", make_key) / "key"
 
 
@@ -58,13 +58,13 @@ def make_key(folder: Path) -> None:
 
 
 def suite() -> str:
-    """Return the Debian release of this machine, because its Java is linked with the libraries of this release."""
+    """The Debian release of this machine: its Java is linked with the libraries of this release."""
     told = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
     return told.get("VERSION_CODENAME", "bookworm").strip('"')
 
 
 def digest(public: Path) -> str:
-    """Return a digest of the parts of the image; the release file of Java represents all files of Java."""
+    """The release file of Java represents all files of Java."""
     java = java_home()
     parts = [Path(__file__).read_bytes(), BOOT.read_bytes(), public.read_bytes(), str(java).encode(), (java / "release").read_bytes()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
@@ -83,7 +83,7 @@ def place(release: str) -> Path:
 
 
 def missing() -> list[str]:
-    """Return a line for each program or right that the bare system needs; empty if the system is in the cache, or can be made."""
+    """Empty if the system is in the cache, or can be made."""
     if place(suite()).is_dir():
         return []
     rights = [] if os.geteuid() == 0 else ["not root: only root can bootstrap a system for the machines; sudo"]
@@ -105,7 +105,7 @@ def bootstrap(release: str, folder: Path) -> None:
 
 
 def run(command: list[str]) -> None:
-    """Run a command in namespaces of its own, which end with this process, together with all its mounts and processes."""
+    """Run a command in namespaces of its own, which end with this process, together with their mounts and processes."""
     inside = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
     done = subprocess.run(inside, capture_output=True, text=True, timeout=SYSTEM_S, check=False, preexec_fn=die_with_parent)
     if done.returncode != 0:

@@ -72,7 +72,7 @@ class Dockerd:
         return [*cell, "dockerd", "--config-file", str(self.place.config)]
 
     def config(self) -> dict[str, Any]:
-        """Return the settings, in a file of our own, so that the machine's daemon.json does not apply.
+        """The settings are in a file of our own, so that the machine's daemon.json does not apply.
 
         There are no firewall rules and no forwarding: containers reach no other network.
         """
@@ -99,7 +99,7 @@ class Dockerd:
         ip("link", "set", self.place.bridge, "up")
 
     def answers(self) -> bool:
-        """Whether the engine answers now. Raises EngineFailed if it has ended."""
+        """Raises EngineFailed if the engine has ended."""
         if not self.alive():
             raise EngineFailed(f"dockerd ended while it was starting{tail(self.place.log)}")
         with contextlib.closing(connect(self.place.host)) as client:
@@ -121,7 +121,7 @@ class Dockerd:
     # -- leftovers ---------------------------------------------------------------------------------------------------------
 
     def sweep(self) -> list[str]:
-        """Remove processes, bridges, control groups and sockets of this place. Returns a line for each kind that was there."""
+        """Returns a line for each kind of leftover that was there."""
         removed = self.kill()
         for name in list(self.bridges()):
             for port in [*ports(name), name]:
@@ -159,7 +159,7 @@ class Dockerd:
                 state.write_text("THAWED")
 
     def remains(self) -> Iterator[tuple[int, str]]:
-        """Find processes in our control group, and the engine's own programs, which have our folder among their arguments."""
+        """Find processes in our control group, and the engine's own programs with our folder among their arguments."""
         for folder in Path("/proc").iterdir():
             if not folder.name.isdecimal():
                 continue
@@ -196,7 +196,7 @@ def ports(bridge: str) -> list[str]:
 
 
 def gone(group: Path) -> bool:
-    """Remove a control group and all groups in it; a process that was just killed holds it for a moment. Returns whether it is gone."""
+    """Remove a control group and all groups in it; a process that was just killed holds the group for a moment."""
 
     def removed() -> bool:
         for folder, _, _ in os.walk(group, topdown=False):

@@ -49,7 +49,7 @@ DISPLAYS = re.compile(r"lib(awt_xawt|splashscreen|jawt|fontmanager|freetype)\.so
 
 
 def build(client: DockerClient, version: str = KAFKA) -> str:
-    """Return the tag of the image for Kafka `version`, 4.0 or newer. If the engine lacks it, make it, and remove its predecessors."""
+    """The tag of the image for Kafka `version`, 4.0 or newer. If the engine lacks the image, make it, and remove its predecessors."""
     prerequisites.require(*prerequisites.check())
     jars, template = kafka_jars(version), seed(version)
     tag = f"{REPOSITORY}:{version}-{digest(jars)}"
@@ -69,7 +69,7 @@ def present(client: DockerClient, tag: str) -> bool:
 
 
 def load(client: DockerClient, tag: str, content: Iterable[tuple[str, Path | bytes]], changes: list[str]) -> None:
-    """Make an image with one layer of (path, file or bytes), and give the image our label."""
+    """Make an image with one layer of (path, file or bytes), and our label."""
     with tempfile.TemporaryFile(dir=cache()) as file:
         with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
             for target in ("bin", "lib", "lib64", "sbin"):
@@ -100,7 +100,7 @@ def add(archive: tarfile.TarFile, path: str, source: Path | bytes) -> None:
 
 
 def prune(client: DockerClient, keep: str, family: str) -> None:
-    """Remove our own images that `keep` replaces, except one that a container still uses."""
+    """Remove our own images that `keep` replaces, except an image that a container still uses."""
     for found in client.images.list(filters={"label": f"{LABEL}=image"}):
         for tag in found.tags:
             if tag.startswith(family) and tag != keep:
@@ -127,7 +127,7 @@ def broker(jars: Path, template: Path) -> Iterator[tuple[str, Path | bytes]]:
 
 
 def rootfs(programs: Iterable[Path], linked: Iterable[Path] = (), inside: Path | None = None) -> Iterator[tuple[str, Path | bytes]]:
-    """Yield programs of this machine, and the libraries that they and `linked` need, except libraries in the folder `inside`."""
+    """Yield programs, and the libraries that they and `linked` need, except libraries in the folder `inside`."""
     programs = list(programs)
     yield from ((f"usr/bin/{program.name}", program) for program in programs)
     for library in libraries([*programs, *linked]):
@@ -140,7 +140,7 @@ def rootfs(programs: Iterable[Path], linked: Iterable[Path] = (), inside: Path |
 
 
 def merged(library: Path) -> str:
-    """Return the path of a library in the image, in which /lib is always a link to /usr/lib."""
+    """In the image, /lib is always a link to /usr/lib."""
     path = str(library).removeprefix("/")
     return f"usr/{path}" if path.startswith("lib") else path
 
@@ -153,7 +153,7 @@ def tools() -> list[Path]:
 
 
 def libraries(binaries: Iterable[Path]) -> list[Path]:
-    """Return the shared libraries that the binaries are linked with, and the libraries of UNSEEN, which `ldd` does not show."""
+    """The libraries that the binaries are linked with, and the libraries of UNSEEN, which `ldd` does not show."""
     told = subprocess.run(["ldd", *map(str, binaries)], capture_output=True, text=True, timeout=60, check=False).stdout
     found = {Path(place) for place in re.findall(r"(?:=>|^)\s+(/\S+) \(0x", told, re.MULTILINE)}
     return sorted(found | {path.parent / name for path in found for name in UNSEEN if (path.parent / name).exists()})
@@ -170,7 +170,7 @@ def skipped(path: Path) -> bool:
 
 
 def digest(jars: Path) -> str:
-    """Return a digest of the image's recipe: the texts of this module, entry script and logging; size and time of the machine's files."""
+    """A digest of the recipe: the texts of this module, entry script and logging; size and time of the machine's files."""
     java = java_home()
     parts = [Path(__file__).read_bytes(), ENTRY.read_bytes(), LOGGING.read_bytes(), str(java).encode()]
     for path in (*tools(), java / "release", java / "lib" / "modules", *sorted(jars.glob("*.jar"))):

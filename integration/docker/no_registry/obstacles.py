@@ -38,7 +38,7 @@ STOPPED = re.compile(r"-P FORWARD DROP|-A FORWARD -j (?:DROP|REJECT\b.*)")
 
 
 def missing() -> list[str]:
-    """Return a line for each obstacle to a Docker engine of our own; empty if it can be started."""
+    """A line for each obstacle; empty if an engine of our own can be started."""
     path = everywhere()
     lines = [f"{line} (or name a running engine with DOCKER_HOST)" for line in prerequisites.missing(PROGRAMS, path)]
     if os.geteuid() != 0:
@@ -50,12 +50,12 @@ def missing() -> list[str]:
 
 
 def everywhere() -> str:
-    """Return the path with the folders of system programs: engines are in folders that only root's path has."""
+    """The path with the folders of system programs, which only root's path has."""
     return f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def rights(path: str) -> str | None:
-    """Return the obstacle if root may not make bridges, namespaces and mounts here; otherwise None."""
+    """The obstacle if root may not make bridges, namespaces and mounts here; otherwise None."""
     command = ["unshare", "--pid", "--net", "--mount-proc", "--fork", "--kill-child", "sh", "-ec", ACTS]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_S, check=False, env={"PATH": path, "LC_ALL": "C"})
@@ -68,7 +68,7 @@ def rights(path: str) -> str | None:
 
 
 def grouped(mounts: str) -> str | None:
-    """Return the obstacle if no control groups can be written, by the content of /proc/mounts; otherwise None."""
+    """The obstacle if no control groups can be written, by the content of /proc/mounts; otherwise None."""
     rows = [line.split() for line in mounts.splitlines()]
     if any("rw" in row[3].split(",") for row in rows if row[2] in ("cgroup", "cgroup2")):
         return None
@@ -84,9 +84,9 @@ def firewall(path: str) -> str | None:
 
 
 def filtered(bridged: str, rules: str) -> str | None:
-    """Return the obstacle if containers of one bridge would not reach each other, by bridge-nf-call-iptables and the rules of FORWARD.
+    """The obstacle if containers of one bridge would not reach each other, by bridge-nf-call-iptables and the rules of FORWARD.
 
-    Only rules about all forwarded packets, or about all our bridges, count; other rules are ignored.
+    Only rules about all forwarded packets, or about all our bridges, count.
     """
     lines = sorted(rules.splitlines(), key=lambda line: line.startswith("-P"))  # the policy is last: it applies if no rule decides
     decisive = next((line for line in lines if PASSED.fullmatch(line) or STOPPED.fullmatch(line)), "")
