@@ -107,8 +107,8 @@ def _response_has_tags(response: type[Response], version: int) -> bool:
 def frame_size(head: Buffer, limit: int = MAX_FRAME) -> int:
     """The size in the first four bytes of `head`. Raises DecodeError if the size is negative or over `limit`.
 
-    The error is FrameTooLarge if the peer may be a broker, and PeerSpeaksTls if the peer seems to speak TLS. Any other error names the peer's
-    protocol if `head` shows it.
+    The error is FrameTooLarge if the peer may be a broker, and PeerSpeaksTls if the peer seems to speak TLS. Any other error names the
+    peer's protocol if `head` shows it.
     """
     (size,) = SIZE.unpack_from(head)
     if 0 <= size <= limit:
