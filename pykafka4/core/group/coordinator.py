@@ -25,13 +25,12 @@ CHECK_S = 10.0  # seconds between the checks, with other brokers, of a coordinat
 
 @attrs.define(eq=False)
 class CheckInFlight(Request):
-    """A FindCoordinator in flight to another broker, to check that broker `checked` is still the coordinator."""
+    """A FindCoordinator to another broker, to check that broker `checked` is still the coordinator."""
 
     coordinator: GroupCoordinator = attrs.field(kw_only=True)
     checked: int = attrs.field(kw_only=True)
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
-        """See `Request`."""
         self.coordinator.checked(now, self.checked, outcome)
 
 
@@ -45,8 +44,6 @@ class MembersCoordinator(Coordinator):
 
 
 class GroupCoordinator(MembersCoordinator):
-    """The coordinator of a consumer's group, on connections that no other machine uses."""
-
     __slots__ = ("_checked_at", "join_lane", "lane")
 
     def __init__(
@@ -61,9 +58,9 @@ class GroupCoordinator(MembersCoordinator):
     ) -> None:
         """`lane` is for all requests to the coordinator except JoinGroup and SyncGroup.
 
-        JoinGroup and SyncGroup use `join_lane`: the coordinator holds their responses back until all members have joined, or the leader has
-        assigned, and until then reads no other request from their connection. On the same lane, heartbeats and commits would wait until
-        they time out. A timeout closes the connection, so the join would be lost as well.
+        These use `join_lane`: the coordinator holds their responses back until all members have joined, or the leader has assigned, and
+        until then reads no other request from their connection. On the same lane, heartbeats and commits would time out. A timeout closes
+        the connection, so the join would be lost as well.
         """
         super().__init__(config, network, cluster, GROUP, config.group_id or "", random, outbox, user)
         self.lane, self.join_lane = lane, network.new_lane()
@@ -71,7 +68,7 @@ class GroupCoordinator(MembersCoordinator):
 
     @property
     def address(self) -> int | None:
-        """The address of the coordinator for requests other than JoinGroup and SyncGroup; None while the coordinator is unknown."""
+        """The address for requests other than JoinGroup and SyncGroup."""
         return None if self.node is None else via(self.lane, self.node)
 
     def renew_join_lane(self) -> None:
@@ -80,7 +77,6 @@ class GroupCoordinator(MembersCoordinator):
         self.join_lane = self._network.new_lane()
 
     def dispose(self) -> None:
-        """Close the connections, because the consumer is closed."""
         self.well()  # nothing is retried any more
         self._network.drop_lane(self.lane)
         self._network.drop_lane(self.join_lane)
@@ -105,7 +101,7 @@ class GroupCoordinator(MembersCoordinator):
         return now + CHECK_S
 
     def checked(self, now: float, node: int, outcome: Outcome) -> None:
-        """If `node` is still used as the coordinator, and `outcome` names another broker, switch to that broker."""
+        """Switch to the broker that `outcome` names, if `node` is still used as the coordinator."""
         if isinstance(outcome, Failed) or outcome.message.error_code or outcome.message.node_id == node or self.node != node:
             return
         found = outcome.message.node_id

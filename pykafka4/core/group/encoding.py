@@ -40,7 +40,7 @@ def subscription_bytes(
     rack: str | None = None,
     user_data: bytes | None = None,
 ) -> bytes:
-    """The subscription that this member sends in JoinGroup. `generation` is the generation that assigned `owned`; -1 for none."""
+    """`generation` is the generation that assigned `owned`; -1 for none."""
     parts = [
         ConsumerProtocolSubscription.Topic(topic=topic, partitions=[tp.partition for tp in tps])
         for topic, tps in groupby(sorted(owned), attrgetter("topic"))
@@ -52,7 +52,7 @@ def subscription_bytes(
 
 
 def group_member(member_id: str, instance_id: str | None, metadata: bytes, where: str, topics: frozenset[str] | None = None) -> GroupMember:
-    """The member whose subscription is `metadata`. `where` begins log lines. `topics`, if given, replaces the topics in the subscription.
+    """`metadata` is the member's subscription. `where` begins log lines. `topics`, if given, replaces the topics in the subscription.
 
     A subscription that cannot be decoded counts as empty: its member gets no partitions. Invalid topic names are left out.
     """
@@ -73,7 +73,6 @@ def group_member(member_id: str, instance_id: str | None, metadata: bytes, where
 
 
 def _subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """The fields of a subscription. Raises DecodeError."""
     try:
         return decode_data(ConsumerProtocolSubscription, metadata)
     except DecodeError:
@@ -84,11 +83,8 @@ def _subscription(metadata: bytes) -> ConsumerProtocolSubscription:
 
 
 def group_members(rows: Iterable[JoinGroupResponse.Member], where: str) -> tuple[GroupMember, ...]:
-    """The members in the response to the leader's JoinGroup. `where` begins log lines: the client id and the group.
-
-    Topic names are decoded only if they differ from the previous member's: most members of a group have equal subscriptions, which may list
-    hundreds of topics.
-    """
+    """Topic names are decoded only if they differ from the previous member's: most members of a group have equal subscriptions, which may
+    list hundreds of topics."""
     found: list[GroupMember] = []
     names, topics = b"", frozenset[str]()
     for row in rows:
@@ -103,7 +99,7 @@ def group_members(rows: Iterable[JoinGroupResponse.Member], where: str) -> tuple
 
 
 def _names_in(subscription: bytes) -> bytes:
-    """The encoded topic names in a subscription that can be decoded."""
+    """The encoded topic names, as a part of a subscription that can be decoded."""
     end = VERSION_BYTES + len(NO_NAMES)
     for _ in range(int.from_bytes(subscription[VERSION_BYTES:end], "big")):
         end += 2 + int.from_bytes(subscription[end : end + 2], "big")
@@ -111,7 +107,7 @@ def _names_in(subscription: bytes) -> bytes:
 
 
 def _is_valid(member_id: str, topic: str, where: str) -> bool:
-    """Whether `topic` is a valid topic name: other clients let their users subscribe to anything."""
+    """Other clients let their users subscribe to anything."""
     try:
         check_topic(topic)
     except ConfigError as error:
@@ -121,7 +117,6 @@ def _is_valid(member_id: str, topic: str, where: str) -> bool:
 
 
 def assignment_bytes(tps: Iterable[TopicPartition]) -> bytes:
-    """The assignment of one member in a SyncGroup request."""
     topics: dict[str, list[int]] = {}
     for tp in tps:
         topics.setdefault(tp.topic, []).append(tp.partition)

@@ -4,8 +4,8 @@ In a subscription (JoinGroup), a note is at the end of the assignor's user data,
 `roundrobin` have no user data, and `cooperative-sticky` has a number at the beginning. Clients read the user data of `sticky` strictly, so
 a subscription with `sticky` has no note. A note after the last field of the subscription would stop a leader of Sarama, which refuses bytes
 there. (A leader of kafka-go refuses every subscription newer than version 0, with or without a note.) In an assignment (SyncGroup), a note
-follows the last field; only members that are known to read notes get one.
-Each subscription of this client, except with `sticky`, has a note, which may be empty: the note shows that the member reads notes.
+follows the last field; only members that read notes get one.
+Each other subscription of this client has a note, which may be empty: it shows that the member reads notes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_OFFSET: Final = 2**63 - 1
 
 @attrs.frozen
 class Rewind:
-    """New offsets for a group with members. A partition that has been rewound is not rewound again for the same `rewind_id`."""
+    """New offsets for a group with members. A partition is not rewound twice for the same `rewind_id`."""
 
     rewind_id: str
     offsets: Mapping[TopicPartition, int]
@@ -40,11 +40,11 @@ class Rewind:
 
 @attrs.frozen
 class Note:
-    """The note of a member or of the leader. In a subscription, the member wants `rewind`; in an assignment, the member must carry it out.
+    """In a subscription, the member wants `rewind`; in an assignment, the member must carry it out.
 
     `generation` is the member's generation at the time of its wish (-1: none). `done` has, by rewind id, the partitions that the member has
-    rewound lately; in the assignment of the member that wants the rewind, the partitions that any member has rewound. `refusal` is the
-    leader's reason to refuse the rewind; empty if the rewind is not refused.
+    rewound lately; in the asker's assignment, the partitions that any member has rewound. `refusal` is the leader's reason to refuse the
+    rewind, or empty.
     """
 
     rewind: Rewind | None = None
@@ -57,13 +57,13 @@ NO_NOTE: Final = Note()
 
 
 def note_bytes(note: Note) -> bytes:
-    """The encoded note, to be appended to the user data of a subscription, or to an assignment."""
+    """The note as bytes, to be appended to the user data of a subscription, or to an assignment."""
     text = b"" if note == NO_NOTE else json.dumps(_as_json(note), separators=(",", ":")).encode()
     return text + len(text).to_bytes(LENGTH_BYTES, "big") + MARK
 
 
 def read_note(data: bytes) -> Note | None:
-    """The note in a subscription or assignment; None if `data` has no note. Raises DecodeError for a malformed note."""
+    """None if `data` has no note. Raises DecodeError for a malformed note."""
     end = data.rfind(MARK) - LENGTH_BYTES
     if end < 0:
         return None
@@ -85,7 +85,7 @@ def carries_note(subscription: bytes) -> bool:
 
 
 def without_note(user_data: bytes | None) -> bytes | None:
-    """The user data without the note, as the assignor returned it."""
+    """The user data as the assignor returned it."""
     if not user_data or not user_data.endswith(MARK):
         return user_data
     size = int.from_bytes(user_data[-TAIL_BYTES : -len(MARK)], "big")
@@ -123,7 +123,7 @@ def _tp(topic: Any, partition: Any) -> TopicPartition:
 
 
 def _count(value: Any, most: int) -> int:
-    """`value`, if a request can carry it. Raises TypeError or ValueError otherwise: such a value in a request would end the member."""
+    """Raises TypeError or ValueError for a value that no request can carry: such a value would end the member."""
     if not 0 <= index(value) <= most:
         raise ValueError(f"{value} is not from 0 to {most}")
     return index(value)

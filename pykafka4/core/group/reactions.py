@@ -12,8 +12,6 @@ __all__ = ["Reaction", "reaction", "way_out"]
 
 
 class Reaction(enum.Enum):
-    """The reaction of a member to an error code of its coordinator."""
-
     NONE = "continue"
     RETRY = "retry after a backoff"
     STALE = "the member has another epoch by now: retry with that epoch"
@@ -40,7 +38,7 @@ _BY_NAME = {
 
 
 def reaction(code: int) -> Reaction:
-    """The reaction to `code`: the entry in `_BY_NAME`, otherwise a reaction by the code's properties in the table of all error codes."""
+    """The reaction to `code`: the entry in `_BY_NAME`, otherwise by the code's properties in the table of all error codes."""
     row = error_code(code)
     known = _BY_NAME.get(row.name)
     if known is not None:
@@ -53,7 +51,7 @@ def reaction(code: int) -> Reaction:
 
 
 def way_out(config: ConsumerConfig, code: int) -> str | None:
-    """The explanation of `code` for the application, as a part of the error's message; None for a code without an explanation."""
+    """The explanation of `code` for the application, or None."""
     says = _WAYS_OUT.get(error_code(code).name)
     return None if says is None else says(config)
 

@@ -3,8 +3,8 @@
 Invariant: at most one commit is in flight, so an older commit overwrites a newer one only if the response to the older one was lost; a
 commit without a response never counts as stored.
 
-A commit without a response may still be executed after a later commit. Therefore its partitions stay out of `stored` for LATE_S, even when
-a later commit of them is confirmed: auto-commit sends offsets that `stored` lacks, and so repeats the later commit.
+Such a commit may still be executed after a later one. So its partitions stay out of `stored` for LATE_S, even when a later commit of them
+is confirmed: auto-commit sends offsets that `stored` lacks, and so repeats the later commit.
 """
 
 from __future__ import annotations
@@ -62,13 +62,12 @@ NEXT_BY_REACTION: Final = {
 
 
 def names_of(tps: Collection[TopicPartition]) -> str:
-    """The partitions as a short list for messages."""
     return listed(sorted(tps), most=3)
 
 
 @attrs.define(eq=False)
 class Commit:
-    """Offsets to be committed. `done(None)` is called only after the coordinator has confirmed that all of them are stored."""
+    """Offsets to be committed. `done(None)` means that the coordinator has stored all of them."""
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
     identity: MemberIdentity | None  # the member that commits, with its generation at the time of sending; None: no member commits
@@ -83,19 +82,16 @@ class Commit:
 
     @property
     def outcome(self) -> str:
-        """The part of a message that says whether a commit without a response may have been stored."""
         return "it may have been stored" if self.sent else "it was not sent"
 
     def finish(self, error: KafkaError | None) -> None:
-        """Call `done`, and drop the reference to it: a request in flight keeps the commit, and so its `done`, until the response."""
+        """Call `done`, and drop the reference to it: a request in flight keeps the commit until the response."""
         done, self.done = self.done, _finished
         done(error)
 
 
 @attrs.define(eq=False)
 class Lookup:
-    """A lookup of committed offsets, retried until it succeeds, fails or times out."""
-
     tps: frozenset[TopicPartition]
     deadline: float
     done: Callable[[float, Found | KafkaError], None]
@@ -106,22 +102,18 @@ class Lookup:
 
 
 class Committer(Protocol):
-    """The consumer whose offsets are committed, as `Offsets` uses it."""
-
     @property
     def lookup_identity(self) -> MemberIdentity | None:
-        """The member identity with which lookups of committed offsets are sent; None: without one."""
+        """The identity with which lookups are sent; None: without one."""
 
     def exists(self, topic: str, topic_id: UUID | None) -> bool:
-        """False if the metadata says that the topic does not exist, or that the topic of that name has an id other than `topic_id`."""
+        """False if the metadata has no such topic, or has an id other than `topic_id` for it."""
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
         """See `GroupProtocol.on_commit_verdict`."""
 
 
 class Offsets:
-    """The commits of one consumer, in one queue, and its lookups of committed offsets."""
-
     def __init__(
         self,
         config: ConsumerConfig,
@@ -151,12 +143,11 @@ class Offsets:
 
     @property
     def busy(self) -> bool:
-        """Whether any commit is incomplete."""
         return bool(self._queue)
 
     @property
     def under_generation(self) -> bool:
-        """Whether a commit of a member is incomplete and may still be accepted."""
+        """Whether a member's commit is incomplete and may still be accepted."""
         return any(commit.identity is not None and not commit.lost for commit in self._queue)
 
     def incomplete(self) -> set[TopicPartition]:
@@ -191,12 +182,12 @@ class Offsets:
             commit.rebalanced_by = min(commit.rebalanced_by, by)
 
     def forget(self, tp: TopicPartition) -> None:
-        """Forget the offset of `tp`, whose topic was recreated: brokers drop the committed offsets of a deleted topic."""
+        """`tp` belongs to a recreated topic: brokers drop the committed offsets of a deleted topic."""
         self.stored.pop(tp, None)
         self._confirmed.pop(tp, None)
 
     def fail_lost(self, losses: Mapping[TopicPartition, str]) -> None:
-        """Let the next poll fail the member's commits with lost partitions, but no commit in flight. `losses` has the reasons."""
+        """Let the next poll fail the member's commits with lost partitions, except a commit in flight. `losses` has the reasons."""
         for commit in self._queue:
             if commit.identity is not None and not commit.lost:
                 commit.lost = next((losses[tp] for tp in commit.offsets if tp in losses), "")
@@ -209,11 +200,10 @@ class Offsets:
         wanted: Callable[[], bool] = lambda: True,
         some: Callable[[float, Found], None] | None = None,
     ) -> None:
-        """Look up the committed offsets of `tps`; `done(now, found)` gets None for partitions without a committed offset; after a
-        failure `found` is the error.
+        """Look up the committed offsets of `tps`; `done(now, found)` gets None for a partition without one, or an error instead of offsets.
 
         When `wanted()` is False, the next poll drops the lookup without a call of `done`. With `some`, partitions with an error do not
-        delay the others: `some(now, found)` gets the offsets without an error at once, and `done` gets only the remaining ones.
+        delay the others: `some(now, found)` gets the offsets without an error at once, `done` only the remaining ones.
         """
         lookup = Lookup(frozenset(tps), deadline, done, wanted, some)
         backoff, refused = Backoff.retry(self._config, self._random), partial(self._settle, lookup)
@@ -234,7 +224,6 @@ class Offsets:
         return wake_at
 
     def fail(self, error: KafkaError) -> None:
-        """Fail all commits and lookups with `error`."""
         queue, self._queue = self._queue, deque()
         lookups, self._lookups = self._lookups, {}
         for commit in queue:
@@ -243,7 +232,6 @@ class Offsets:
             lookup.done(0.0, error)
 
     def end(self) -> None:
-        """Fail all commits and lookups, present and future, because the consumer is closed."""
         self._ended = True
         queue, self._queue = self._queue, deque()
         lookups, self._lookups = self._lookups, {}
@@ -267,9 +255,9 @@ class Offsets:
         return min(wake_at, *(commit.deadline for commit in self._queue))
 
     def _leave_stored_texts(self) -> None:
-        """If the next commit is an auto-commit, which has no `metadata` of its own, keep the `metadata` of the application's commits.
+        """Prepare the next auto-commit: it has no `metadata` of its own, and keeps the `metadata` of the application's commits.
 
-        Stored offsets are left out. An offset that a late commit may overwrite has to be sent again, with its confirmed `metadata`.
+        Stored offsets are left out. An offset that a late commit may overwrite is sent again, with its confirmed `metadata`.
         """
         while self._queue and not self._call.in_flight and (commit := self._queue[0]).only_new:
             for tp, place in tuple(commit.offsets.items()):
@@ -286,7 +274,7 @@ class Offsets:
     def _hopeless(self, commit: Commit, now: float) -> bool:
         """Whether `commit` fails now: at its deadline, after a loss, or because a rebalance takes too long.
 
-        Until its deadline a commit in flight does not fail: the coordinator may still accept it.
+        A commit in flight fails only at its deadline: the coordinator may still accept it.
         """
         if self._is_in_flight(commit):
             return now >= commit.deadline
@@ -294,7 +282,7 @@ class Offsets:
         return now >= commit.deadline or bool(commit.lost) or (begins and now >= commit.rebalanced_by)
 
     def _is_in_flight(self, commit: Commit) -> bool:
-        """Whether the coordinator may answer `commit`. The request in flight may belong to an earlier commit, whose deadline has passed."""
+        """The request in flight may belong to an earlier commit, whose deadline has passed."""
         return self._call.in_flight and commit is self._sent[0]
 
     def _why_not(self, commit: Commit, now: float) -> KafkaError:
@@ -370,7 +358,7 @@ class Offsets:
     def _is_gone(self, now: float, commit: Commit, tp: TopicPartition, topic_id: UUID | None) -> bool:
         """Whether `tp`, which the coordinator does not know, counts as deleted. Other commits wait, so `commit` is not repeated for long.
 
-        `topic_id` is the id of the topic if the coordinator does not know that id, otherwise None.
+        `topic_id` is the topic's id if the coordinator does not know it, otherwise None.
         """
         if commit.unknown_until is None:
             commit.unknown_until = now + UNKNOWN_S
@@ -410,7 +398,7 @@ class Offsets:
         return INFINITY
 
     def _lookup_message(self, lookup: Lookup) -> OffsetFetchRequest:
-        """OffsetFetch with the fields of all layouts that the broker may need: `_fit_lookup` keeps one of them."""
+        """OffsetFetch with the fields of all layouts that the broker may need: `_fit_lookup` keeps one layout."""
         from pykafka4.wire.protocol.messages_group import OffsetFetchRequest
 
         topics: dict[str, list[int]] = {}
@@ -453,7 +441,7 @@ class Offsets:
         return NEXT_BY_REACTION.get(reaction(code), Next.GIVE_UP), error
 
     def _tell_found(self, now: float, lookup: Lookup, answer: LookupAnswer) -> None:
-        """If `lookup` has `some`, report the partitions without an error; `lookup` continues with the others."""
+        """With `some`, report the partitions without an error; `lookup` continues with the others."""
         refused = frozenset(tp for tp, row in answer.rows if row.error_code)
         found = lookup.tps - refused
         if lookup.some is not None and not answer.error_code and found and found != lookup.tps:
@@ -477,7 +465,7 @@ def _unanswered(lookup: Lookup) -> ClosedError:
     return ClosedError(f"committed offsets of {names_of(lookup.tps)}: the consumer was closed before the coordinator responded")
 
 
-# If the partitions of a response have different reactions, the reaction that comes last in this list decides about the commit.
+# If the partitions of a response have different reactions, the last of them in this list decides about the commit.
 _SEVERITY = [
     Reaction.NONE,
     Reaction.RETRY,
@@ -517,12 +505,11 @@ def _commit_error(
 
 
 def _ids_of(tps: Iterable[TopicPartition], member: MemberIdentity) -> dict[str, UUID]:
-    """The ids of the topics of `tps`, as far as the member knows them."""
     return {tp.topic: member.topic_ids[tp.topic] for tp in tps if tp.topic in member.topic_ids}
 
 
 def _errors_of(answer: OffsetCommitResponse, ids: Mapping[str, UUID]) -> list[tuple[TopicPartition, int]]:
-    """The error code of each partition. A response has topic names or topic ids; `ids` are the ids in the request."""
+    """A response has topic names or topic ids; `ids` are the ids in the request."""
     names = {topic_id: name for name, topic_id in ids.items()}
     return [
         (TopicPartition(topic.name or names.get(topic.topic_id, ""), row.partition_index), row.error_code)
@@ -532,7 +519,7 @@ def _errors_of(answer: OffsetCommitResponse, ids: Mapping[str, UUID]) -> list[tu
 
 
 def _fit_lookup(message: OffsetFetchRequest, version: int) -> None:
-    """Remove the fields of the layout that `version` does not have; require stable offsets if `version` can."""
+    """Keep only the layout of `version`; require stable offsets if `version` can."""
     message.require_stable = version >= STABLE_FROM
     if version > LAST_ONE_GROUP_VERSION:
         message.group_id, message.topics = "", []
@@ -542,8 +529,6 @@ def _fit_lookup(message: OffsetFetchRequest, version: int) -> None:
 
 @attrs.frozen
 class LookupAnswer:
-    """The response to a lookup, read from either layout."""
-
     error_code: int  # the error of the whole group
     rows: list[tuple[TopicPartition, Any]]
 
@@ -554,7 +539,7 @@ class LookupAnswer:
         return next(((row.error_code, tp) for tp, row in self.rows if row.error_code), (0, None))
 
     def found(self, tps: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The committed offset of each of `tps`; None for a partition without a committed offset."""
+        """None for a partition without a committed offset."""
         found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(tps)
         for tp, row in self.rows:
             if tp in found and row.committed_offset >= 0:

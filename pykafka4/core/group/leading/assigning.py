@@ -40,7 +40,7 @@ class Placement:
 
 @attrs.frozen(eq=False)
 class AssignorRun:
-    """One run of an assignor: the members, and the partitions to assign. `where` begins log lines: the client id and the group."""
+    """One run of an assignor. `where` begins log lines: the client id and the group."""
 
     assignor: Assignor
     members: tuple[GroupMember, ...]
@@ -49,7 +49,6 @@ class AssignorRun:
 
     @property
     def may_run_here(self) -> bool:
-        """Whether the assignor may run on the loop."""
         size = len(self.members) + sum(len(placement.leaders) for placement in self.placements.values())
         return is_builtin(self.assignor) and size <= MOST_ON_LOOP
 
@@ -66,7 +65,6 @@ class AssignorRun:
         return {member_id: assignment_bytes(tps) for member_id, tps in shares.items()}
 
     def refusal(self, why: str) -> KafkaError:
-        """The error that ends this member, because its assignor made no valid assignment."""
         return KafkaError(
             f"{self.where}: assignor {self.assignor.name!r} {why}. This member led the group, and leaves it: "
             "correct the assignor, then call subscribe again"
@@ -90,7 +88,7 @@ class AssignorRun:
         return shares
 
     def _check(self, tp: TopicPartition, member: GroupMember, owners: Mapping[TopicPartition, str]) -> None:
-        """Check one partition. `placements` tells whether it exists, because the assignor may have changed the lists that it got."""
+        """`placements` tells whether the partition exists: the assignor may have changed the lists that it got."""
         if tp.topic not in member.topics:
             raise InvalidAssignment(f"returned {tp} for member {visible(member.member_id)}, which is not subscribed to that topic")
         placement = self.placements.get(tp.topic)
@@ -131,7 +129,7 @@ def _listed(name: str, tps: Any) -> list[Any]:
 
 
 def _as_tp(tp: Any) -> TopicPartition:
-    """`tp`, which may be a plain pair, as a `TopicPartition`."""
+    """`tp` may be a plain pair."""
     if isinstance(tp, tuple) and len(tp) == 2 and isinstance(tp[0], str) and type(tp[1]) is int:
         return TopicPartition(*tp)
     raise InvalidAssignment(f"returned {shown(tp)}, which is not a TopicPartition")

@@ -3,11 +3,11 @@ rebalance.
 
 A leader with a `client_rack` also begins a rebalance when replicas move to other racks (as in Java).
 
-A static leader that rejoins keeps the assignment (`skip_assignment`, from Kafka 3.2 on). The leader does not know that assignment, and
-partitions may have been added since: so it requests the assignment from the coordinator (DescribeGroups).
+A static leader that rejoins keeps the assignment (`skip_assignment`, from Kafka 3.2 on), which it does not know. Partitions may have been
+added since: so it requests the assignment from the coordinator (DescribeGroups).
 
-A group can have thousands of topics, and each member a different list of them. A helper reads long lists, and the loop goes through the
-topics in steps.
+A group can have thousands of topics, and each member a different list. A helper reads long lists, and the loop goes through the topics in
+steps.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STABLE: Final = "Stable"  # the group state in which DescribeGroups returns assi
 
 
 class Leadership:
-    """The leader's part of a member. It does nothing while another member leads."""
+    """The leader's part of a member, which does nothing while another member leads."""
 
     __slots__ = (
         "_assign_by",
@@ -104,10 +104,7 @@ class Leadership:
         self._changes: TopicChanges | None = None  # None while another member leads
 
     def decide(self, response: JoinGroupResponse, due: float, assign_by: float) -> str | None:
-        """Read the role and the members in the response to JoinGroup.
-
-        Returns the name of the group's assignor if this leader lacks that assignor, otherwise None.
-        """
+        """Read the role and the members. Returns the name of the group's assignor if this leader lacks that assignor, otherwise None."""
         self.abandon()
         self.holds = response.leader == response.member_id
         if not self.holds:
@@ -126,7 +123,6 @@ class Leadership:
         return None
 
     def _read(self, rows: list[JoinGroupResponse.Member]) -> None:
-        """Decode the subscriptions of the members: on a helper, if they are long."""
         where = self._where
         if sum(len(row.metadata) for row in rows) <= MOST_BYTES_ON_LOOP:
             self._steps = self._prepare(*_read(rows, where))
@@ -145,7 +141,6 @@ class Leadership:
         self._outbox.start(Job(lambda: _read(rows, where), then))
 
     def _prepare(self, members: tuple[GroupMember, ...], topics: list[str]) -> Iterator[None]:
-        """Have the topics of the group looked up, in steps: there may be thousands."""
         self._members, self._topics, self._silent = members, topics, set()
         for topic in topics:
             self._cluster.want(topic, self)
@@ -186,14 +181,13 @@ class Leadership:
         return self._finish(now)
 
     def _advance(self) -> bool:
-        """Carry out the next STEP_TOPICS steps of the preparation; returns whether it is complete."""
         if self._steps is not None and sum(1 for _ in islice(self._steps, STEP_TOPICS)) == STEP_TOPICS:
             return False
         self._steps = None
         return True
 
     def _place(self) -> Iterator[None]:
-        """Note the leaders, racks and numbers of partitions, in steps. `outgrown` notices changes of a topic after its step."""
+        """Note the leaders, racks and numbers of partitions. `outgrown` notices changes of a topic after its step."""
         self._placements, self._racks, self._assigned_counts = {}, {}, {}
         self._different.clear()
         denied = []
@@ -212,7 +206,6 @@ class Leadership:
             log.warning("%s: this member %s: %s", self._where, what, names)
 
     def _begin(self) -> None:
-        """Run the assignor: at once, or on a helper."""
         assert self._assignor is not None
         placements, self._placements = self._placements, {}
         run = self._run = AssignorRun(self._assignor, self._members, placements, self._where)
@@ -245,12 +238,12 @@ class Leadership:
         return shares
 
     def question(self, now: float, group: str) -> DescribeGroupsRequest:
-        """The request for the current assignment; `learn` reads the response."""
+        """`learn` reads the response."""
         self.ask_at = INFINITY
         return DescribeGroupsRequest(groups=[group])
 
     def learn(self, now: float, outcome: Outcome) -> None:
-        """Read the current assignment from the response to `question`; request it again if the response lacks it."""
+        """Read the current assignment, or request it again if the response lacks it."""
         groups: list[DescribeGroupsResponse.Group] = [] if isinstance(outcome, Failed) else outcome.message.groups
         if not groups or groups[0].error_code or groups[0].group_state != STABLE:
             self.ask_at = now + ASK_AGAIN_S
@@ -271,7 +264,7 @@ class Leadership:
         self._placements, self._placements_known = {}, False
 
     def resign(self) -> None:
-        """Stop leading: another member is the leader, or this member has left."""
+        """Another member is the leader, or this member has left."""
         for topic in sorted(self._wanted):
             self._cluster.forget(topic, self)
         self._wanted.clear()
@@ -281,14 +274,14 @@ class Leadership:
             self._changes = None
 
     def outgrown(self) -> bool:
-        """Whether the numbers of partitions, or the racks, of the group's topics differ from the assignment; False while not leading."""
+        """Whether the numbers of partitions, or the racks, of the group's topics differ from the assignment."""
         if not self.holds or self._assigned_counts is None:
             return False
         self._compare(self._assigned_counts, self._take_changed())
         return bool(self._different)
 
     def _note_assigned_counts(self, counts: dict[str, int]) -> None:
-        """Store the number of partitions per topic in the assignment. A topic that is not looked up yet is compared later."""
+        """Store the partitions per topic. A topic that is not looked up yet is compared later."""
         self._assigned_counts = counts
         self._different.clear()
         self._compare(counts, [topic for topic in self._topics if self._looked_up(topic)])
@@ -312,7 +305,6 @@ class Leadership:
 
 
 def _read(rows: list[JoinGroupResponse.Member], where: str) -> tuple[tuple[GroupMember, ...], list[str]]:
-    """The members, and all topics that they are subscribed to."""
     members = group_members(rows, where)
     equal = {member.topics for member in members}  # most groups have one subscription
     return members, sorted(frozenset[str]().union(*equal))

@@ -28,10 +28,8 @@ log = get_log("pykafka4.group")
 
 @attrs.frozen
 class MemberRewind:
-    """The rewind that the member `asker` wants. `done` are the partitions that members have rewound in earlier generations.
-
-    `refusal` is the reason to refuse the rewind; empty if all members can take part.
-    """
+    """The rewind that the member `asker` wants. `done` are the partitions rewound in earlier generations. `refusal` is empty if all members
+    can take part."""
 
     asker: str
     rewind: Rewind
@@ -40,7 +38,6 @@ class MemberRewind:
 
 
 def member_title(member_id: str, client_id: str, host: str) -> str:
-    """The name of a member in messages."""
     return f"member {visible(member_id)} (client {visible(client_id)}, host {visible(host)})"
 
 
@@ -56,7 +53,7 @@ def strangers_refusal(names: list[str]) -> str:
 
 
 def wish_of(rows: Iterable[JoinGroupResponse.Member], generation: int, where: str) -> MemberRewind | None:
-    """One of the wishes that count in `generation`, if any; the others are made again. `where` begins log lines."""
+    """One of the wishes that count in `generation`, or None; the others are made again."""
     notes = {row.member_id: _note(row, where) for row in rows}
     static = {row.member_id for row in rows if row.group_instance_id is not None}
     wishes = {
@@ -80,7 +77,7 @@ def _note(row: JoinGroupResponse.Member, where: str) -> Note | None:
 
 
 def with_rewind(wish: MemberRewind, shares: Mapping[str, bytes], members: Iterable[GroupMember]) -> dict[str, bytes]:
-    """The assignments, each with the new offsets of partitions that its member is assigned or still holds.
+    """Add the new offsets to the assignments of the members that are assigned or still hold the partitions.
 
     The asker also gets the list of rewound partitions. If no partition is left, or the rewind is refused, only the asker gets a note.
     """

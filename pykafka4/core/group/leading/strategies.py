@@ -26,7 +26,7 @@ _BUILTIN_TYPES: Final = frozenset(map(type, ASSIGNORS.values()))
 
 
 def is_builtin(assignor: Assignor) -> bool:
-    """Whether `assignor` belongs to this package, so that it may run on the loop."""
+    """Whether `assignor` may run on the loop, because it belongs to this package."""
     return type(assignor) in _BUILTIN_TYPES
 
 
@@ -47,7 +47,6 @@ class AssignorCalls:
             self._begin()
 
     def abandon(self) -> None:
-        """Drop the call that waits."""
         self._waits = None
 
     def _begin(self) -> None:
@@ -62,7 +61,7 @@ class AssignorCalls:
 
 
 class Strategies:
-    """The assignors of `partition_assignment_strategy`, in order of preference, and the last assignment of this member."""
+    """The assignors of `partition_assignment_strategy`, in order of preference."""
 
     __slots__ = (
         "_calls",
@@ -79,7 +78,6 @@ class Strategies:
     )
 
     def __init__(self, config: ConsumerConfig, where: str, outbox: Outbox) -> None:
-        """`where` begins log lines: the client id and the group."""
         self._where, self._calls = where, AssignorCalls(outbox)
         self._patience = config.session_timeout_ms / 1000 * USER_DATA_SHARE
         listed = [ASSIGNORS[each] if isinstance(each, str) else each for each in config.partition_assignment_strategy]
@@ -93,7 +91,7 @@ class Strategies:
         self._listens: Callable[[float, UserData | KafkaError], None] | None = None
 
     def assigned(self, assignor: str | None, partitions: Iterable[TopicPartition], generation: int) -> None:
-        """Store the last assignment of this member: assignors get it when they make user data."""
+        """Assignors get the last assignment when they make user data."""
         self._last, self._previous, self._generation = assignor, tuple(partitions), generation
 
     def ask(self, now: float, topics: Iterable[str], then: Callable[[float, UserData | KafkaError], None]) -> None:
@@ -117,7 +115,6 @@ class Strategies:
         return self.due
 
     def abandon(self) -> None:
-        """Ignore the user data that was requested."""
         self._listens, self.due = None, INFINITY
         self._calls.abandon()
 
@@ -127,7 +124,7 @@ class Strategies:
             then(now, data)
 
     def _attempt(self, data: dict[str, bytes | None], questions: Mapping[str, Callable[[], bytes | None]]) -> UserData | KafkaError:
-        """The user data, or an error if an assignor has failed. Call this on a helper's thread."""
+        """The user data, or an error if an assignor has failed. Runs on a helper's thread."""
         for name, question in questions.items():
             try:
                 found: object = question()

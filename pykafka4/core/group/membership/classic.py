@@ -3,8 +3,8 @@ delays requests; it ends no membership before a timeout.
 
 An eager member releases all its partitions before it joins. A cooperative member (KIP-429) keeps the partitions of its subscription: after
 SyncGroup it releases the held partitions that the assignment lacks, and joins again when the application has released them. Until the
-response to JoinGroup it sends heartbeats and commits in the last generation, so that it notices soon when the group has removed it.
-In a rewind (`rewind_group`) a member that holds a rewound partition loses it, and gets it back at the new offset in the next generation.
+response to JoinGroup it sends heartbeats and commits in the last generation, so that it soon notices its removal from the group.
+In a rewind (`rewind_group`), the owner of a rewound partition loses it, and gets it back at the new offset in the next generation.
 """
 
 from __future__ import annotations
@@ -46,8 +46,6 @@ ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # in a commit's response: all other e
 
 
 class ClassicProtocol(ConsumerGroupMember):
-    """One member of a classic group, identified by a member id and a generation."""
-
     moves = CLASSIC_MOVES
     _coordinator: GroupCoordinator
 
@@ -89,7 +87,6 @@ class ClassicProtocol(ConsumerGroupMember):
     # ---------------------------------------------------------------- calls of the assignee
 
     def join(self, now: float) -> float:
-        """Join as soon as the coordinator is known; returns when to try again."""
         if now < self._paused_until:
             return self._paused_until
         if self._coordinator.node is None:
@@ -115,24 +112,20 @@ class ClassicProtocol(ConsumerGroupMember):
             self._move(MemberState.REJOINING if self._cooperative else MemberState.UNJOINED)
 
     def drop_out(self) -> None:
-        """See `CoordinatedMember`."""
         self._held_since = -1
         super().drop_out()
 
     def leave(self, now: float, by: float, reason: str) -> None:
-        """See `GroupProtocol`."""
         self._why_leaving = reason
         self._begin_leaving(now, by)
 
     def dispose(self) -> None:
-        """See `GroupProtocol`. A wish to rewind the group ends as well."""
         self.leadership.resign()
         self.rewinds.left()
 
     # ---------------------------------------------------------------- time
 
     def poll(self, now: float) -> float:
-        """See `GroupProtocol`."""
         return STEPS[self.state](self, now)
 
     def _joining(self, now: float) -> float:
@@ -144,7 +137,7 @@ class ClassicProtocol(ConsumerGroupMember):
         return min(self.leadership.due, self._held_back(now, MemberState.SYNCING))
 
     def _held_back(self, now: float, state: MemberState) -> float:
-        """Wait in `state` for a response that the coordinator holds back; join again if another broker is the coordinator by now."""
+        """Wait for a response that the coordinator holds back; join again if another broker is the coordinator by now."""
         if self.state is not state:
             return now
         node, since = self._asked_at
@@ -158,7 +151,7 @@ class ClassicProtocol(ConsumerGroupMember):
         return min(wake_at, self._coordinator.check(now, since)) if self.state is state else now
 
     def _rejoining(self, now: float) -> float:
-        """Join again, after the release of partitions whose topics left the subscription. The member keeps its other partitions."""
+        """First release partitions whose topics left the subscription. The member keeps its other partitions."""
         topics = frozenset(self._assignee.subscription.names)
         strange = [tp for tp in self._assignee.held if tp.topic not in topics]
         if strange:
@@ -222,8 +215,8 @@ class ClassicProtocol(ConsumerGroupMember):
         self._beating = True
         self._heartbeat.sent(now)
         message = requests.heartbeat_request(self._config, self.member_id, self.generation)
-        # A frozen coordinator sends no response. A third of the session timeout is enough to notice that; the other two thirds are for
-        # finding the next coordinator.
+        # A frozen coordinator sends no response. A third of the session timeout is enough to notice that; the rest is for finding the next
+        # one.
         patience = min(self._timeout, max(self._session / 3, self._heartbeat.interval))
         self._ask(now, node, message, now + patience, GroupRequest.HEARTBEAT)
         return INFINITY
@@ -246,11 +239,9 @@ class ClassicProtocol(ConsumerGroupMember):
         return request
 
     def _attempt_with(self, now: float, node: int, message: Any, deadline: float, kind: GroupRequest) -> None:
-        """Send a JoinGroup or SyncGroup; its response counts unless the attempt is abandoned first."""
         self._attempt = self._ask(now, node, message, deadline, kind)
 
     def answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
-        """Read the outcome of `request`, unless it is a JoinGroup or SyncGroup that was abandoned."""
         if request.kind in ATTEMPTS:
             if request is not self._attempt:
                 return
@@ -325,7 +316,7 @@ class ClassicProtocol(ConsumerGroupMember):
         return static and self.identity is not None and generation > self.generation + 1
 
     def _begin_generation(self) -> None:
-        """Enter a generation; commits wait for its assignment. Commits of partitions that this member has given back fail."""
+        """Commits of partitions that this member has given back fail; other commits wait for the assignment."""
         if self.identity is not None:
             self.identity.generation = self.generation
             self._commits.fail_lost(dict.fromkeys(self._given_back, "the partition was revoked before the commit was accepted"))
@@ -341,7 +332,7 @@ class ClassicProtocol(ConsumerGroupMember):
             self._sync(now, shares)
 
     def _cannot_assign(self, now: float, error: KafkaError) -> None:
-        """End this member, because an assignor failed: if it joined again, the group would rebalance without end."""
+        """End this member after an assignor's failure: if it joined again, the group would rebalance without end."""
         if self.is_known and self._coordinator.node is not None:
             self._send_leave(now, self._coordinator.node)  # so that the others do not wait for its session; the response does not count
             self.member_id = ""
@@ -376,13 +367,13 @@ class ClassicProtocol(ConsumerGroupMember):
         self._enter(now, request.sent_at, tps, starts)
 
     def _enter(self, now: float, sent_at: float, tps: list[TopicPartition], starts: Mapping[TopicPartition, int]) -> None:
-        """Begin the generation with the assignment `tps`. `starts` are the offsets of a rewind, for partitions of this member."""
+        """`starts` are the offsets of a rewind, for partitions of this member."""
         self._move(MemberState.STABLE)
         self.error = None
         self._backoff.reset()
         self._coordinator.well()
-        # The session begins when the coordinator responds, however long it held the request back. A response that took a heartbeat interval
-        # or longer may also have been delayed on its way, so that the session began before `now`: a heartbeat is sent at once.
+        # The session begins when the coordinator responds. A response that took a heartbeat interval or longer may have been delayed on its
+        # way, so that the session began before `now`: a heartbeat is sent at once.
         self._alive = now
         self._heartbeat.changed(now)
         if now - sent_at >= self._heartbeat.interval:
@@ -419,7 +410,7 @@ class ClassicProtocol(ConsumerGroupMember):
         return broker_error(code, f"{what} group {group}", way_out(self._config, code), request, group=group)
 
     def _unanswered(self, now: float, node: int, outcome: Failed) -> None:
-        """After a join or sync without a response, join again, because there may be a new coordinator; fail if a retry cannot help."""
+        """Join again after a join or sync without a response, because there may be a new coordinator; fail if a retry cannot help."""
         if not outcome.passing:
             self.fail(outcome.reason)
             return
@@ -428,7 +419,6 @@ class ClassicProtocol(ConsumerGroupMember):
         self._rejoin(now)
 
     def _turned_away(self, now: float, node: int, verdict: Reaction, error: KafkaError) -> None:
-        """React to the rejection of a join or sync."""
         self.error = error
         self._coordinator.retried(now, error)
         if verdict is Reaction.FATAL:
@@ -498,7 +488,7 @@ class ClassicProtocol(ConsumerGroupMember):
         return self.state is not MemberState.REJOINING or self._config.group_instance_id is None
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
-        """React to an error of a commit that concerns the member; returns whether to send the commit again in another generation."""
+        """Returns whether to send the commit again in another generation."""
         if identity is not self.identity:
             return False
         if verdict in (Reaction.DENIED, Reaction.STALE):  # if the group is denied, not just a topic, the next heartbeat reports it
@@ -513,7 +503,6 @@ class ClassicProtocol(ConsumerGroupMember):
         return verdict is Reaction.REJOIN and self._cooperative
 
     def _react(self, now: float, verdict: Reaction, error: KafkaError, why: str = "") -> None:
-        """React to an error of a member with an assignment; `why` is the reason for the next JoinGroup."""
         if verdict is Reaction.REJOIN:
             if self.state is MemberState.STABLE:
                 self._rebalance(now, "the group is rebalancing", why)
@@ -533,7 +522,7 @@ class ClassicProtocol(ConsumerGroupMember):
             self._move(MemberState.REJOINING)
 
     def _revoke(self, now: float, partitions: Collection[TopicPartition], reason: str) -> None:
-        """Have the application release `partitions`; this member joins again after that."""
+        """Have the application release `partitions`; then this member joins again."""
         self._move(MemberState.REVOKING)
         self._given_back.update(partitions)
         self._assignee.revoke(partitions, now + self._rebalance_timeout, reason)
@@ -549,7 +538,7 @@ class ClassicProtocol(ConsumerGroupMember):
 
     @property
     def is_known(self) -> bool:
-        """Whether the coordinator knows this member, so that it has to leave. A static member does not leave: the group expects it back."""
+        """A static member does not leave: the group expects it back."""
         return bool(self.member_id) and self._config.group_instance_id is None
 
     @property

@@ -2,8 +2,8 @@
 
 Invariant: JoinGroup, SyncGroup and Heartbeat have the instance id of a static member, which never sends LeaveGroup.
 
-The limits are longer than the time for which a coordinator holds a response back: a member that gave up a JoinGroup or SyncGroup earlier
-would join again, and begin another rebalance before the other members have finished the present one.
+The limits are longer than the time for which a coordinator holds a response back: a member that gave up earlier would join again, and begin
+another rebalance before the other members have finished the present one.
 """
 
 from __future__ import annotations
@@ -48,8 +48,6 @@ Fit: TypeAlias = Callable[[Any, int], None]  # see `Request.fit`
 
 
 class GroupRequest(Enum):
-    """The kinds of requests that a member sends."""
-
     JOIN = "JoinGroup"
     SYNC = "SyncGroup"
     HEARTBEAT = "Heartbeat"
@@ -63,15 +61,13 @@ ATTEMPTS: Final = (GroupRequest.JOIN, GroupRequest.SYNC)
 
 
 class Member(Protocol):
-    """The member that sent a request, as the request uses it."""
-
     def answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
         """Read the outcome of `request`."""
 
 
 @attrs.define(eq=False)
 class GroupInFlight(Request):
-    """A request without a response, with the member's identity and generation at the time of sending."""
+    """A request of a member, with its identity and generation at the time of sending."""
 
     member: Member = attrs.field(kw_only=True)
     kind: GroupRequest = attrs.field(kw_only=True)
@@ -81,7 +77,6 @@ class GroupInFlight(Request):
     generation: int = attrs.field(kw_only=True)
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
-        """See `Request`."""
         self.member.answered(now, self, outcome)
 
 
@@ -91,7 +86,7 @@ def join_patience(config: ConsumerConfig) -> float:
 
 
 def assign_patience(config: ConsumerConfig) -> float:
-    """The seconds from the response to JoinGroup within which the leader must assign the partitions."""
+    """The seconds from the response to JoinGroup within which the leader must assign."""
     return config.session_timeout_ms / 1000 * ASSIGN_SHARE
 
 
@@ -115,10 +110,8 @@ def join_request(
     user_data: Mapping[str, bytes | None],
     reason: str,
 ) -> JoinGroupRequest:
-    """JoinGroup with a subscription to `topics`, for a member that holds `owned`, which `generation` assigned.
-
-    `member_id` is empty for a new member. `user_data` has the assignors by name, in order of preference, with the bytes that each adds to
-    the subscription. The coordinator logs `reason`.
+    """`generation` assigned `owned`. `member_id` is empty for a new member. `user_data` has the assignors by name, in order of preference,
+    with the bytes that each adds to the subscription. The coordinator logs `reason`.
     """
     return JoinGroupRequest(
         group_id=config.group_id or "",
@@ -138,7 +131,7 @@ def join_request(
 def sync_request(
     config: ConsumerConfig, member_id: str, generation: int, protocol: str | None, shares: Mapping[str, bytes]
 ) -> SyncGroupRequest:
-    """SyncGroup, which requests this member's assignment. The leader sends the assignments of all members in `shares`."""
+    """The leader sends the assignments of all members in `shares`."""
     return SyncGroupRequest(
         group_id=config.group_id or "",
         generation_id=generation,
@@ -151,13 +144,12 @@ def sync_request(
 
 
 def failed_because(error: KafkaError) -> str:
-    """The reason for a JoinGroup after a failed rebalance, with the name of Java's exception for `error`."""
+    """The reason for a JoinGroup, with the name of Java's exception for `error`."""
     words = str(error.code).split("_") if isinstance(error, BrokerError) else ["Disconnect"]
     return f"rebalance failed due to {''.join(word.capitalize() for word in words)}Exception"
 
 
 def heartbeat_request(config: ConsumerConfig, member_id: str, generation: int) -> HeartbeatRequest:
-    """A Heartbeat of this member in `generation`."""
     return HeartbeatRequest(
         group_id=config.group_id or "",
         generation_id=generation,
@@ -167,12 +159,12 @@ def heartbeat_request(config: ConsumerConfig, member_id: str, generation: int) -
 
 
 def leave_request(config: ConsumerConfig, member_id: str) -> LeaveGroupRequest:
-    """LeaveGroup of this member. The request needs `fit_leave` as its `fit`."""
+    """The request needs `fit_leave` as its `fit`."""
     return LeaveGroupRequest(group_id=config.group_id or "", member_id=member_id, members=[])
 
 
 def fit_leave(reason: str, message: LeaveGroupRequest, version: int) -> None:
-    """Move the member id to the field that `version` has for it, together with the reason."""
+    """Move the member id, with the reason, to the field that `version` has for it."""
     if version >= LEAVE_MANY_FROM:
         message.members = [LeaveGroupRequest.Member(member_id=message.member_id, reason=reason)]
         message.member_id = ""

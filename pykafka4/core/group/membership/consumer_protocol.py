@@ -6,8 +6,8 @@ are complete or have had COMMITS_FIRST_S.
 ConsumerGroupHeartbeat is the only request. It joins (epoch 0), reports changes since the last heartbeat, acknowledges the assignment with
 the list of owned partitions, and leaves (epoch -1; epoch -2 for a static member, which comes back). The coordinator assigns a partition to
 the next member when the previous owner no longer reports it.
-A lost response may have had a new epoch. So the next heartbeat is a full one, with all owned partitions: the coordinator accepts a full
-heartbeat in the previous epoch, too.
+A lost response may have had a new epoch. So the next heartbeat is a full one, with all owned partitions: the coordinator accepts it in the
+previous epoch, too.
 """
 
 from __future__ import annotations
@@ -58,10 +58,7 @@ S = MemberState
 
 @attrs.define(eq=False)
 class Ownership:
-    """The partitions that the member reports as owned, with their topic ids.
-
-    A revoked partition stays owned until the application has released it, and its commits are complete or late.
-    """
+    """The partitions that the member reports as owned, with their topic ids. Revoked partitions stay owned until they are given back."""
 
     ids: dict[TopicPartition, UUID] = attrs.Factory(dict)  # the topic's id when the partition was assigned
     revoking: set[TopicPartition] = attrs.Factory(set)  # partitions that the application has to release
@@ -69,23 +66,21 @@ class Ownership:
     _reported: frozenset[Owned] | None = None  # the report, kept until `ids` changes: every turn of the loop needs it
 
     def report(self) -> frozenset[Owned]:
-        """The owned partitions as (topic id, partition), for a heartbeat."""
+        """(topic id, partition) of the owned partitions."""
         if self._reported is None:
             self._reported = frozenset((topic_id, tp.partition) for tp, topic_id in self.ids.items())
         return self._reported
 
     def take(self, fresh: Mapping[TopicPartition, UUID]) -> None:
-        """Add `fresh` to the owned partitions."""
         self.ids.update(fresh)
         self._reported = None
 
     def give_back(self, tp: TopicPartition) -> None:
-        """Remove `tp`, whose commits are complete or too late, from the owned partitions."""
+        """`tp` was released, and its commits are complete or too late."""
         del self.closing[tp], self.ids[tp]
         self._reported = None
 
     def clear(self) -> None:
-        """Remove all partitions."""
         self._reported = None
         self.ids.clear()
         self.revoking.clear()
@@ -93,7 +88,7 @@ class Ownership:
 
 
 class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
-    """One member of a group, identified by a member epoch and a member id, which the member itself makes (KIP-1082)."""
+    """One member of a group. It makes its member id itself (KIP-1082)."""
 
     moves = CONSUMER_MOVES
     fit = needs_version_1
@@ -134,7 +129,6 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
 
     @property
     def _has_topics(self) -> bool:
-        """Whether the subscription has topics, or a pattern that the coordinator matches (`TopicFilter.regex`)."""
         subscription = self._report()
         return bool(subscription.topics) or subscription.regex is not None
 
@@ -146,33 +140,30 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
             super()._send_join(now, node)
 
     def released(self) -> None:
-        """Mark released partitions as closing: later polls give them back, when their commits are complete or late."""
+        """Mark released partitions as closing: later polls give them back."""
         held = self._assignee.held
         for tp in [tp for tp in self._owned.revoking if tp not in held]:
             self._owned.revoking.discard(tp)
             self._owned.closing[tp] = INFINITY
 
     def drop_out(self) -> None:
-        """See `CoordinatedMember`."""
         self._owned.clear()
         self._unreleased_since = None
         super().drop_out()
 
     def leave(self, now: float, by: float, reason: str) -> None:
-        """See `GroupProtocol`. The request of this protocol has no field for `reason`."""
+        """The request of this protocol has no field for `reason`."""
         self._begin_leaving(now, by)
 
     # ---------------------------------------------------------------- time
 
     def poll(self, now: float) -> float:
-        """See `GroupProtocol`."""
         return STEPS[self.state](self, now)
 
     def _joining(self, now: float) -> float:
         return self._assignee.keep_lease(now)
 
     def _live(self, now: float) -> float:
-        """Compare the held partitions with the assignment, and send heartbeats; returns when to be polled again."""
         lease_ends = self._assignee.keep_lease(now)
         if not self._is_in:
             return now
@@ -210,11 +201,10 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
             self._show_revoking()
 
     def _may_know_more(self, now: float) -> bool:
-        """Whether the metadata may now have the topics that it lacked at the last comparison."""
         return now >= self._look_at or (self._look_at < INFINITY and self._cluster.version != self._version)
 
     def _is_assigned(self, tp: TopicPartition) -> bool:
-        """Whether the assignment has `tp` under the topic id that it was assigned with: a later topic of the same name is another topic."""
+        """Whether `tp` is assigned under the topic id that it was assigned with: a later topic of the same name is another topic."""
         topic_id = self._owned.ids.get(tp)
         return topic_id is not None and tp.partition in (self._target or {}).get(topic_id, ())
 
@@ -235,7 +225,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         return fresh
 
     def _note_unknown(self, now: float, unknown: list[UUID]) -> None:
-        """Request new metadata for assigned topics with these ids. A log line reports topics that stay unknown for UNKNOWN_TOPIC_S."""
+        """Request new metadata for these topic ids. A log line reports topics that stay unknown for UNKNOWN_TOPIC_S."""
         if not unknown:
             self._unknown_since, self._look_pause = None, LOOK_AGAIN_S
             return
@@ -255,7 +245,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
             )
 
     def _give_back(self, now: float) -> float:
-        """Give back released partitions whose commits are complete or late: the next heartbeat omits them. Returns when to be polled again.
+        """Give back released partitions whose commits are complete or late: the next heartbeat omits them.
 
         If a partition were given back earlier, its commit would be repeated in the next epoch, and could overwrite the next owner's commit.
         """
@@ -302,7 +292,6 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
             super()._answered(now, heartbeat, outcome)
 
     def _enter(self, now: float, answer: ConsumerGroupHeartbeatResponse) -> None:
-        """Apply the member epoch, and the assignment if the response has one."""
         self._unreleased_since = None
         if answer.member_epoch <= 0:  # the coordinator has no assignment for this member yet
             self._rejoin(now)
@@ -325,7 +314,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
                 self._heartbeat.start(now)
 
     def _has_lost_unknown(self, before: Mapping[UUID, frozenset[int]]) -> bool:
-        """Whether the new assignment lacks partitions that the member was assigned but never owned, because it did not know their topic.
+        """Whether the new assignment lacks partitions that the member never owned, because it did not know their topic.
 
         For the member nothing changes, so it would report nothing. But the coordinator waits for a report without these partitions.
         """
@@ -384,14 +373,13 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         self._rejoin(now)
 
     def _released_id(self, now: float, outcome: Outcome) -> None:
-        """Join after the response to leaving, whatever it is: if the place was not this member's, the join is rejected again."""
+        """Join after any response to leaving: if the place was not this member's, the join is rejected again."""
         self._release_first = False
         self._move(S.UNJOINED)
         if isinstance(outcome, Failed) or outcome.message.error_code:
             self._paused_until = now + self._backoff.next()
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
-        """React to an error of a commit that concerns the member; returns whether to send the commit again in another epoch."""
         if identity is not self.identity or verdict is Reaction.DENIED:
             return False  # if the group is denied, not just a topic, the next heartbeat reports it
         if verdict is Reaction.STALE:
@@ -407,7 +395,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         return False
 
     def _react(self, now: float, verdict: Reaction, error: KafkaError) -> None:
-        """After a FATAL error, end the member; otherwise lose all partitions, because the coordinator has put this member out."""
+        """End the member after a FATAL error; otherwise lose all partitions, because the coordinator has put this member out."""
         if verdict is Reaction.FATAL:
             self.fail(error)
             return
@@ -420,7 +408,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
 
     @property
     def _last_epoch(self) -> int:
-        """The epoch with which the member leaves. The partitions of a static member wait for its return."""
+        """The partitions of a static member wait for its return."""
         return LEAVES if self._config.group_instance_id is None else LEAVES_FOR_A_WHILE
 
     def _send_leave(self, now: float, node: int) -> HeartbeatInFlight:

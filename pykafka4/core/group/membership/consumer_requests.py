@@ -19,8 +19,6 @@ Owned: TypeAlias = tuple[UUID, int]  # topic id, partition
 
 @attrs.frozen
 class Report:
-    """The subscription and the owned partitions of a member, as its heartbeats report them."""
-
     topics: tuple[str, ...]  # the subscribed topics; with `regex`, only those subscribed to by name
     regex: str | None  # the pattern with which the coordinator matches topics; None: the coordinator matches none
     owned: frozenset[Owned]
@@ -31,7 +29,7 @@ def group_heartbeat(
 ) -> ConsumerGroupHeartbeatRequest:
     """A heartbeat with the parts of `report` that differ from `told`, the last report that the coordinator confirmed.
 
-    Without `told` the heartbeat is a full one. Without `report` the heartbeat leaves the group.
+    Without `told` the heartbeat is a full one; without `report` it leaves the group.
     """
     message = ConsumerGroupHeartbeatRequest(
         group_id=config.group_id or "", member_id=member_id, member_epoch=epoch, instance_id=config.group_instance_id
@@ -60,14 +58,12 @@ def _by_topic(owned: frozenset[Owned]) -> list[ConsumerGroupHeartbeatRequest.Top
 
 
 def needs_version_1(message: ConsumerGroupHeartbeatRequest, version: int) -> None:
-    """Raise UnsupportedVersion for version 0, the early access version of Kafka 3.7 to 3.9, in which the coordinator makes the member
-    ids."""
+    """Version 0 is the early access version of Kafka 3.7 to 3.9, in which the coordinator makes the member ids."""
     if version < 1:
         raise UnsupportedVersion("ConsumerGroupHeartbeat: the broker supports version 0, this client needs version 1")
 
 
 def not_supported(reason: str | None) -> UnsupportedVersion:
-    """The error for brokers without the consumer protocol."""
     return UnsupportedVersion(
         "group_protocol='consumer' needs brokers with Kafka 4.0 or newer, and `consumer` in their group.coordinator.rebalance.protocols; "
         f"use group_protocol='classic', which all brokers support ({reason or 'the coordinator refuses the protocol'})"

@@ -2,8 +2,8 @@
 
 Invariant: the loss of the coordinator only delays requests; it ends no membership before a timeout.
 
-`CoordinatedMember` has the states and the steps of leaving. `HeartbeatMember` is for protocols whose only request is the heartbeat,
-which joins, reports changes and leaves (KIP-848, KIP-932). `ConsumerGroupMember` connects members of consumer groups with their assignee.
+`CoordinatedMember` has the states and the steps of leaving. `HeartbeatMember` is for protocols whose only request is the heartbeat
+(KIP-848, KIP-932). `ConsumerGroupMember` connects members of consumer groups with their assignee.
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ S = MemberState
 
 
 class CoordinatedMember(ABC):
-    """One member of a group, identified by a member id, and by a generation or member epoch."""
-
     moves: ClassVar[Transitions[MemberState]]
 
     def __init__(self, config: ClientConfig, coordinator: Coordinator, random: Random, outbox: Outbox, interval: float) -> None:
@@ -53,11 +51,9 @@ class CoordinatedMember(ABC):
 
     @property
     def is_out(self) -> bool:
-        """Whether the member is out of the group, and `join` would change that."""
         return self.state is S.UNJOINED
 
     def start_over(self) -> None:
-        """See `GroupProtocol`."""
         if self.state is S.FATAL:
             self._move(S.UNJOINED)
 
@@ -69,7 +65,7 @@ class CoordinatedMember(ABC):
             self._move(S.UNJOINED)
 
     def fail(self, error: KafkaError) -> None:
-        """End the member with an error that is not retriable. The member loses its partitions, and the application gets the error.
+        """End the member with an error that is not retriable: it loses its partitions, and the application gets the error.
 
         A member in LEAVING leaves at once instead, without a report.
         """
@@ -89,10 +85,8 @@ class CoordinatedMember(ABC):
     # ---------------------------------------------------------------- leaving
 
     def _begin_leaving(self, now: float, by: float) -> None:
-        """Begin to leave the group, so that the other members need not wait for the end of this member's session.
-
-        A member that is leaving already can only get an earlier deadline.
-        """
+        """Leave, so that the other members need not wait for the end of this member's session. A member that is leaving already can only
+        get an earlier deadline."""
         if self.state is S.LEAVING:
             self._leave_by = min(by, self._leave_by)
             return
@@ -116,8 +110,7 @@ class CoordinatedMember(ABC):
         return self._leave_by
 
     def _leave_answered(self) -> None:
-        """Finish leaving, whatever the outcome: a coordinator that did not get the request removes the member after the session
-        timeout."""
+        """Any outcome ends the leaving: a coordinator that did not get the request removes the member after the session timeout."""
         if self.state is S.LEAVING:
             self._left()
 
@@ -160,8 +153,6 @@ class CoordinatedMember(ABC):
 
 
 class ConsumerGroupMember(CoordinatedMember):
-    """A member of a consumer group, whose partitions its assignee holds."""
-
     _assignee: Assignee
     _commits: MemberCommits
 
@@ -188,14 +179,11 @@ class ConsumerGroupMember(CoordinatedMember):
 
 @attrs.define(eq=False)
 class HeartbeatInFlight(Request):
-    """A heartbeat of a `HeartbeatMember` that has no response yet."""
-
     member: HeartbeatMember = attrs.field(kw_only=True)
     coordinator: int = attrs.field(kw_only=True)
     report: Any = attrs.field(kw_only=True)  # None: the member gives up its place
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
-        """See `Request`."""
         self.member.heartbeat_ended(now, self, outcome)
 
 
@@ -223,7 +211,6 @@ class HeartbeatMember(CoordinatedMember):
         self._in_flight = None
 
     def join(self, now: float) -> float:
-        """Join as soon as the coordinator is known; returns when to try again."""
         if now < self._paused_until:
             return self._paused_until
         if not self._has_topics:
@@ -242,7 +229,7 @@ class HeartbeatMember(CoordinatedMember):
         self._in_flight = self._beat(now, node, 0, self._report())
 
     def _beat_if_due(self, now: float) -> float:
-        """Send a heartbeat if it is due or if the report has changed; returns when to be polled again."""
+        """Send a heartbeat if it is due or the report has changed; returns when to be polled again."""
         if self._in_flight is not None:
             return INFINITY
         due = self._heartbeat.wait(now)
@@ -258,7 +245,7 @@ class HeartbeatMember(CoordinatedMember):
         return INFINITY
 
     def _beat(self, now: float, node: int, epoch: int, report: Any) -> HeartbeatInFlight:
-        """Send a heartbeat. Without a `report`, it gives up the place of this member, or of an earlier member with the same id."""
+        """Without a `report`, the heartbeat gives up the place of this member, or of an earlier member with the same id."""
         patience = self._timeout if self.state is S.LEAVING else min(self._timeout, self._heartbeat.patience)
         address, message = via(self._lane, node), self._message(epoch, report)
         request = HeartbeatInFlight(address, message, now + patience, fit=type(self).fit, member=self, coordinator=node, report=report)
@@ -266,7 +253,6 @@ class HeartbeatMember(CoordinatedMember):
         return request
 
     def heartbeat_ended(self, now: float, heartbeat: HeartbeatInFlight, outcome: Outcome) -> None:
-        """Read the outcome of `heartbeat`, unless the member has dropped out since it was sent."""
         if heartbeat is self._leave:
             self._leave_answered()
         elif heartbeat is self._in_flight:
@@ -299,7 +285,6 @@ class HeartbeatMember(CoordinatedMember):
         self._again(now, node, Reaction.REFIND, reason)
 
     def _turned_away(self, now: float, node: int, code: int, error: KafkaError) -> None:
-        """React to an error in a response."""
         verdict = reaction(code)
         if verdict in (Reaction.FATAL, Reaction.NAMED):
             self.fail(error)
@@ -309,7 +294,6 @@ class HeartbeatMember(CoordinatedMember):
             self._again(now, node, verdict, error)
 
     def _again(self, now: float, node: int, verdict: Reaction, error: KafkaError) -> None:
-        """Repeat the heartbeat, or the join."""
         self._coordinator.retried(now, error)
         if verdict is Reaction.DENIED:
             self._denied(error)
@@ -321,7 +305,6 @@ class HeartbeatMember(CoordinatedMember):
         self._heartbeat.start(now if verdict is Reaction.REFIND else now + self._backoff.next())
 
     def _rejoin(self, now: float) -> None:
-        """Join again after a backoff: the join was rejected, or the coordinator has put the member out."""
         self._in_flight, self._confirmed_report, self.generation = None, None, -1
         self._move(S.UNJOINED)
         self._paused_until = now + self._backoff.next()

@@ -5,9 +5,9 @@ Invariant: after a heartbeat the next one is due within one interval, unless the
 While other threads compute in Python, the loop gets the GIL only some time after a heartbeat is due. So the next heartbeat is due earlier,
 by as much as recent heartbeats were late, but at most by LARGEST_MARGIN of the interval.
 
-A change of the group is often followed by another change: members that start together do not all join in the same generation, and a
-partition goes to its next owner only when the previous owner has released it. A member learns of the next change only from the response to
-a heartbeat. So after each change some heartbeats come sooner, with pauses that double.
+One change of the group often follows another: members that start together do not all join in the same generation, and a partition goes to
+its next owner only when the previous owner has released it. A member learns of the next change only from the response to a heartbeat. So
+after each change some heartbeats come sooner, with pauses that double.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ FADES: Final = 0.9  # part of the margin that is left after each heartbeat that 
 
 
 class HeartbeatTimer:
-    """The timer of a member's next heartbeat."""
-
     def __init__(self, interval: float) -> None:
         """`interval` is in seconds."""
         self.interval = interval
@@ -44,7 +42,6 @@ class HeartbeatTimer:
         return max(SILENT_INTERVALS * self.interval, LEAST_SILENCE_S)
 
     def start(self, due: float) -> None:
-        """Set the time of the next heartbeat."""
         self._due, self._announced = due, False
 
     def changed(self, now: float) -> None:
@@ -60,7 +57,7 @@ class HeartbeatTimer:
         return self._due
 
     def blocked(self) -> None:
-        """Let a due heartbeat wait for a coordinator: its delay does not count as a delay of the loop."""
+        """A due heartbeat waits for a coordinator: its delay does not count as a delay of the loop."""
         self._announced = False
 
     def sent(self, now: float) -> None:
@@ -73,6 +70,5 @@ class HeartbeatTimer:
             self.start(now + self.interval - self._margin)
 
     def _advance(self, now: float) -> None:
-        """Set the next heartbeat to the end of the pause, and double the pause."""
         self.start(now + min(self._pause, self.interval))
         self._pause *= 2

@@ -3,7 +3,7 @@
 Invariant: a partition is held until the application has released it, or until this consumer leaves; a member that is out of the group joins
 without partitions.
 
-The protocol (`core.group.membership.protocol`) sends the requests to the coordinator, and chooses the partitions that are revoked.
+The protocol (`core.group.membership.protocol`) sends the requests, and chooses the partitions to revoke.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Application(Protocol):
         """Pass an event to the application, in order with the data."""
 
     def tell_denied(self, error: KafkaError) -> None:
-        """Have `poll` raise `error`, which says that a right is missing."""
+        """Have `poll` raise `error`: a right is missing."""
 
 
 class Partitions(Protocol):
@@ -62,8 +62,6 @@ class Partitions(Protocol):
 
 
 class Membership:
-    """The membership of one consumer: subscription, held partitions and lease."""
-
     protocol: GroupProtocol  # set by the machine: protocol and membership refer to each other
 
     def __init__(
@@ -75,7 +73,6 @@ class Membership:
         commits: MemberCommits,
         discovery: Discovery,
     ) -> None:
-        """`discovery` finds the topics of a subscription by pattern."""
         self._config, self._application, self._partitions, self._commits = config, application, partitions, commits
         self._max_poll = config.max_poll_interval_ms / 1000
         self.subscription = SubscribedTopics(config, cluster, application, discovery)
@@ -88,7 +85,6 @@ class Membership:
 
     @property
     def state(self) -> State:
-        """The state of this member."""
         return self.protocol.state
 
     @property
@@ -99,7 +95,6 @@ class Membership:
     # ---------------------------------------------------------------- calls of the application
 
     def subscribe(self, topics: tuple[str, ...], filter: TopicFilter | None = None) -> None:
-        """Subscribe to `topics`, and to the topics that `filter` selects."""
         if self._rejected:
             self._rejected = False
             self._application.put(Subscribed())
@@ -107,7 +102,7 @@ class Membership:
         self.protocol.start_over()
 
     def leave(self, now: float, patience: float, then: Callable[[], None], reason: str) -> None:
-        """Leave the group; `then` is called when the member has left, after `patience` seconds at the latest."""
+        """`then` is called when the member has left, after `patience` seconds at the latest."""
         self.dispose()
         self._when_left.append(then)
         # An assignment may still be on its way to the application. Its claims end here, so that the application does not begin to read the
@@ -119,12 +114,10 @@ class Membership:
         self.protocol.leave(now, now + patience, reason)
 
     def dispose(self) -> None:
-        """End the subscription."""
         self.subscription.clear()
         self.protocol.dispose()
 
     def released(self, ended: Ended) -> None:
-        """Remove the partitions of `ended`, which the application has released."""
         if ended in self._ending:
             self._ending.remove(ended)
             for claim in ended.claims:
@@ -132,7 +125,7 @@ class Membership:
             self.protocol.released()
 
     def losses(self) -> dict[TopicPartition, str]:
-        """The lost partitions that the application has to release, with the reason of each loss. Their offsets cannot be committed."""
+        """The lost partitions that the application has to release, with the reasons. Their offsets cannot be committed."""
         return {claim.tp: ended.reason for ended in self._ending if ended.ending is Ending.LOST for claim in ended.claims}
 
     def ending(self) -> set[TopicPartition]:
@@ -142,7 +135,6 @@ class Membership:
     # ---------------------------------------------------------------- time
 
     def poll(self, now: float) -> float:
-        """Poll the subscription, then poll the protocol or join; returns when to be polled again."""
         look_at = self.subscription.poll(now)
         return min(look_at, self._poll_protocol(now))
 
@@ -170,7 +162,7 @@ class Membership:
         return again_at if self.protocol.is_out else self._lease_ends(now)
 
     def _lease_ends(self, now: float) -> float:
-        """The end of the lease: the time by which the application must poll again."""
+        """The time by which the application must poll again."""
         idle, (until, mark) = self._application.idle_since(), self._extension
         ends = (now if idle is None else idle) + self._max_poll
         return until if until > ends and mark == self._application.poll_mark() else ends
@@ -178,7 +170,7 @@ class Membership:
     def extend_lease(self, now: float, seconds: float) -> str | None:
         """Extend the lease until `seconds` from now; the extension ends early when the application gets other records.
 
-        Returns None, or the reason for a refusal: there is no lease (any more), or the group is rebalancing and cannot wait that long.
+        Returns the reason for a refusal, or None: there is no lease (any more), or the group is rebalancing and cannot wait that long.
         """
         if (idle := self._application.idle_since()) == -INFINITY:
             return "the lease begins with the first poll"
@@ -205,7 +197,7 @@ class Membership:
         return self._give_up(now, reason)
 
     def _give_up(self, now: float, reason: str) -> float:
-        """Lose all partitions and leave the group: the other members need not wait for the end of this member's session."""
+        """Lose all partitions and leave: the other members need not wait for the end of this member's session."""
         self.lost(self.held, reason)
         self.protocol.drop_out()
         self.protocol.leave(now, now + LEAVE_S, "consumer poll timeout has expired.")
@@ -214,10 +206,8 @@ class Membership:
     # ---------------------------------------------------------------- calls of the protocol
 
     def assigned(self, partitions: Collection[TopicPartition], starts: Mapping[TopicPartition, int] = NOWHERE) -> None:
-        """Begin to hold `partitions`, except partitions of topics outside the subscription.
-
-        An assignment may have such topics if the subscription has changed meanwhile, or if the leader is wrong.
-        """
+        """Begin to hold `partitions`, except partitions of topics outside the subscription: it may have changed meanwhile, or the leader
+        may be wrong."""
         subscribed = set(self.subscription.names)
         claims = tuple(Claim(tp) for tp in dict.fromkeys(partitions) if tp.topic in subscribed)
         generation, self.assignments = self.protocol.generation, self.assignments + 1
@@ -260,23 +250,20 @@ class Membership:
         self._application.put(ended)
 
     def refused(self, error: KafkaError) -> None:
-        """Have `poll` raise `error`, with which the group has rejected this member."""
         self._rejected = True
         self._application.put(PollError(None, error))
 
     def denied(self, error: KafkaError) -> None:
-        """Have `poll` raise `error`, with which a broker refused a request of this member. The request is repeated."""
         self._application.tell_denied(error)
 
     def left(self) -> None:
-        """Call the callables that wait until this member has left the group."""
         waiting, self._when_left = self._when_left, []
         for then in waiting:
             then()
 
     def on_fatal(self, error: KafkaError) -> None:
-        """React to a FindCoordinator error that is not retriable: report a missing right, which may be granted later; otherwise end
-        the member. Without a subscription, do nothing.
+        """Handle a FindCoordinator error that is not retriable: report a missing right, which may be granted later; otherwise end the
+        member.
         """
         if self.subscription.active and isinstance(error, AuthorizationError):
             self.denied(error)

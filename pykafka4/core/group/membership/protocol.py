@@ -3,8 +3,8 @@
 Invariant: the protocol deals with the coordinator, the assignee with the application; neither does the work of the other.
 
 The assignee (`membership`) owns the *partitions*: an assignment adds some, a revocation or loss removes some. The protocol owns the
-*generation* and the member *identity*, with which commits are sent. Each protocol (`classic`, `consumer_protocol`, `without_group`)
-implements `GroupProtocol`, and reaches the application only through `Assignee`.
+*generation* and the member *identity*, with which commits are sent. Each protocol implements `GroupProtocol`, and reaches the application
+only through `Assignee`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Subscription(Protocol):
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """The topics that the application subscribed to by name."""
+        """The topics subscribed to by name."""
 
     @property
     def filter(self) -> TopicFilter | None:
-        """The patterns of the subscription; None if there are none. `names` includes the topics that they select."""
+        """The patterns of the subscription, or None. `names` includes the topics that they select."""
 
     def look_for_topics(self, now: float) -> None:
         """Request the list of topics: the coordinator assigned partitions of a topic that the subscription lacks."""
@@ -59,7 +59,7 @@ class Assignee(Protocol):
         """Return the end of the lease. If the lease has ended, first drop out of the group and begin to leave it; then return `now`."""
 
     def assigned(self, partitions: Collection[TopicPartition], starts: Mapping[TopicPartition, int] = NOWHERE) -> None:
-        """Add these partitions to the held partitions. Reading begins at the offsets in `starts`, otherwise at committed offsets."""
+        """Add these to the held partitions. Reading begins at the offsets in `starts`, otherwise at committed offsets."""
 
     def revoke(self, partitions: Collection[TopicPartition], deadline: float, reason: str) -> None:
         """Have the application release `partitions`. `GroupProtocol.released` follows, or `GroupProtocol.drop_out` at `deadline`."""
@@ -68,13 +68,13 @@ class Assignee(Protocol):
         """Lose these partitions, which may already belong to other members."""
 
     def refused(self, error: KafkaError) -> None:
-        """Report that the group has rejected this member with `error`, which is not retriable."""
+        """Report that the group has rejected this member with `error`."""
 
     def denied(self, error: KafkaError) -> None:
         """Report that this member lacks a right. The request is repeated, because the right may still be granted."""
 
     def left(self) -> None:
-        """Report that the member has left the group: it needs no more responses from the coordinator."""
+        """Report that the member has left: it needs no more responses from the coordinator."""
 
 
 class MemberCommits(Protocol):
@@ -95,7 +95,7 @@ class MemberCommits(Protocol):
         """The partitions of a member's commits that are incomplete and may still be accepted."""
 
     def fail_lost(self, losses: Mapping[TopicPartition, str]) -> None:
-        """Let the next poll fail the commits with lost partitions; `losses` has the reason of each loss."""
+        """Let the next poll fail the commits with lost partitions; `losses` has the reasons."""
 
 
 class State(Protocol):
@@ -131,7 +131,7 @@ class GroupProtocol(Protocol):
     identity: MemberIdentity | None  # the identity for commits; None until the member has joined, and while it is out of the group
 
     def poll(self, now: float) -> float:
-        """Send the requests that are due while the member is in the group, joins or leaves it; returns when to be polled again."""
+        """Send the requests that are due while the member is in the group, joins or leaves; returns when to be polled again."""
 
     def join(self, now: float) -> float:
         """Join as soon as the coordinator is known; returns when to try again. The assignee calls this while the member `is_out`."""

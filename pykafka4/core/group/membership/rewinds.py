@@ -4,10 +4,9 @@ Invariant: a member repeats its wish until each partition is known to be rewound
 error ends it, or the member has left.
 
 A wish takes three steps. DescribeGroups shows whether all members can rewind: if not, the wish is refused (the first time, before anything
-has changed). Then the member joins with the wish in its note. The leader puts the offsets into the assignments, except for the partitions
-that members have noted as rewound, and lists these in the assignment of the asker: the member with the wish. While other partitions are
-open (an owner may have missed the assignment, another member may lead by now, the rebalance may have failed), the asker repeats these
-steps.
+has changed). Then the member joins with the wish in its note. The leader puts the offsets into the assignments, except for partitions that
+members have noted as rewound, and lists these in the assignment of the asker: the member with the wish. While other partitions are open (an
+owner may have missed the assignment, another member may lead by now, the rebalance may have failed), the asker repeats these steps.
 """
 
 from __future__ import annotations
@@ -48,8 +47,6 @@ Done = Callable[[KafkaError | None], None]
 
 
 class Step(enum.Enum):
-    """The progress of a wish."""
-
     NEW = "DescribeGroups has to be sent"
     CHECKING = "waiting for the response to DescribeGroups"
     READY = "the next join has the wish"
@@ -62,8 +59,8 @@ class RequestedRewind:
     `open` has the partitions that are not known to be rewound; None before the wish has been in an assignment. After `pause` seconds the
     wish is made again. The pause doubles each time, so that slow owners get their assignments.
 
-    `in_join` is set while the last join has the wish and this member knows neither its assignment nor an error. `lost` is set if that was
-    never known of an earlier join: the other members may have carried out the wish in a generation whose assignment this member missed.
+    `in_join` is set while the last join has the wish and its assignment or error is not known. `lost` is set if that was never known of an
+    earlier join: the other members may have carried out the wish in a generation whose assignment this member missed.
     """
 
     rewind: Rewind
@@ -84,8 +81,6 @@ class RequestedRewind:
 
 
 class Rewinds:
-    """The wish of one member for a rewind, and the rewinds that the member has carried out."""
-
     __slots__ = ("_check_at", "_commits", "_committing", "_config", "_done", "_group", "_taken", "_wish")
 
     def __init__(self, config: ConsumerConfig, commits: MemberCommits) -> None:
@@ -100,7 +95,7 @@ class Rewinds:
     # ---------------------------------------------------------------- the wish
 
     def ask(self, rewind: Rewind, deadline: float, done: Done) -> Callable[[], None]:
-        """Have the group rewound; `done` gets None when each partition is rewound, or an error. Returns a function to withdraw the wish."""
+        """`done` gets None when each partition is rewound, or an error. Returns a function to withdraw the wish."""
         if self._wish is not None:
             done(KafkaError(f"group {self._group} cannot be rewound: this consumer waits for another rewind; wait for its end"))
             return lambda: None
@@ -114,27 +109,24 @@ class Rewinds:
 
     @property
     def ready(self) -> bool:
-        """Whether the note of the next join must have the wish."""
         return self._wish is not None and self._wish.step is Step.READY
 
     @property
     def checking(self) -> bool:
-        """Whether the response to `question` is awaited."""
         return self._wish is not None and self._wish.step is Step.CHECKING
 
     @property
     def check_at(self) -> float:
-        """When to send `question`; INFINITY if it is not needed."""
         return self._check_at if self._wish is not None and self._wish.step is Step.NEW else INFINITY
 
     def question(self) -> DescribeGroupsRequest:
-        """The request for a description of the members; `learn` reads the response."""
+        """`learn` reads the response."""
         assert self._wish is not None
         self._wish.step = Step.CHECKING
         return DescribeGroupsRequest(groups=[self._group])
 
     def learn(self, now: float, outcome: Outcome, *, is_member: bool) -> None:
-        """Read the response to `question`: end the wish with an error, put the wish into the next join, or check again later."""
+        """End the wish with an error, put the wish into the next join, or check again later."""
         wish = self._wish
         if wish is None or wish.step is not Step.CHECKING:
             return
@@ -162,18 +154,16 @@ class Rewinds:
         self.end(KafkaError(f"group {self._group} {told}: {why}"))
 
     def end(self, error: KafkaError | None) -> None:
-        """End the wish: call its `done` with `error`, or with None if each partition is rewound."""
+        """Call the `done` of the wish with `error`, or with None if each partition is rewound."""
         if (wish := self._wish) is not None:
             self._wish = None
             wish.done(error)
 
     def left(self) -> None:
-        """End the wish, because this consumer has left the group."""
         way_out = "check the group's lag, then repeat the rewind"
         self.end(KafkaError(f"this consumer left group {self._group} before each partition was known to be rewound; {way_out}"))
 
     def expire(self, now: float) -> float:
-        """Give up an overdue wish; returns when to call this again."""
         if (wish := self._wish) is None:
             return INFINITY
         if now < wish.deadline:
@@ -188,7 +178,7 @@ class Rewinds:
     # ---------------------------------------------------------------- notes
 
     def with_note(self, user_data: Mapping[str, bytes | None], generation: int) -> dict[str, bytes | None]:
-        """`user_data`, by assignor, with the note of this member at the end of each, except for `sticky`. The member is in `generation`."""
+        """`user_data`, by assignor, with this member's note at the end of each, except for `sticky`."""
         rewind = None
         if (wish := self._wish) is not None:
             wish.lost |= wish.in_join
@@ -198,7 +188,7 @@ class Rewinds:
         return {name: data if name == WITHOUT_NOTES else (data or b"") + note for name, data in user_data.items()}
 
     def turned_away(self) -> None:
-        """Note that the last join was answered with an error: no leader gets its wish."""
+        """The last join was answered with an error: no leader gets its wish."""
         if self._wish is not None:
             self._wish.in_join = False
 
@@ -230,7 +220,6 @@ class Rewinds:
         return {tp: offset for tp, offset in rewind.offsets.items() if tp not in before}
 
     def _carried_out(self, wish: RequestedRewind, partitions: frozenset[TopicPartition]) -> None:
-        """Mark `partitions` as rewound. The wish ends with the last one."""
         wish.open = (frozenset(wish.rewind.offsets) if wish.open is None else wish.open) - partitions
         if not wish.open and wish is self._wish:
             self.end(None)

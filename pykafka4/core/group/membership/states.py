@@ -11,7 +11,7 @@ __all__ = ["CLASSIC_MOVES", "CONSUMER_MOVES", "LONE_MOVES", "OUT", "SHARE_MOVES"
 
 
 class MemberState(enum.Enum):
-    """The state of this member. `status()` shows the value as the state, and `meaning` as the reason."""
+    """`status()` shows the value as the state, and `meaning` as the reason."""
 
     UNJOINED = "unjoined"
     JOINING = "joining"
@@ -24,7 +24,7 @@ class MemberState(enum.Enum):
 
     @property
     def meaning(self) -> str | None:
-        """The reason for the state; None for the normal state."""
+        """None for the normal state."""
         return _MEANINGS.get(self)
 
 

@@ -1,7 +1,7 @@
 """Assigns all partitions of the subscribed topics to a consumer without a group. Invariant: no coordinator takes part.
 
-This is the `GroupProtocol` of a consumer without a coordinator: the metadata takes the place of the assignment. A partition that appears in
-the metadata is assigned; a partition that disappears from the metadata, or whose topic leaves the subscription, is revoked.
+The metadata takes the place of the assignment: a partition that appears in the metadata is assigned; a partition that disappears, or whose
+topic leaves the subscription, is revoked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ S = MemberState
 
 
 class WithoutGroup:
-    """The reader of all partitions of the subscribed topics."""
+    """The `GroupProtocol` of a consumer without a coordinator."""
 
     is_known = False  # no coordinator knows this consumer
     error: KafkaError | None = None
@@ -37,7 +37,6 @@ class WithoutGroup:
 
     @property
     def is_out(self) -> bool:
-        """See `GroupProtocol`."""
         return self.state is S.UNJOINED
 
     def join(self, now: float) -> float:
@@ -48,7 +47,6 @@ class WithoutGroup:
         return INFINITY
 
     def poll(self, now: float) -> float:
-        """Compare the metadata with the held partitions, if the metadata or the subscription has changed."""
         seen = self._cluster.version, self._assignee.subscription.names
         if seen != self._seen:
             self._seen = seen
@@ -72,7 +70,7 @@ class WithoutGroup:
         return bool(self._cluster.partitions(topic)) or self._cluster.topic_error(topic) is not None
 
     def released(self) -> None:
-        """Let the next poll compare again: the subscription may have the released partitions again by now."""
+        """The next poll compares again: the subscription may have the released partitions again by now."""
         self._revoking.intersection_update(self._assignee.held)
         self._seen = None
         self._show_revoking()
@@ -83,14 +81,12 @@ class WithoutGroup:
             self._move(to)
 
     def drop_out(self) -> None:
-        """See `GroupProtocol`."""
         self._revoking.clear()
         self._seen = None
         if self.state is not S.UNJOINED:
             self._move(S.UNJOINED)
 
     def leave(self, now: float, by: float, reason: str) -> None:
-        """Report at once that the consumer has left: there is no group."""
         self.drop_out()
         self._assignee.left()
 
@@ -104,7 +100,7 @@ class WithoutGroup:
         """Do nothing: the subscription itself gives up the metadata of its topics."""
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
-        """See `GroupProtocol`. A consumer without a group commits nothing."""
+        """A consumer without a group commits nothing."""
         return False
 
     def _move(self, to: MemberState) -> None:

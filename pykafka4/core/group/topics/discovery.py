@@ -34,8 +34,6 @@ Selected = Mapping[str, bool]  # every topic that exists, and whether the filter
 
 
 class Discovery:
-    """The search for the existing topics that a filter selects."""
-
     __slots__ = ("_call", "_config", "_due", "_filter", "_outbox", "_random", "_selected", "_under_way", "found")
 
     def __init__(self, config: ConsumerConfig, network: Network, random: Random, outbox: Outbox) -> None:
@@ -51,18 +49,16 @@ class Discovery:
         self.found: frozenset[str] | None = None  # the topics that the filter selects; None: not known yet
 
     def begin(self, filter: TopicFilter | None) -> None:
-        """Look for the topics of `filter` from now on; None: look for none. `found` is None until the first response."""
+        """None: look for no topics. `found` is None until the first response."""
         self._filter, self._selected, self._under_way = filter, {}, None
         self.found = None
         self._due = INFINITY if filter is None else -INFINITY
 
     def hurry(self, when: float) -> None:
-        """Request the topics at `when` or earlier."""
         if self._filter is not None:
             self._due = min(self._due, when)
 
     def poll(self, now: float) -> float:
-        """Send the request if it is due; returns when to be polled again."""
         if self._filter is None or self._under_way is not None:
             return INFINITY
         return self._call.poll(now, self._outbox) if self._due <= now else self._due
@@ -83,7 +79,6 @@ class Discovery:
         log.info("%s: cannot look for topics: %s", self._config.log_name, error)
 
     def _take(self, now: float, job: object, result: Any) -> None:
-        """Read the result of a helper's job: the selected topics, or an exception."""
         if job is not self._under_way:
             return
         self._under_way = None
@@ -103,7 +98,7 @@ class _Unusable(Exception):
 
 
 def _select(filter: TopicFilter, before: Selected, version: int, frame: bytes) -> Selected:
-    """Decode the list of topics, and select topics. Raises _Unusable. Call this on a helper's thread."""
+    """Runs on a helper's thread. Raises _Unusable."""
     try:
         _, response = decode_response(MetadataRequest, version, frame)
     except DecodeError as error:
@@ -120,7 +115,7 @@ def _everything() -> MetadataRequest:
 
 
 def _fit(message: MetadataRequest, version: int) -> None:
-    """In version 0, request all topics with an empty list; later versions use null."""
+    """In version 0, an empty list requests all topics; in later versions, null does."""
     if version == 0:
         message.topics = []
 

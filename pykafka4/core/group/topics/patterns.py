@@ -1,7 +1,7 @@
 """Refuses patterns that may take `re` too long. Invariant: one match takes a fraction of a second, whatever the topic's name.
 
-`re` tries the ways to match one after the other, and holds the GIL meanwhile: on any thread, a long match would keep heartbeats from
-being sent. The ways are counted from the text of the pattern; the count is too high rather than too low.
+`re` tries the ways to match one after the other, and holds the GIL meanwhile: a long match on any thread would delay heartbeats. The ways
+are counted from the text of the pattern; the count is too high rather than too low.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LIMITS: Final = {"*": (0, NAME_LENGTH), "+": (1, NAME_LENGTH), "?": (0, 1)}
 
 
 def check_pattern(pattern: re.Pattern[str]) -> None:
-    """Raise ConfigError for a pattern with too many ways to match, or for a verbose pattern."""
+    """Raise ConfigError for a verbose pattern, or one with too many ways to match."""
     text = pattern.pattern
     if pattern.flags & re.VERBOSE or _VERBOSE.search(text):
         raise ConfigError(f"pattern {text!r} is verbose; write it without re.VERBOSE")

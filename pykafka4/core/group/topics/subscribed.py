@@ -3,9 +3,9 @@
 Invariant: partitions that are added after the subscription, and have no committed offset, are read from their beginning, even with
 auto_offset_reset=latest (with auto_offset_reset=none, `poll` raises an error).
 
-Topics are subscribed to by name, or found by a filter. A found topic leaves the subscription only when two responses agree that the topic
-is gone: the list of all topics lacks it, and its own metadata says that it does not exist, or that this client has no right to see it. One
-response alone may come from a broker that lags behind.
+A topic found by a filter leaves the subscription only when two responses agree that the topic is gone: the list of all topics lacks it, and
+its own metadata says that it does not exist, or that this client has no right to see it. One of the responses may come from a broker that
+lags behind.
 """
 
 from __future__ import annotations
@@ -44,8 +44,6 @@ class Listener(Protocol):
 
 
 class SubscribedTopics:
-    """The topics that a member is subscribed to. This object keeps their metadata up to date."""
-
     __slots__ = (
         "_asked",
         "_changes",
@@ -89,7 +87,6 @@ class SubscribedTopics:
         return not self._fresh and (self.filter is None or self.matching is not None)
 
     def replace(self, names: tuple[str, ...], filter: TopicFilter | None = None) -> None:
-        """Subscribe to `names`, and to the topics that `filter` selects, from now on."""
         self.listed, self.filter, self.matching = names, filter, None
         self._discovery.begin(filter)
         self.deleted.clear()
@@ -102,7 +99,6 @@ class SubscribedTopics:
             self._set(names)
 
     def clear(self) -> None:
-        """Subscribe to nothing, and forget the numbers of partitions."""
         self._discovery.begin(None)
         self.listed, self.filter, self.matching = (), None, None
         self._set(())
@@ -112,7 +108,6 @@ class SubscribedTopics:
             self._changes = None
 
     def poll(self, now: float) -> float:
-        """Check changed topics, and look for new ones; returns when to be polled again."""
         self._want_some()
         gone = self._look()
         if self._fresh and not gone:
@@ -128,13 +123,12 @@ class SubscribedTopics:
         return now if self._fresh else wake_at
 
     def look_for_topics(self, now: float) -> None:
-        """Request the list of topics in the next poll, before it is due."""
         self._discovery.hurry(now)
 
     # ---------------------------------------------------------------- which topics
 
     def _take(self, now: float, found: frozenset[str]) -> None:
-        """Subscribe to the topics that the filter selects. Topics that a later list adds are new, and are read from their beginning."""
+        """Topics that a later list adds are new, and are read from their beginning."""
         first, self.matching = self.matching is None, found
         kept = {topic for topic in self._found_before(found) if not (first or self._is_gone(topic))}
         names = tuple(found.union(kept, self.listed))
@@ -151,11 +145,9 @@ class SubscribedTopics:
             self._discovery.hurry(now + ASK_AGAIN_S)
 
     def _found_before(self, found: frozenset[str]) -> set[str]:
-        """The topics that an earlier list contained and `found` lacks."""
         return set(self.names).difference(self.listed, found)
 
     def _is_gone(self, topic: str) -> bool:
-        """Whether the topic's own metadata says that the topic is gone."""
         error = self._cluster.topic_error(topic)
         return error is not None and (error.code in MISSING or error.denied)
 
@@ -174,7 +166,7 @@ class SubscribedTopics:
         self._want_some()
 
     def _want_some(self) -> None:
-        """Request the metadata of the next topics, at most STEP_TOPICS: thousands of topics in one step would hold up the loop."""
+        """Request the metadata of at most STEP_TOPICS topics: thousands in one step would hold up the loop."""
         for _ in range(min(len(self._fresh), STEP_TOPICS)):
             topic = self._fresh.popleft()
             self._asked[topic] = self._cluster.asked
@@ -194,7 +186,7 @@ class SubscribedTopics:
     # ---------------------------------------------------------------- their metadata
 
     def _look(self) -> set[str]:
-        """Check changed topics; returns the topics of the filter that are gone."""
+        """Returns the topics of the filter that are gone."""
         changed = [] if self._changes is None else self._changes.take_topics()
         gone = set()
         for topic in changed:
@@ -235,10 +227,8 @@ class SubscribedTopics:
             self._listener.put(PollError(None, refusal, Lasting.ONCE))
 
     def fallback(self, tp: TopicPartition) -> Policy:
-        """The policy for `tp` if it has no committed offset: the reset policy, except that new partitions are read from their beginning.
-
-        With auto_offset_reset=none, the reset policy counts for new partitions, too.
-        """
+        """The policy for `tp` if it has no committed offset: new partitions are read from their beginning, unless auto_offset_reset is
+        none."""
         is_new = tp.partition >= self._sizes.get(tp.topic, INFINITY)
         return of_new_partition(self._policy) if is_new else self._policy
 

@@ -26,7 +26,7 @@ def _any_matches(patterns: Iterable[re.Pattern[str]], topic: str) -> bool:
 
 @attrs.frozen(eq=False)
 class TopicFilter:
-    """The patterns of a subscription. Filters are compared by identity. Raises ConfigError for a pattern that `check_pattern` refuses."""
+    """The patterns of a subscription, compared by identity. Raises ConfigError for a pattern that `check_pattern` refuses."""
 
     patterns: tuple[re.Pattern[str], ...]
     exclude: tuple[re.Pattern[str], ...] = ()
@@ -55,13 +55,13 @@ class TopicFilter:
         return self.matches(topic)
 
     def check_names(self, names: Collection[str]) -> None:
-        """Raise ConfigError for a topic that is subscribed to by name and excluded."""
+        """Raise ConfigError for a topic that is both subscribed to by name and excluded."""
         both = [name for name in names if name in self.excluded_names or _any_matches(self.exclude, name)]
         if both:
             raise ConfigError(f"topic {both[0]!r} is both subscribed to by name and excluded; leave out one of the two")
 
     def __str__(self) -> str:
-        """The filter in messages and in `status()`, such as `orders-.* without orders-test, .*-old`."""
+        """As in `status()`: `orders-.* without orders-test, .*-old`."""
         left_out = [*sorted(self.excluded_names), *(pattern.pattern for pattern in self.exclude)]
         shown = ", ".join(pattern.pattern for pattern in self.patterns)
         return shown + (f" without {', '.join(left_out)}" if left_out else "")
