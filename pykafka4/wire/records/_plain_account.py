@@ -30,9 +30,8 @@ class Section:
     A destructor (run by the garbage collector) or a signal handler may call `send` in the middle of a change. If that call continued, it
     would see half a change; if it waited, it would deadlock. (In the compiled core changes are atomic.)
 
-    The `with` enters the lock itself, which is not Python code. If the `with` entered a method of this class, a KeyboardInterrupt at the
-    method's end could come after the lock was taken and before the `with` block that releases it; then every other thread would wait
-    forever.
+    The `with` enters the lock itself, which is not Python code. If the `with` entered a Python method, a KeyboardInterrupt at the method's
+    end could come after the lock was taken, before the block that releases it: every other thread would wait forever.
     """
 
     __slots__ = ("_lock", "_mine")
@@ -42,7 +41,7 @@ class Section:
         self._mine: Callable[[], bool] = getattr(lock, "_is_owned", bool)  # only threading.RLock knows its thread
 
     def __call__(self) -> AbstractContextManager[Any, bool | None]:
-        """Return the lock. Raises BufferFull if this thread holds it."""
+        """Raises BufferFull if this thread holds the lock."""
         if self._mine():
             raise BufferFull("a destructor or signal handler called send in the middle of another send; call it from elsewhere, or retry")
         return self._lock
@@ -50,7 +49,7 @@ class Section:
 
 @attrs.define(eq=False)
 class Dropped:
-    """The records of one partition that were dropped for one reason; they share a batch without records."""
+    """The records of one partition dropped for one reason; they share a batch without records."""
 
     batch: Batch
     records: int = 0
@@ -60,7 +59,7 @@ class Dropped:
 
 @attrs.define(eq=False)
 class Combined:
-    """The totals of the open batches of all topics with the same linger and limits; see `LingerList` of the compiled core."""
+    """The totals of the open batches of all topics with the same linger and limits."""
 
     payload: int = 0
     records: int = 0
@@ -68,7 +67,7 @@ class Combined:
 
 
 class Account:
-    """The part of the accumulator that counts batches, reserved memory and dropped records, and finds room for records."""
+    """The accumulator's counters, and its limits of memory."""
 
     client_id: str
     spare_bytes: Final = 0  # memory kept for later batches; only the compiled core has any
@@ -132,7 +131,7 @@ class Account:
             topic.sticky_bytes += batch._used
 
     def _unlist(self, batch: Batch) -> None:
-        """Remove `batch` from the list of lingering batches: its linger has ended, or it accepts no more records."""
+        """Remove `batch` from the lingering ones: its linger has ended, or it accepts no more records."""
         if batch in self._opened:
             del self._opened[batch]
             if batch._home.policy.combined:
@@ -145,7 +144,7 @@ class Account:
         return self._combined.setdefault((policy.linger, policy.batch_bytes, policy.batch_records), Combined())
 
     def _count_combined(self, batch: Batch, size: int) -> None:
-        """Count a record of `batch`, with `size` bytes of key and value, for the limits of combined batches, while `batch` lingers."""
+        """Count a record of `size` bytes of key and value for the limits of combined batches, while `batch` lingers."""
         if batch not in self._opened:
             return
         policy, combined = batch._home.policy, self._combined_of(batch)
@@ -156,7 +155,7 @@ class Account:
             combined.reached = batch._news = True
 
     def _nudge(self) -> None:
-        """Wake the loop if threads wait for memory, because memory became free; the loop wakes these threads."""
+        """Memory became free: if threads wait for memory, wake the loop, which wakes them."""
         if self.waiters > 0:
             self._wake()
 
@@ -175,7 +174,7 @@ class Account:
             )
 
     def _partition_fits(self, t: Topic, partition: int, size: int) -> bool:
-        """Whether the partition's own limit allows `size` more bytes; an empty partition may always have one batch."""
+        """An empty partition may always have one batch."""
         held = t.held.get(partition, 0)
         return held == 0 or held + size <= self._max_partition_bytes
 
@@ -183,7 +182,7 @@ class Account:
         return self._reserved + size <= self._buffer_memory and self._partition_fits(t, partition, size)
 
     def _must_queue(self, t: Topic, r: Item) -> bool:
-        """Whether waiting threads come before `r`: not if `r` itself has waited, or if they all wait for partitions other than its own."""
+        """Whether waiting threads come before `r`: not if `r` has waited itself, or if they all wait for other partitions."""
         if self.waiters == 0 or r.asked:
             return False
         full = self.full_partitions  # read once: another thread may replace it
@@ -192,7 +191,7 @@ class Account:
     def _wait_for_room(self, t: Topic, r: Item, size: int) -> None:
         """Wait for room, without the lock: afterwards everything may have changed.
 
-        With on_full=drop the method only notes on `r` that there is no room; with on_full=raise it raises BufferFull.
+        With on_full=drop the method only sets `overflows`; with on_full=raise it raises BufferFull.
         """
         if self._drop_error is not None:
             r.overflows = True
@@ -214,11 +213,11 @@ class Account:
                 self._wake()
 
     def room(self, topic: str, partition: int, nbytes: int) -> bool:
-        """Whether there is room now for a record that called `make_room` with these arguments. Takes no lock, as the caller may hold it."""
+        """Whether a record that called `make_room` with these arguments has room now. Takes no lock, as the caller may hold it."""
         return self._reserved + nbytes <= self._buffer_memory and not self.crowded(topic, partition, nbytes)
 
     def crowded(self, topic: str, partition: int, nbytes: int) -> bool:
-        """Whether only `max_partition_bytes` blocks a record that called `make_room` with these arguments, however much memory is free."""
+        """Whether `max_partition_bytes` blocks a record that called `make_room` with these arguments, however much memory is free."""
         t = self._topics.get(exact_name(topic))
         if t is None:
             return False
@@ -243,7 +242,7 @@ class Account:
     def _count_dropped(
         self, t: Topic, partition: int, code: str, cause: BaseException | None, records: int, times: tuple[int, int]
     ) -> Batch:
-        """Count dropped `records` of `partition`, with their lowest and highest timestamp; returns the batch that has their outcome."""
+        """`times`: the lowest and highest timestamp. Returns the batch that has the outcome of the records."""
         known = drops_of(self._drops, t.name, code, self.client_id, cause)
         found: Dropped = known.get(partition) or known.setdefault(partition, Dropped(self._dropped_batch(t, partition, code, cause)))
         with self._lock():
@@ -262,7 +261,7 @@ class Account:
         return batch
 
     def take_dropped(self) -> list[Any]:
-        """The records dropped since the last call, as a flat list: see `dropped_rows`."""
+        """The records dropped since the last call: see `dropped_rows`."""
         out: list[Any] = []
         with self._lock():
             taken, self._fresh_drops = self._fresh_drops, []

@@ -23,14 +23,14 @@ UNDECIDED: Final = -1  # the partition of a record that has none yet
 
 
 def exact_name(topic: object) -> str:
-    """`topic` as a plain str. A subclass may override `__str__` or `__eq__`: only its value counts. Raises TypeError for other types."""
+    """`topic` as a plain str. A subclass may override `__str__` or `__eq__`: only its value counts. Raises TypeError."""
     if not isinstance(topic, str):
         raise TypeError(f"topic must be str, not {type(topic).__name__}")
     return str.__str__(topic)
 
 
 def bytes_of(topic: str, what: str, value: object) -> bytes | None:
-    """`value` as bytes. Raises TypeError, naming topic and argument, for anything but bytes, str, None and contiguous buffers."""
+    """Raises TypeError, naming topic and argument, for anything but bytes, str, None and contiguous buffers without pointers."""
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, str):
@@ -47,7 +47,7 @@ def bytes_of(topic: str, what: str, value: object) -> bytes | None:
 
 
 def header_pairs(topic: str, headers: HeadersLike | None) -> Headers:
-    """`headers` as (str, bytes or None) tuples. Raises TypeError, naming the invalid part."""
+    """Raises TypeError, naming the invalid part."""
     if headers is None:
         return ()
     pairs: Any = headers.items() if hasattr(headers, "items") else headers
@@ -66,7 +66,7 @@ def _pair(topic: str, pair: Any) -> tuple[str, bytes | None]:
 
 
 def integer(topic: str, what: str, value: object, most: int) -> int:
-    """`value` as an integer from 0 to `most`. Raises TypeError or ValueError, naming topic and argument."""
+    """Raises TypeError or ValueError, naming topic and argument, unless `value` is an int from 0 to `most`."""
     if not isinstance(value, int):
         raise TypeError(f"{topic}: {what} must be an int or None, not {type(value).__name__}")
     if not 0 <= value <= most:
@@ -75,7 +75,6 @@ def integer(topic: str, what: str, value: object, most: int) -> int:
 
 
 def now_ms() -> int:
-    """The wall clock in milliseconds."""
     return int(datetime.datetime.now(datetime.UTC).timestamp() * 1000)
 
 

@@ -1,9 +1,9 @@
 """Exports and imports data by the Arrow C data interface, with ctypes, for the plain core; `_export.h`, `_live.h` and `_rows.pxi` are the
 compiled counterparts.
 
-Python code runs when the reader of an array releases it. So, unlike with the compiled core, an array must not be released once the
-interpreter has ended, nor, as pyarrow does, while an exception is on its way through the reader's C code: the process would abort.
-Therefore pyarrow exports the data if it is loaded.
+Python code runs when a reader releases an array. The process would abort if that happened after the interpreter has ended, or, as with
+pyarrow, while an exception passes through the reader's C code. (In the compiled core both are safe.) Therefore pyarrow exports the data if
+it is loaded.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _released(
 ) -> None:
     """Release a struct and its children, for its reader.
 
-    All names of this module that the function uses are arguments: it may run while the interpreter takes this module apart.
+    All names of this module that the function uses are arguments: it may run while the interpreter takes the module apart.
     """
     for i in range(getattr(struct.contents, "n_children", 0)):
         child = struct.contents.children[i]
@@ -203,28 +203,26 @@ def _capsule(struct: Any, name: bytes) -> object:
 
 
 def schema_capsule(field: Field) -> object:
-    """`field` in a capsule."""
     struct = SchemaStruct()
     _set_schema(field, struct)
     return _capsule(struct, SCHEMA)
 
 
 def array_capsule(array: Array) -> object:
-    """`array` in a capsule; nothing is copied."""
+    """Nothing is copied."""
     struct = ArrayStruct()
     _set_array(array, struct)
     return _capsule(struct, ARRAY)
 
 
 def stream_capsule(field: Field, source: Callable[[], Array | None]) -> object:
-    """A stream of the arrays that `source()` returns, until it returns None, in a capsule."""
+    """A stream, in a capsule, of the arrays that `source()` returns until it returns None."""
     struct = StreamStruct(_get_schema, _get_next, cast(_get_last_error, GET_LAST_ERROR), _stream_released)
     struct.private_data = _keep(_Batches(field, source))
     return _capsule(struct, STREAM)
 
 
 def fields_requested(capsule: object) -> int:
-    """The number of fields of the schema in `capsule`."""
     return int(SchemaStruct.from_address(_pointer_of(id(capsule), SCHEMA)).n_children)
 
 
@@ -232,7 +230,7 @@ def fields_requested(capsule: object) -> int:
 
 
 def loaded_pyarrow() -> Any:
-    """The module pyarrow if it has been imported (every reader that uses pyarrow imports it); otherwise None."""
+    """The module pyarrow if it has been imported: every reader that uses pyarrow imports it."""
     return sys.modules.get("pyarrow")
 
 
@@ -256,7 +254,7 @@ def _pyarrow_batch(pa: Any, field: Field, array: Array) -> Any:
 
 
 def exported(field: Field, array: Array) -> tuple[object, object]:
-    """The capsules of schema and array; nothing is copied."""
+    """Nothing is copied."""
     pa = loaded_pyarrow()
     if pa is not None:
         return _pyarrow_batch(pa, field, array).__arrow_c_array__()  # type: ignore[no-any-return]
@@ -264,7 +262,6 @@ def exported(field: Field, array: Array) -> tuple[object, object]:
 
 
 def exported_stream(field: Field, source: Callable[[], Array | None]) -> object:
-    """A stream of the arrays that `source()` returns, until it returns None, in a capsule."""
     pa = loaded_pyarrow()
     if pa is None:
         return stream_capsule(field, source)
@@ -278,7 +275,7 @@ _moving: dict[int, object] = {}  # by address: structs that a thread is moving; 
 
 
 def _moved(topic: str, capsule: object, kind: Any, name: bytes) -> Any:
-    """Move the struct out of `capsule`, and mark it as released there. Raises ValueError if another reader has moved or released it."""
+    """Move the struct out of `capsule`, and mark it as released there. Raises ValueError if a reader has moved or released it."""
     address, token = _pointer_of(id(capsule), name), object()
     if _moving.setdefault(address, token) is not token:
         raise read_already(topic)
@@ -301,7 +298,7 @@ def _field(schema: Any) -> Field:
 
 
 class Imported:
-    """Imported Arrow data. `field` is its schema; `next` returns batch after batch, and releases the previous batch."""
+    """Imported Arrow data, with the schema `field`."""
 
     field: Field
 
@@ -319,7 +316,6 @@ class Imported:
                 schema.release(schema)
 
     def _open(self, data: Any) -> Any:
-        """Take the stream or the array of `data`; return the schema."""
         export = getattr(data, "__arrow_c_stream__", None)
         if export is not None:
             self._stream = stream = _moved(self._topic, export(), StreamStruct, STREAM)
@@ -359,7 +355,6 @@ class Imported:
             batch.release(batch)
 
     def close(self) -> None:
-        """Release batches and stream."""
         self._drop()
         for struct in (self._first, self._stream):
             if struct is not None and struct.release:

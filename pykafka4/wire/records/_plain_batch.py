@@ -52,7 +52,7 @@ _log = get_log("pykafka4")
 
 
 class Batch(bytearray):
-    """A record batch (format v2). Application threads fill it, the loop sends it, and then the batch has the outcome for its handles.
+    """A record batch (format v2). Application threads fill it, the loop sends it, then it has the outcome for its handles.
 
     A batch is a bytearray, which cannot be resized or emptied while a socket still reads a buffer of it. If its memory were reused after a
     delivery timeout, the request that is being written would send other records.
@@ -107,12 +107,12 @@ class Batch(bytearray):
 
     @property
     def size(self) -> int:
-        """The size in bytes as sent, header included."""
+        """Bytes as sent, header included."""
         return self._used
 
     @property
     def raw_size(self) -> int:
-        """The size in bytes before compression, header included; final once the batch is sealed."""
+        """Bytes before compression, header included; final once the batch is sealed."""
         return self._raw
 
     @property
@@ -122,12 +122,10 @@ class Batch(bytearray):
 
     @property
     def times(self) -> tuple[int, int]:
-        """The lowest and the highest timestamp of its records, in milliseconds."""
         return self._min_timestamp, self._max_timestamp
 
     @property
     def done(self) -> bool:
-        """Whether every record has its outcome."""
         return all(part.state >= ACKED for part in self.leaves())
 
     @property
@@ -141,7 +139,7 @@ class Batch(bytearray):
         return all(part._settled for part in self.leaves())
 
     def leaves(self) -> list[Batch]:
-        """The batches that have its records now, in order: the results of splits, or the batch itself."""
+        """The batches that now have its records, in order: the results of splits, or the batch itself."""
         left, found = [self], []
         while left:  # no recursion: a batch can be split as often as it has records
             batch = left.pop()
@@ -154,12 +152,10 @@ class Batch(bytearray):
     # ---- memory
 
     def _hold(self, size: int) -> None:
-        """Reserve `size` more bytes; a negative `size` returns bytes."""
         self._held += size
         self._acc._reserve(self._home, self.partition, size)
 
     def _settle(self) -> None:
-        """Leave the account: the callbacks have returned, or there were none."""
         if not self._settled:
             self._settled = True
             self._acc._live.discard(self)
@@ -182,8 +178,8 @@ class Batch(bytearray):
     def compress(self) -> None:
         """Compress the records with `wanted_codec`, and keep the result if it is small enough; then the batch is `ready`.
 
-        Any thread may call this method: usually the thread that filled the batch, or the loop or a helper thread after the batch's linger.
-        A second call, or a call after the outcome, does nothing. Raises RuntimeError for an open batch.
+        Any thread may call this: usually the thread that filled the batch, or the loop or a helper after the linger. A second call, or a
+        call after the outcome, does nothing. Raises RuntimeError for an open batch.
         """
         acc = self._acc
         if self.state == OPEN:
@@ -216,14 +212,14 @@ class Batch(bytearray):
         level = () if policy.level is None or codec != policy.codec else (policy.level,)
         data = acc._compress(codec, bytes(self[HEADER_SIZE:]), *level)
         with acc._lock():
-            # The batch may have failed meanwhile, and then has no bytes any more.
+            # A batch that failed meanwhile has no bytes any more.
             if self.state == SEALED and len(data) < before and len(data) <= policy.compression_max_ratio * before:
                 self[HEADER_SIZE:] = data
                 self.codec, self._used = codec, HEADER_SIZE + len(data)
                 self._hold(len(data) - before)
 
     def finish(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Write header and checksum. A second call changes the values; it is allowed only while no request with the batch is in flight.
+        """Write header and checksum. A second call is allowed while no request with the batch is in flight.
 
         Raises RuntimeError unless the batch is sealed and `ready`.
         """
@@ -253,7 +249,7 @@ class Batch(bytearray):
         self.state = state
 
     def _conclude(self) -> list[tuple[Any, Callback]]:
-        """Release bytes and callbacks after the outcome; returns the callbacks."""
+        """Release the bytes, after the outcome; returns the callbacks."""
         rows, self._callbacks, self._extras = self._callbacks + self._extras, [], []
         with suppress(BufferError):  # a socket still reads the bytes, which live as long as its buffer
             self.clear()
@@ -262,7 +258,7 @@ class Batch(bytearray):
         return rows
 
     def _left_to_call(self, rows: list[tuple[Any, Callback]]) -> Callbacks | None:
-        """Wake the tasks; returns a callable that runs the other callbacks, if there are any."""
+        """Wake the tasks; returns a callable that runs the other callbacks, if any."""
         self._acc._nudge()
         others = wake_tasks(rows, self._acc.client_id)
         if rows and not others:
@@ -272,7 +268,7 @@ class Batch(bytearray):
         return (lambda: self._run(others)) if others else None
 
     def _run(self, rows: list[tuple[Any, Callback]]) -> None:
-        """Run the callbacks, once; the batch keeps its reservation of memory until they have returned."""
+        """Run the callbacks, once; until they have returned, the memory stays reserved."""
         if not rows:
             return
         for delivery, function in rows:
@@ -317,7 +313,7 @@ class Batch(bytearray):
         return read_records(memoryview(decompress(self.codec, data, most) if self.codec else data), self.count)
 
     def records(self) -> list[ProducerRecord]:
-        """Its records, as passed to `send`. Raises RuntimeError after the batch has been acknowledged or split."""
+        """Raises RuntimeError after the batch has been acknowledged or split."""
         if isinstance(self._kept, list):
             return list(self._kept)
         maybe = Written.MAYBE if self.written else Written.NO
@@ -331,14 +327,14 @@ class Batch(bytearray):
     def _record(self, index: int) -> ProducerRecord | None:
         """The record at `index` of a failed batch; None if its records cannot be decoded.
 
-        The first call decodes all records: otherwise reading each of them would take quadratic time.
+        The first call decodes all records: decoding for each call would take quadratic time.
         """
         if not isinstance(self._kept, list):
             self._kept = self._handed_back()
         return self._kept[index] if index < len(self._kept) else None
 
     def _handed_back(self) -> list[ProducerRecord]:
-        """Its records; none, with a log line, if they are of a raw batch and cannot be decoded."""
+        """Its records; none, with a log line, for a raw batch that cannot be decoded."""
         try:
             return self.records()
         except (DecodeError, RecordTooLarge, ConfigError) as error:
@@ -348,11 +344,10 @@ class Batch(bytearray):
             return []
 
     def lost(self) -> list[ProducerRecord]:
-        """Its records that have failed, in whichever batches splits have put them."""
         return [record for part in self.leaves() if part.state == FAILED for record in part._handed_back()]
 
     def split(self) -> list[Batch]:  # type: ignore[override]
-        """Replace the batch by two of half the records each, sealed, not compressed yet, with the old sequence numbers; return them.
+        """Replace the batch by two with half the records each, sealed, not compressed yet, with the old sequence numbers.
 
         Raises ValueError for a batch of a single record, RuntimeError for a batch that is not sealed.
         """
@@ -365,7 +360,8 @@ class Batch(bytearray):
         return parts
 
     def set_apart(self, indexes: Iterable[int]) -> tuple[Batch | None, list[Batch]]:
-        """Replace the batch by (a batch of the records not at `indexes`, or None; for each of `indexes`, in order, a batch of that record).
+        """Replace the batch by (a batch of the records not at `indexes`, or None; a batch of one record for each index, in ascending
+        order).
 
         The new batches are sealed, have no sequence numbers, and are not compressed yet. Raises ValueError for no, invalid or repeated
         indexes, RuntimeError for a batch that is not sealed.
@@ -382,7 +378,7 @@ class Batch(bytearray):
         return first, others
 
     def _divide(self, groups: list[list[tuple[int, int]]]) -> list[Batch]:
-        """Make a batch for each of `groups`. A group is a list of runs of records (index, count); together they cover all records."""
+        """Make a batch for each of `groups`: lists of runs of records (index, count), which together cover all records."""
         if self.state != SEALED:
             raise RuntimeError(f"{self!r} cannot become SPLIT: a batch has one outcome")
         raws = list(self._raws())  # before anything changes: damaged records of a raw batch raise here, and the batch is unchanged
@@ -438,7 +434,7 @@ class Batch(bytearray):
     def _is_reached(self, r: Item) -> bool:
         """Count `r`, which was just written; returns whether the batch has reached a limit of its topic.
 
-        Combined batches have a common count instead, and leave together.
+        Combined batches have a common count instead.
         """
         policy = self._home.policy
         size = max(len(r.key or b"") + len(r.value or b""), 1)
@@ -452,7 +448,7 @@ class Batch(bytearray):
         return encode_record(r.timestamp - self._base_timestamp if self.count else 0, self.count, r.content)
 
     def _put(self, r: Item, encoded: bytes, more: int) -> None:
-        """Write `r`, and reserve the memory for it and `more` bytes."""
+        """Write `r`; reserve its memory and `more` bytes."""
         if self.count == 0:
             self._base_timestamp = self._min_timestamp = self._max_timestamp = r.timestamp
         self._min_timestamp = min(self._min_timestamp, r.timestamp)

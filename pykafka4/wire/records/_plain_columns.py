@@ -55,7 +55,7 @@ class ColumnsBuilder:
     """Collects records of chunks as columns, for `RecordColumns`.
 
     `columns` has the names of the columns, in order. `full`: the last `add` ended because a column has reached its maximum of 2 GiB: call
-    `finish`. `added` is (first offset, last offset, leader epoch of the last record) of the rows of the last `add`, None if there are none.
+    `finish`. `added` is (first offset, last offset, leader epoch of the last record) of the last `add`, None without rows.
     """
 
     def __init__(self, columns: Iterable[str] = COLUMN_NAMES, *, most_bytes: int = MOST_COLUMN_BYTES) -> None:
@@ -77,19 +77,16 @@ class ColumnsBuilder:
 
     @property
     def nbytes(self) -> int:
-        """The size of the collected rows, in bytes."""
         return _size(_columns_of(self.names, self._rows))
 
     @property
     def held_bytes(self) -> int:
-        """The size of all finished columns that are still in use, in bytes."""
         return self._account.bytes
 
     def add(self, chunk: Chunk, limit: int, max_bytes: int = INT64_MAX) -> int:
         """Add up to `limit` records of `chunk`, until their size as columns (`chunk.decoded`) reaches `max_bytes`; return their number.
 
-        Raises the errors of `Chunk.decode`, likewise only if this call has added nothing, and RecordTooLarge for a record that no column
-        can hold.
+        Raises the errors of `Chunk.decode`, only if this call has added nothing, and RecordTooLarge for a record that no column can hold.
         """
         self.full, self.added = False, None
         before = len(self._rows)
@@ -110,7 +107,7 @@ class ColumnsBuilder:
         return len(self._rows) - before
 
     def _weigh(self, chunk: Chunk) -> int:
-        """Count the last row; return its size. If a column has no room for the row, put it back into `chunk`, and set `full`.
+        """Count the last row; return its size. If a column has no room for it, put the row back into `chunk`, and set `full`.
 
         Raises RecordTooLarge if there is no room even in empty columns.
         """
@@ -134,7 +131,6 @@ class ColumnsBuilder:
         return self._row_cost + sum(size for name, size in sizes.items() if name in self.names)
 
     def _note(self, chunk: Chunk, rows: list[Record]) -> None:
-        """Note the position after the records of `chunk`, for `RecordColumns.positions`."""
         tp = TopicPartition(chunk.topic, chunk.partition)
         epoch = self._positions[tp].leader_epoch if tp in self._positions else -1
         if rows:
@@ -146,7 +142,6 @@ class ColumnsBuilder:
             self._positions[tp] = OffsetAndMetadata(chunk.position, leader_epoch=epoch)
 
     def finish(self) -> RecordColumns:
-        """Return the collected rows as columns, and empty the builder."""
         columns = RecordColumns._of(self.names, self._rows, self._positions, self._account)
         self._begin()
         self.full, self.added = False, None
@@ -203,7 +198,7 @@ class RecordColumns:
         return exported_stream(_schema(self.names), iter((self._array, None)).__next__)
 
     def _check_request(self, requested_schema: object) -> None:
-        """Refuse a requested schema with another number of columns. Other types are not refused: the reader of the data converts them."""
+        """Other types are not refused: the reader of the data converts them."""
         from pykafka4.wire.records._plain_arrow import fields_requested
 
         if requested_schema is not None and (count := fields_requested(requested_schema)) != len(self.names):
@@ -225,13 +220,12 @@ class ColumnsStream:
         self._given = False
 
     def __arrow_c_schema__(self) -> object:
-        """The schema, in a capsule."""
         from pykafka4.wire.records._plain_arrow import schema_capsule
 
         return schema_capsule(_schema(self.names))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Export the stream, in a capsule. Raises RuntimeError at the second call, because records are read only once.
+        """Raises RuntimeError at a second call, because records are read only once.
 
         Raises ValueError for a requested schema with another number of columns.
         """
@@ -245,7 +239,6 @@ class ColumnsStream:
         return exported_stream(_schema(self.names), self._make)
 
     def _make(self) -> Array | None:
-        """The next columns; None at the end."""
         if self._source is None:
             return None
         try:
@@ -262,7 +255,7 @@ class ColumnsStream:
 
 
 def _schema(names: tuple[str, ...]) -> Field:
-    """The Arrow schema of the columns `names`. All fields are nullable, as in schemas that are written by hand."""
+    """All columns are nullable, as in schemas written by hand."""
     item = Field("item", "+s", (Field("key", "u"), Field("value", "z")))
     fields = tuple(Field(name, FORMATS[name]) if name in FORMATS else Field(name, "+l", (item,)) for name in names)
     return Field("", "+s", fields, nullable=False)
@@ -283,7 +276,7 @@ def _held(data: bytes | None, memory: _Memory) -> bytes | None:
 
 
 def _owned(column: Array, memory: _Memory) -> Array:
-    """`column` with `memory` in each buffer: a reader may keep any child, or buffer, without its parent."""
+    """`column` with `memory` in each buffer: a reader may keep a child, or a buffer, without its parent."""
     buffers = tuple(_held(data, memory) for data in column.buffers)
     return column._replace(buffers=buffers, children=tuple(_owned(child, memory) for child in column.children))
 

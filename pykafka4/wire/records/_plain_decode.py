@@ -103,7 +103,7 @@ TIMESTAMP_TYPES: Final = {
 class RecordIterator:
     """Iterates over `records`; `given` counts the records handed out.
 
-    While `stopped` is set, which another thread may do, the iteration ends early; it continues once `stopped` has been reset.
+    Another thread may set `stopped`: the iteration ends early, and continues once `stopped` is reset.
     """
 
     __slots__ = ("given", "records", "stopped")
@@ -123,7 +123,7 @@ class RecordIterator:
         return record
 
     def __length_hint__(self) -> int:
-        """The number of records that are left, stopped or not."""
+        """`stopped` does not matter."""
         return max(0, len(self.records) - self.given)
 
 
@@ -136,8 +136,8 @@ class Chunk:
     `decoded` is the size of the records that the last call read: in memory for `decode`, of the batch for `whole_batch`, as columns for
     `ColumnsBuilder.add`.
     `high_watermark`: a batch that ends after it is too new to be compacted, so it has a record for each of its offsets, or is invalid.
-    `aborted` has (producer id, first offset) of each aborted transaction: its records are passed over, up to its marker.
-    `until`: records from this offset on are left out. A chunk that reaches it ends with `position` exactly there, whatever follows.
+    `aborted` has (producer id, first offset) of each aborted transaction, whose records are passed over up to its marker.
+    `until`: records from this offset on are left out. A chunk that reaches it ends with `position` exactly there.
     """
 
     def __init__(
@@ -202,15 +202,15 @@ class Chunk:
 
     @staticmethod
     def _is_sparse(view: memoryview, at: int) -> bool:
-        """Whether the numbers of records and of offsets of the batch at `at` differ."""
+        """Whether the batch at `at` has a different number of records than of offsets."""
         if view[at + MAGIC] != 2:
             return False
         return bool(struct.unpack_from(">i", view, at + COUNT)[0] != struct.unpack_from(">i", view, at + LAST_OFFSET_DELTA)[0] + 1)
 
     def copy_bytes(self) -> None:
-        """Copy the bytes if most of the response belongs to other partitions, so that a waiting chunk does not keep it all in memory.
+        """Copy the bytes if most of the response belongs to other partitions: a waiting chunk would keep all of it in memory.
 
-        Does nothing in the middle of a batch, because its records are read in place.
+        Does nothing in the middle of a batch, whose records are read in place.
         """
         if self._view is not None and self._records is None and self.size * 2 <= memoryview(self._view.obj).nbytes:
             self._view = memoryview(bytes(self._view))
@@ -222,11 +222,11 @@ class Chunk:
 
     @property
     def exhausted(self) -> bool:
-        """Whether everything has been handed out, and the bytes have been released."""
+        """Everything has been handed out, and the bytes are released."""
         return self._view is None
 
     def skip(self) -> int:
-        """Skip the (corrupt) batch at `position`, or after an invalid header all bytes that are left; returns the new position."""
+        """Skip the (corrupt) batch at `position`, or after an invalid header all remaining bytes; returns the new position."""
         if self._view is None or self._at >= self._end:  # after an invalid header no batch can be found
             self._drop()
             return self.position
@@ -242,7 +242,7 @@ class Chunk:
             self._drop()
 
     def _enter(self) -> bool:
-        """Check the next batch and enter it, or pass over it; False when there is none."""
+        """Check the next batch, then enter it or pass over it; False if there is none."""
         batch = self._next_batch()
         if batch is None:
             return False
@@ -255,7 +255,6 @@ class Chunk:
         return True
 
     def _next_batch(self) -> RecordBatch | None:
-        """The batch to be entered next; None when there is none."""
         if self._at >= self._end:
             if self._broken:
                 raise DecodeError("a batch header is invalid")
@@ -265,7 +264,7 @@ class Chunk:
         return self._batch
 
     def _inspect(self, batch: RecordBatch) -> bool:
-        """Verify the checksum of `batch`, the next one. False if it is a control batch or was aborted: then it was passed over."""
+        """Verify the checksum of `batch`. If it is a control batch or was aborted, pass over it and return False."""
         if batch.magic == 2 or not batch.codec:
             self.position = max(self.position, batch.base_offset)
         batch.check()
@@ -279,8 +278,8 @@ class Chunk:
     def whole_batch(self) -> bytes | None:
         """The bytes of the batch that contains `position`, or of the next one; None when there is none. `skip` continues after it.
 
-        Its checksum is verified, except for formats v0 and v1. Control batches, batches of aborted transactions and batches without records
-        are passed over. Raises CorruptRecord as `decode` does. The batch may have records before `position`.
+        Its checksum is verified, except for formats v0 and v1. Control batches, aborted batches and batches without records are passed
+        over. Raises CorruptRecord as `decode` does. The batch may have records before `position`.
         """
         give_way()
         self.decoded = 0
@@ -307,7 +306,7 @@ class Chunk:
         return self._aborted is not None and batch.transactional and batch.producer_id in self._aborted[1]
 
     def _begin_aborted(self, batch: RecordBatch) -> None:
-        """Note the aborted transactions that begin in `batch` or before it."""
+        """Note the aborted transactions that begin in or before `batch`."""
         if self._aborted is not None and batch.magic == 2:
             later, begun = self._aborted
             count = sum(first <= batch.last_offset for first, _ in later)
@@ -351,8 +350,8 @@ class Chunk:
     def decode(self, out: list[Record], limit: int, max_bytes: int = INT64_MAX) -> int:
         """Append up to `limit` records to `out`, until their size in memory (`decoded`) reaches `max_bytes`; return their number.
 
-        Raises CorruptRecord for a damaged batch, RecordTooLarge for a batch that is too large once decompressed, and ConfigError for a
-        batch whose codec's library is missing, but only if this call has appended nothing: the records before it are handed out first.
+        Raises CorruptRecord for a damaged batch, RecordTooLarge for a batch that is too large in memory, ConfigError if the library of its
+        codec is missing. It raises these only if this call has appended nothing: the records before the batch are handed out first.
         `position` stays at that batch. After any other exception (Ctrl-C) everything is as before the call.
         """
         give_way()
@@ -384,17 +383,16 @@ class Chunk:
         return len(out) - count
 
     def put_back(self, record: Record) -> None:
-        """Take back `record`, which was handed out last: it is the next one again."""
+        """Take back `record`, which was handed out last."""
         assert self._records is not None
         self._records = itertools.chain([record], self._records)
         self.position = record.offset
 
     def too_large(self, reason: str) -> Exception:
-        """The RecordTooLarge for the record at `position`."""
         return self._located(RecordTooLarge(reason), self._batch)
 
     def _located(self, error: Exception, batch: RecordBatch | None) -> Exception:
-        """The exception for `error`, with partition and position; for an invalid or too large `batch` also with the offset after it."""
+        """`error` with partition and position; for an invalid or too large `batch` also with the offset after it."""
         if isinstance(error, ConfigError):  # the library of its codec is missing
             return ConfigError(f"{self.topic}-{self.partition} at offset {self.position}: {error}")
         if batch is None:

@@ -24,7 +24,7 @@ INFINITY: Final = float("inf")
 
 
 class Parking(Account):
-    """The part of the accumulator that keeps topics and their parked records."""
+    """The accumulator's topics and their parked records."""
 
     _batch_size: int
     _max_request_size: int
@@ -38,13 +38,13 @@ class Parking(Account):
     _lost_times = -1, -1  # see `lost_times`
 
     def _append(self, t: Topic, r: Item, callback: Callback | None, delivery: Any) -> bool:
-        """Write `r` into a batch; False if `t` was dropped meanwhile."""
+        """Write `r` into a batch, or drop it; False if `t` was dropped meanwhile."""
         raise NotImplementedError
 
     # ---- records whose topic is not known yet
 
     def _park(self, t: Topic, r: Item, callback: Callback | None, delivery: Any) -> bool:
-        """Keep `r` until the partitions of its topic are known, or drop `r`; False if they became known, or `t` was dropped, meanwhile."""
+        """Park or drop `r`; False if the partitions of its topic became known, or `t` was dropped, meanwhile."""
         if self._plan.function is not None and r.partition < 0:
             self._await_topic(t, r)
             return False
@@ -90,7 +90,6 @@ class Parking(Account):
         self.accepted += 1
 
     def _unpark(self, t: Topic) -> Item:
-        """Remove the oldest parked record of `t`, and subtract it from the counters."""
         p = t.parked.popleft()
         t.parked_first += 1
         t.parked_bytes -= p.size
@@ -103,7 +102,7 @@ class Parking(Account):
         return p
 
     def set_partitions(self, topic: str, count: int, available: Sequence[int]) -> None:
-        """Set the number of partitions of `topic`. The partitions in `available` have a leader (empty if it is not known which do)."""
+        """The partitions in `available` have a leader; empty: it is not known which do."""
         chosen = [p for p in available if 0 <= p < count] or list(range(count))
         name = exact_name(topic)
         policy = self._policy_of(name)
@@ -123,8 +122,8 @@ class Parking(Account):
     def designate(self, topic: str, limit: int = 1000, patient: bool = False) -> tuple[int, list[tuple[str, Exception, Callbacks | None]]]:
         """Move up to `limit` parked records, in order, into batches.
 
-        Returns the number of records that are still parked, and for each record whose partition does not exist (code, error, None or a
-        callable that runs its callbacks). With `patient` such a record does not fail: it stays parked, and so do the records after it.
+        Returns the number of records still parked, and for each record whose partition does not exist (code, error, None or a callable that
+        runs its callbacks). With `patient` such a record and the records after it stay parked.
         """
         t = self._topics.get(exact_name(topic))
         misplaced: list[tuple[str, Exception, Callbacks | None]] = []
@@ -153,9 +152,9 @@ class Parking(Account):
         return lost._code, error, lost._left_to_call(rows)
 
     def _place(self, t: Topic, p: Item) -> None:
-        """Move `p`, the oldest parked record of `t`, into a batch. Its bytes are already reserved, so `p` needs no room.
+        """Move `p`, the oldest parked record of `t`, into a batch, where it needs no room: its bytes are already reserved.
 
-        `p` leaves the queue last: until then `t` is not `direct`, so no later record of the topic can overtake it.
+        `p` leaves `t.parked` last: until then `t` is not `direct`, so no later record of the topic can overtake it.
         """
         p.forced = True
         with self._lock():
@@ -169,7 +168,7 @@ class Parking(Account):
             self._unpark(t)
 
     def fail_parked(self, topic: str, error: BaseException, before: float = INFINITY) -> tuple[int, Callbacks | None]:
-        """Fail records of `topic` parked up to the time `before`; returns (their number, None or a callable that runs their callbacks)."""
+        """Fail records parked up to the time `before`; returns (their number, None or a callable that runs their callbacks)."""
         t = self._topics.get(exact_name(topic))
         self._lost_times = -1, -1
         with self._lock():
@@ -195,7 +194,6 @@ class Parking(Account):
         return batch
 
     def _fail_oldest(self, t: Topic, b: Batch) -> None:
-        """Fail the oldest parked record of `t`, as part of `b`."""
         r = self._unpark(t)
         first, last = self._lost_times
         self._lost_times = r.timestamp if first < 0 else min(first, r.timestamp), max(last, r.timestamp)
@@ -210,27 +208,25 @@ class Parking(Account):
         b._extras += r.extras
 
     def direct(self, topic: str) -> bool:
-        """Whether the partitions of `topic` are known and none of its records is parked."""
         t = self._topics.get(exact_name(topic))
         return t is not None and t.direct
 
     def parked(self, topic: str) -> tuple[int, float]:
-        """(number of parked records of `topic`, time of `send` of the oldest or 0.0)."""
+        """(number of parked records, time of `send` of the oldest or 0.0)."""
         t = self._topics.get(exact_name(topic))
         return (len(t.parked), t.parked[0].created) if t is not None and t.parked else (0, 0.0)
 
     @property
     def lost_times(self) -> tuple[int, int]:
-        """The lowest and highest timestamps of the parked records that the last `designate` or `fail_parked` has failed; -1 if none."""
+        """The lowest and highest timestamps of the parked records that the last `designate` or `fail_parked` failed; -1 if none."""
         return self._lost_times
 
     def _policy_of(self, name: str) -> Policy:
-        """The policy of the topic `name`, known or new. Call this without the lock: a signal handler that runs meanwhile may send."""
+        """Call this without the lock: a signal handler that runs meanwhile may send."""
         known = self._topics.get(name)
         return self._policy(name) if known is None else known.policy
 
     def _named(self, name: str, policy: Policy) -> Topic:
-        """The topic `name`; a new one gets `policy`."""
         topic = self._topics.get(name)
         if topic is None:
             topic = self._topics[name] = self._new(name, policy)
@@ -243,7 +239,7 @@ class Parking(Account):
         return topic
 
     def _reset_limits(self, t: Topic) -> None:
-        """Set the limits of batches and records of `t` to the values of the options."""
+        """Set the limits to the values of the options."""
         t.capacity, t.max_record = self._batch_size, self._max_request_size
         t.max_record_option = "the usable buffer_memory" if t.max_record < self._asked_request_size else "max_request_size"
         if t.policy.max_message_bytes:

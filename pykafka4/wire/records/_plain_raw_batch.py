@@ -26,27 +26,24 @@ LAST_DELTA: Final = 2**31 - 1
 
 
 class RawBatches(Parking):
-    """The part of the accumulator that accepts raw batches."""
+    """The accumulator's raw batches."""
 
     def _meet(self, name: str) -> Topic:
-        """Announce the topic `name` to the loop; returns its state."""
         raise NotImplementedError
 
     def _check_partition(self, t: Topic, r: Item) -> None:
-        """Check the explicit partition of `r`, or map it to one that exists."""
         raise NotImplementedError
 
     def _seal_open(self, batch: Batch) -> None:
-        """Seal an open batch; with the lock held."""
+        """The caller holds the lock."""
         raise NotImplementedError
 
     def send_batch(self, topic: str, partition: int, data: bytes) -> Batch:
-        """Accept the batch in `data`, of format v2, for `partition`, after all records that were sent there before.
+        """Accept the batch in `data`, of format v2, for `partition`, after all records sent there before.
 
-        Waits for the partitions of the topic if they are not known, or the topic has parked records, and for room, as `send` does. Raises
-        ValueError for bytes that are not such a batch, or a partition that does not exist, RecordTooLarge for more than `buffer_memory` or
-        the topic's `max_message_bytes`, BufferFull as `send` does. With `drop_error` a batch without room is dropped, and that
-        error is the outcome of the returned batch.
+        Waits for the partitions and the parked records of the topic, and for room, as `send` does. Raises ValueError for bytes that are not
+        such a batch, or a partition that does not exist, RecordTooLarge for more than `buffer_memory` or the topic's `max_message_bytes`,
+        BufferFull as `send` does. With `drop_error` a batch without room is dropped: that error is the outcome of the returned batch.
         """
         give_way()
         self._check_open()
@@ -97,14 +94,13 @@ class RawBatches(Parking):
             raise RecordTooLarge(f"{t.name}: a raw batch of {size} bytes exceeds max_message_bytes={most}; raise that, or send its records")
 
     def drop_batch(self, topic: str, partition: int, data: bytes, code: str, cause: BaseException | None) -> Batch:
-        """Drop all records of the batch in `data`, for the reason `code`; returns the batch that has their outcome."""
+        """Drop all records in `data`, for the reason `code`; returns the batch that has their outcome."""
         base, highest = struct.unpack_from(">qq", _checked(data), BASE_TIMESTAMP)
         t = self._topics.get(topic) or self._meet(topic)
         return self._count_dropped(t, partition, code, cause, _int(data, COUNT), (min(base, highest), highest))
 
 
 def _checked(data: bytes) -> bytes:
-    """`data`. Raises ValueError unless it is one record batch of format v2 with records."""
     size = len(data)
     if size < HEADER_SIZE or data[MAGIC] != 2 or _int(data, LENGTH) + LOG_OVERHEAD != size or _int(data, COUNT) < 1:
         raise ValueError(f"{size} bytes are not one record batch of format v2 with records")
@@ -119,16 +115,16 @@ def _int(data: bytes, at: int) -> int:
 
 
 def cut_records(data: bytes, count: int, first: int, last: int) -> tuple[bytes, int, int]:
-    """Copy, from the `count` uncompressed records in `data`, the records with offset deltas from `first` to `last`.
+    """Copy, of the `count` uncompressed records in `data`, those with offset deltas from `first` to `last`.
 
-    Returns their bytes, with deltas that count from the first of them; their number; the old delta of the first. Everything else of a
-    record stays as it is, the names of headers byte for byte. Raises DecodeError if the records are damaged.
+    Returns their bytes, with deltas that count from the first of them; their number; the old delta of the first. Everything else stays as
+    it is, the names of headers byte for byte. Raises DecodeError if the records are damaged.
     """
     return _repacked(data, count, first, last, lambda kept, delta: delta, appended=False)
 
 
 def pack_records(data: bytes, count: int, appended: bool) -> bytes:
-    """The `count` records of `data` with consecutive offset deltas from 0. With `appended` all get the base timestamp of their batch.
+    """The records of `data` with consecutive offset deltas from 0. With `appended` all get the base timestamp of their batch.
 
     Raises DecodeError if the records are damaged.
     """

@@ -1,7 +1,7 @@
 """Reads rows of Arrow data as records, in plain Python; `_rows.h` and `_rows.pxi` are the compiled counterparts.
 
-Invariant: the same rows, refusals and messages as in the compiled core. The checks protect against damaged arrays, as far as Arrow's
-structs have sizes: a buffer's size is not in them (except for views), so exporters are trusted to give buffers the right size.
+Invariant: the same rows, refusals and messages as in the compiled core. The checks protect against damaged arrays as far as Arrow's structs
+have sizes. Except for views they lack the sizes of buffers: exporters are trusted with these.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Wrong(Exception):
 
 
 class _Column:
-    """A column of one batch. `shift` is the parent's offset, which counts for its children, too."""
+    """A column of one batch. `shift` is the parent's offset, which counts for its children."""
 
     def __init__(self, shape: Shape, array: Any, shift: int = 0, rows: int = 0) -> None:
         if array.length < 0 or array.offset < 0 or array.length < shift + rows:
@@ -213,7 +213,6 @@ class ArrowRows:
                 return True
 
     def _bind(self, batch: Any) -> None:
-        """Check the arrays of `batch`, the new one, and find their columns."""
         if batch.length < 0 or batch.offset < 0:
             raise self._wrong(None, "its batch has a negative length or offset")
         valid = None if self._whole or batch.null_count == 0 or batch.n_buffers < 1 else batch.buffers[0]
@@ -239,7 +238,7 @@ class ArrowRows:
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
-        """Guard the rows during a call. Raises RuntimeError if another call uses them, for example one on another thread."""
+        """Raises RuntimeError if another call, for example on another thread, uses the rows."""
         if self._busy:
             raise RuntimeError(f"{self.topic}: these rows are being sent already")
         self._busy = True
@@ -249,12 +248,11 @@ class ArrowRows:
             self._busy = False
 
     def has_row(self) -> bool:
-        """Whether there is a next row."""
         return self._row < self._length or self._next_batch()
 
     @property
     def left(self) -> int:
-        """The number of rows that are left in the current batch."""
+        """Rows left in the current batch."""
         return self._length - self._row
 
     def arguments(self) -> tuple[bytes | str | None, bytes | str | None, Any, int | None, int | None]:
@@ -279,12 +277,11 @@ class ArrowRows:
             raise self._wrong(ARGUMENTS[argument], "it is not valid UTF-8") from None
 
     def go_to(self, position: int) -> None:
-        """Move to the row `position`, because the rows before it were accepted."""
         self._row += position - self.position
         self.position = position
 
     def item(self, most_partition: int, now: Callable[[], int]) -> Item:
-        """The next row as a record; `now` returns the timestamp of a row that has none."""
+        """The next row; `now` returns the timestamp of a row that has none."""
         if self._valid is not None:
             place = self._batch.offset + self._row
             if not _bytes(self._valid + place // 8, 1)[0] >> place % 8 & 1:
@@ -320,7 +317,7 @@ class SentRows:
         self._open: list[Delivery] = []  # rows that had no outcome at the last call of `done`
 
     def took(self, rows: ArrowRows, delivery: Delivery) -> None:
-        """Add `delivery`, the handle of the next row of `rows`, which was accepted. A second call with the same handle does nothing."""
+        """Add `delivery`, the handle of the accepted next row of `rows`. A second call with the same handle does nothing."""
         if not self._deliveries or self._deliveries[-1][1] is not delivery:
             self._deliveries.append((rows.position, delivery))
             self._open.append(delivery)
@@ -359,7 +356,7 @@ class SentRows:
     def exception(self, timeout: float | None = None) -> DeliveryFailed | None:
         """The DeliveryFailed of the first failed row, None if no row has failed; waits as `result` does.
 
-        A note on that exception has the number of the row, and the number of failed rows. All these failures count as seen.
+        A note on the exception has the row's number and the number of failed rows. All these failures count as seen.
         """
         failures = self.failures(timeout)
         row, error = next(iter(failures.items()), (0, None))
@@ -369,8 +366,7 @@ class SentRows:
     def result(self, timeout: float | None = None) -> int:
         """Wait until all rows are acknowledged; return their number.
 
-        `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError when that time has passed, or the DeliveryFailed of the first
-        failed row.
+        `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError after that time, or the DeliveryFailed of the first failed row.
         """
         error = self.exception(timeout)
         if error is not None:

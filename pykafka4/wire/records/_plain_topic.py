@@ -84,11 +84,10 @@ class Topic:
     placeholder: Any = None  # the batch to which handles of parked records refer
 
     def stays_plain(self, raw: int) -> bool:
-        """Whether a batch of `raw` bytes stays uncompressed."""
         return self.policy.codec == 0 or raw - HEADER_SIZE < self.policy.compression_min_bytes
 
     def limit_records(self, size: int, option: str) -> None:
-        """Let no batch grow beyond `size` bytes, and refuse records that alone exceed that size; the error has the name `option`."""
+        """Let no batch grow beyond `size` bytes; a record that alone exceeds it is refused, with an error that names `option`."""
         if size < self.max_record:
             self.max_record, self.max_record_option = size, option
         self.capacity = min(self.capacity, size)
@@ -98,7 +97,7 @@ class Topic:
         return next((p % self.count for p in range(partition, partition + self.count) if p % self.count in self.available), partition)
 
     def in_turn(self, fits: Callable[[int], bool]) -> int:
-        """The next partition in turn. A full one is passed over, unless all are full."""
+        """The next partition in turn; full ones are passed over, unless all are full."""
         for _ in self.available:
             self.cursor = (self.cursor + 1) % len(self.available)
             if fits(self.available[self.cursor]):
@@ -106,7 +105,6 @@ class Topic:
         return self.available[self.cursor]
 
     def ask(self, function: Callable[..., Any], key: bytes | None) -> int:
-        """The partition that the application's function chooses."""
         try:
             chosen = function(self.name, key, range(self.count), tuple(self.available))
         except Exception as error:
@@ -114,15 +112,14 @@ class Topic:
         return chosen_partition(self.name, function, chosen, self.count)
 
     def stick(self, cursor: int) -> None:
-        """Make the available partition at index `cursor` the sticky one."""
         self.cursor = cursor % len(self.available)
         self.sticky, self.sticky_bytes = self.available[self.cursor], 0
 
     def rotate(self, unit: int) -> None:
-        """Make another partition the sticky one: the next, or, if `unit` is not 0 and data waits somewhere, a random one as in KIP-794.
+        """Choose the sticky partition anew: the next one, or, if `unit` is not 0 and data waits somewhere, a random one as in KIP-794.
 
         A partition's weight is `unit` plus the number of bytes by which it holds less than the fullest partition (open, waiting or in
-        flight). So a partition whose broker is slow gets fewer records.
+        flight). So a partition with a slow broker gets fewer records.
         """
         held = [self.held.get(p, 0) for p in self.available] if unit else []
         most = max(held, default=0)

@@ -1,7 +1,4 @@
-"""Builds record batches of magic 2 and reads batches of every format, for the model broker and tests. The client does not use this module.
-
-Magic 2 is the current record batch; magic 0 and 1 are the older message sets, where a compressed message wraps a set of its own.
-"""
+"""Builds record batches of magic 2 and reads batches of every format, for the model broker and tests. The client does not use it."""
 
 from __future__ import annotations
 
@@ -66,10 +63,7 @@ class WireRecord:
 
 
 def batches(buffer: Readable) -> Iterator[RecordBatch]:
-    """The complete batches in `buffer`, with only their headers decoded; a truncated batch at the end is left out.
-
-    Raises DecodeError for an unknown format, or a size that is too small.
-    """
+    """The complete batches in `buffer`, with only their headers decoded. Raises DecodeError for an unknown format or too small a size."""
     view, pos = memoryview(buffer).cast("B"), 0
     while len(view) - pos > MAGIC:
         size = size_at(view, pos)
@@ -80,10 +74,7 @@ def batches(buffer: Readable) -> Iterator[RecordBatch]:
 
 
 def records_of(batch: RecordBatch, max_size: int = MOST_DECOMPRESSED_BYTES) -> list[WireRecord]:
-    """The records of `batch`, after verifying its checksum.
-
-    Raises DecodeError if the batch is corrupt in any way, RecordTooLarge if it exceeds `max_size` bytes when decompressed.
-    """
+    """Raises DecodeError if the batch is corrupt, RecordTooLarge if it exceeds `max_size` bytes when decompressed."""
     if batch.magic != 2:
         return [WireRecord(*message) for message in read_messages(batch, max_size)]
     batch.check()
@@ -127,10 +118,7 @@ def control_record(kind: ControlType, coordinator_epoch: int = 0) -> WireRecord:
 
 
 def control_type(record: WireRecord) -> ControlType | None:
-    """The outcome in a control record; None for another type of control record, as in Kafka's metadata log.
-
-    Raises DecodeError for a key that is too short.
-    """
+    """The outcome in a control record; None for another type, as in Kafka's metadata log. Raises DecodeError for a short key."""
     if record.key is None or len(record.key) < 4:
         raise DecodeError(f"the control record at offset {record.offset} has a key of {len(record.key or b'')} bytes; 4 are needed")
     number = int.from_bytes(record.key[2:4], "big", signed=True)

@@ -1,7 +1,7 @@
 """Computes CRC-32C, which is the checksum of record batches. Invariant: a checksum computed in parts equals the checksum of the whole.
 
-google-crc32c computes it where that package (the extra `crc32c`) is installed with its C extension, otherwise crcmod does. The compiled
-core has a CRC-32C of its own, so neither package is imported before the first call.
+google-crc32c (the extra `crc32c`) computes it if it has its C extension, otherwise crcmod. Neither is imported before the first call: the
+compiled core has a CRC-32C of its own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def crc32c(data: Readable, value: int = 0) -> int:
 
 @functools.cache
 def _fastest() -> Extend:
-    """The fastest implementation that is installed; one log line if none of them is compiled."""
+    """Logs one line if no installed implementation is compiled."""
     return _google() or _crcmod()
 
 

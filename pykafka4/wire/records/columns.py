@@ -47,7 +47,7 @@ class Array(NamedTuple):
 
 
 def checked_columns(columns: Iterable[str]) -> tuple[str, ...]:
-    """`columns` as a tuple. Raises ConfigError if it is empty or not a list of names, or if a column does not exist or is listed twice."""
+    """`columns` as a tuple. Raises ConfigError if it is empty or no list of names, or a column does not exist or is listed twice."""
     if isinstance(columns, str):
         raise ConfigError(f"columns={columns!r}: must be a list of names, [{columns!r}] for one column")
     if not isinstance(columns, Iterable):
@@ -66,10 +66,8 @@ def checked_columns(columns: Iterable[str]) -> tuple[str, ...]:
 
 
 def other_columns(count: int, names: Sequence[str]) -> ValueError:
-    """The error for a requested schema of `count` columns, where `names` has another number of them."""
     return ValueError(f"the requested schema has {count} columns, but these records have {len(names)}: {', '.join(names)}")
 
 
 def stream_given() -> RuntimeError:
-    """The error for a second read of a stream."""
     return RuntimeError("this stream has been handed out already; it cannot be read twice: make another one")

@@ -42,9 +42,9 @@ _ASYNC: Final = CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
 def fresh(error: BaseException | None) -> BaseException | None:
-    """A copy of `error` without its traceback, to keep or to raise repeatedly; `error` itself if it is None or cannot be copied.
+    """A copy of `error` without its traceback, to keep or to raise repeatedly; `error` itself if it cannot be copied.
 
-    A traceback refers to frames, the frames to handles and batches, and a batch to its error: a cycle that would keep the records' memory.
+    A traceback refers to frames, frames to handles and batches, a batch to its error: a cycle that would keep the records' memory.
     """
     if error is None:
         return None
@@ -55,17 +55,16 @@ def fresh(error: BaseException | None) -> BaseException | None:
 
 
 def holds_pointers(form: str) -> bool:
-    """Whether a buffer of the format `form` (of the struct module, numpy or ctypes) holds pointers: their bytes mean nothing elsewhere."""
+    """Whether a buffer of the format `form` (of struct, numpy or ctypes) holds pointers, which mean nothing elsewhere."""
     return not _POINTERS.isdisjoint(form if len(form) == 1 else _FIELD_NAMES.sub("", form))
 
 
 def partitioner_failed(topic: str, function: Callable[..., Any], error: Exception) -> KafkaError:
-    """The error of a `send` whose partitioner raised `error`."""
     return KafkaError(f"{topic}: the partitioner {_named(function)} raised {type(error).__name__}: {error}; the record was not sent")
 
 
 def chosen_partition(topic: str, function: Callable[..., Any], chosen: object, count: int) -> int:
-    """Return the partition that an application's partitioner has `chosen`. Raises TypeError or ValueError, naming the partitioner."""
+    """Check the partition that an application's partitioner has `chosen`. Raises TypeError or ValueError, naming the partitioner."""
     try:
         number = None if isinstance(chosen, bool) else operator.index(chosen)  # type: ignore[arg-type]
     except TypeError:
@@ -99,7 +98,7 @@ class Waker:
 
 
 def wake_tasks(pairs: Iterable[tuple[Any, Any]], client_id: str) -> list[tuple[Any, Any]]:
-    """Call the wakers among the (delivery, callback) pairs of a batch that has its outcome; returns the other pairs."""
+    """Call the wakers among the (delivery, callback) pairs of a batch; returns the other pairs."""
     others = []
     for pair in pairs:
         if type(pair[1]) is not Waker:
@@ -113,7 +112,7 @@ def wake_tasks(pairs: Iterable[tuple[Any, Any]], client_id: str) -> list[tuple[A
 
 
 def drops_of(drops: dict[str, dict[str, dict[int, Any]]], topic: str, code: str, client_id: str, cause: object) -> dict[int, Any]:
-    """The records of `topic` dropped for one reason, by partition: an entry of `drops`, which is made and logged with the first record."""
+    """The records of `topic` dropped for one reason, by partition: an entry of `drops`, made and logged with the first record."""
     reasons = drops.setdefault(topic, {})
     made: dict[int, Any] = {}
     known = reasons.setdefault(code, made)
@@ -132,7 +131,7 @@ def dropped_rows(taken: list[Any]) -> Iterator[tuple[str, int, str, int, int, in
 
 
 def checked_callback(topic: str, what: str, callback: Any) -> Any:
-    """Return `callback` if a call of it runs it. Raises TypeError if it is not callable, or is a coroutine function."""
+    """Raises TypeError if `callback` is not callable, or is a coroutine function."""
     if not callable(callback):
         raise TypeError(f"{topic}: {what} must be callable, not {type(callback).__name__}")
     function = callback
@@ -148,14 +147,14 @@ def checked_callback(topic: str, what: str, callback: Any) -> Any:
 
 
 def shares_time(values: object, keys: object) -> bool:
-    """Whether `values` and `keys` of `send_many` are complete: then its records are accepted within moments, and may share a timestamp."""
+    """Whether `values` and `keys` of `send_many` are complete: its records are accepted within moments, and may share a timestamp."""
     return type(values) in (list, tuple) and (keys is None or type(keys) in (list, tuple))
 
 
 def add_note_once(error: BaseException, begin: str, end: str) -> None:
     """Add the note `begin` + `end` to `error`, in place of a note with the same beginning.
 
-    The same exception object may be raised again and again: without the replacement its notes would pile up.
+    Otherwise an exception that is raised again and again would collect notes.
     """
     notes = getattr(error, "__notes__", None)
     if isinstance(notes, list):
@@ -164,7 +163,7 @@ def add_note_once(error: BaseException, begin: str, end: str) -> None:
 
 
 def many_values(topic: str, values: Any, keys: Any) -> tuple[Iterable[Any], Iterator[Any] | None]:
-    """(values, keys or None) of `send_many`, to iterate over. Raises TypeError or ValueError, naming the invalid argument."""
+    """(values, keys or None) of `send_many`, to iterate over. Raises TypeError or ValueError, naming the argument."""
     values = _items(topic, "values", "value", values)
     if keys is None:
         return values, None
@@ -182,7 +181,7 @@ def _items(topic: str, what: str, one: str, items: Any) -> Iterable[Any]:
 
 
 def many_ended(error: BaseException, topic: str | None, accepted: list[Any]) -> None:
-    """Add a note on the number of accepted records to `error`, which ended a `send_many`; store their handles as `error.accepted`.
+    """Note the number of accepted records on `error`, which ended a `send_many`; store their handles as `error.accepted`.
 
     `topic` is None if the records name their topics.
     """
@@ -198,7 +197,6 @@ def many_ended(error: BaseException, topic: str | None, accepted: list[Any]) -> 
 
 
 def not_handed_back(client_id: str, topic: str, partition: int, count: int, error: Exception) -> None:
-    """Log that the records of a raw batch that was not delivered cannot be decoded."""
     log.warning(
         "%s: %s-%s: the %d records of a raw batch were not delivered, and cannot be handed back: %s",
         client_id,

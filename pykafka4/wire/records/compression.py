@@ -1,7 +1,7 @@
 """Compresses and decompresses with Kafka's codecs. Invariant: decompression stops at the limit.
 
-So a decompression bomb costs little more memory than the limit, never its full size; and the numbers of members, frames and blocks are
-limited, too, because empty ones would cost time without output.
+So a decompression bomb costs little more memory than the limit. The numbers of members, frames and blocks are limited, too, because empty
+ones would cost time without output.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}  # as in Kafka
 _PIECE = 256 * 1024  # bytes of input or output of one step
 _CRUMB = 4096  # bytes below which pieces of output are joined
 _POOLED = 8  # maximum number of idle zstd contexts for each level, and for reading
-_MEMBERS = 50_000  # maximum number of members of a gzip stream: empty members would only cost time
+_MEMBERS = 50_000  # maximum number of members of a gzip stream
 _GZIP, _GZIP_MAGIC = 16 + zlib.MAX_WBITS, b"\x1f\x8b"
-_BLOCKS = 1_000_000  # maximum number of blocks of a zstd frame; a block has up to 128 KiB, and empty blocks would only cost time
-_FRAMES = 50_000  # maximum number of frames of a zstd stream: empty frames would only cost time
-_ZSTD_MAGIC, _SKIPPABLE_MAGIC = 0xFD2FB528, 0x184D2A5  # the second without its last four bits, which a writer may choose
+_BLOCKS = 1_000_000  # maximum number of blocks of a zstd frame; a block has up to 128 KiB
+_FRAMES = 50_000  # maximum number of frames of a zstd stream
+_ZSTD_MAGIC, _SKIPPABLE_MAGIC = 0xFD2FB528, 0x184D2A5  # the second without its last four bits, which writers choose
 _REPEATED = 1  # type of a zstd block that has one byte, to be repeated
 
 _XERIAL = struct.Struct(">8sii")
@@ -48,7 +48,7 @@ _LZ4_CONTENT_SIZE, _LZ4_DICTIONARY = 0x08, 0x01
 
 # -- the libraries ---------------------------------------------------------------------
 
-# A library is imported on first use: where it cannot be imported (no wheel for this platform), everything else still works.
+# A library is imported on first use: without it (no wheel for this platform), everything else still works.
 
 
 @functools.cache
@@ -82,10 +82,10 @@ def require_codec(name: str) -> None:
 
 
 def compress(codec: int, data: Readable, level: int | None = None) -> bytes:
-    """Compress `data` with the codec of Kafka's number `codec`; the same data and level always yield the same bytes.
+    """Compress `data` with the codec of Kafka's number `codec`; the same data and level yield the same bytes.
 
-    `level` is one of `LEVELS`, None for the codec's default. Raises ConfigError for an unknown codec, a level out of range, or a codec
-    whose library cannot be imported.
+    `level` is one of `LEVELS`, None for the codec's default. Raises ConfigError for an unknown codec, a level out of range, or a missing
+    library.
     """
     writer = _WRITERS.get(codec)
     if writer is None:
@@ -96,7 +96,7 @@ def compress(codec: int, data: Readable, level: int | None = None) -> bytes:
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Whether `error`, caught during compression, comes from a signal handler that ran meanwhile, and not from the codec.
+    """Whether `error`, caught during compression, comes from a signal handler, and not from the codec.
 
     The module of the innermost frame of the traceback decides.
     """
@@ -141,7 +141,7 @@ def _write_lz4(data: Any, level: int | None) -> bytes:
 def _write_zstd(data: Any, level: int | None) -> bytes:
     """Compress with a pooled context: a new one costs more than the compression of a small batch.
 
-    Two threads must not use a context at once, so a context is out of the pool while it is in use.
+    Two threads must not use a context at once, so it leaves the pool meanwhile.
     """
     wanted = 3 if level is None else level
     pool = _ZSTD_WRITERS.setdefault(wanted, deque(maxlen=_POOLED))
@@ -168,9 +168,9 @@ _ZSTD_READERS: deque[Any] = deque(maxlen=_POOLED)
 def decompress(codec: int, data: Readable, max_size: int) -> bytes:
     """Decompress `data` to at most `max_size` bytes.
 
-    Larger data costs `max_size` bytes of memory and a few MiB; other data costs its own size, and for a moment, while pieces are joined,
-    twice its size. Raises RecordTooLarge, naming the limit, as soon as the limit is exceeded, DecodeError for damaged or truncated data,
-    ConfigError if the codec's library is missing. Bytes after the end of gzip or lz4 data are ignored, as in Java.
+    Larger data costs `max_size` bytes of memory and a few MiB; other data costs its own size, and twice that while pieces are joined.
+    Raises RecordTooLarge as soon as the limit is exceeded, DecodeError for damaged or truncated data, ConfigError if the codec's library is
+    missing.
     """
     reader = _READERS.get(codec)
     if reader is None:
@@ -201,7 +201,7 @@ class _Output:
 
     @property
     def room(self) -> int:
-        """Bytes to request from a decompressor: at most one piece, and at most one byte over the limit, which shows that it is exceeded."""
+        """Bytes to request from a decompressor: at most one piece, and at most one byte over the limit, which shows the excess."""
         return min(_PIECE, self.left + 1)
 
     @property
@@ -255,8 +255,8 @@ def _read_gzip(view: memoryview, max_size: int) -> bytes:
 def _gzip_member(view: memoryview, at: int, out: _Output) -> int:
     """Decompress the member at `at`; return its end.
 
-    The pieces of input start small and grow. `unused_data` is a copy of the input after the member: with large pieces, each of thousands
-    of tiny members would copy one.
+    The pieces of input start small and grow: `unused_data` is a copy of the piece's rest after the member. Thousands of tiny members in
+    large pieces would each cost such a copy.
     """
     inflate, size, begin = zlib.decompressobj(_GZIP), _CRUMB, at
     while not inflate.eof:
@@ -294,10 +294,7 @@ def _read_snappy(view: memoryview, max_size: int) -> bytes:
 
 
 def _snappy_block(block: memoryview, out: _Output) -> bytes:
-    """Decompress `block`. It starts with its decompressed size, which is checked before the library allocates that much memory.
-
-    The size must be within the limit and the maximum ratio of the format.
-    """
+    """Decompress `block`. It starts with its decompressed size, which is checked before the library allocates that much memory."""
     size = 0
     for place, byte in enumerate(block[:5]):
         size |= (byte & 0x7F) << (7 * place)
@@ -313,7 +310,7 @@ def _snappy_block(block: memoryview, out: _Output) -> bytes:
 
 
 def _read_lz4(view: memoryview, max_size: int) -> bytes:
-    """Decompress the first frame. Bytes after it are ignored, as in Java, with which brokers check a batch before they append it."""
+    """Decompress the first frame. Bytes after it are ignored, as in Java, with which brokers check batches."""
     if view[: len(_LZ4_MAGIC)] != _LZ4_MAGIC:
         raise DecodeError("not an lz4 frame")
     out, frame = _Output(max_size), _lz4().LZ4FrameDecompressor()
@@ -327,7 +324,7 @@ def _read_lz4(view: memoryview, max_size: int) -> bytes:
 
 
 def _read_zstd(view: memoryview, max_size: int) -> bytes:
-    """Decompress all frames, each into one block of memory, which is also the window: streaming would need memory for both."""
+    """Decompress each frame into one block of memory, which is also the window: streaming would need memory for both."""
     out, context = _Output(max_size), _take(_ZSTD_READERS) or _zstd().ZstdDecompressor()
     try:
         for frame in _zstd_frames(view):
@@ -338,7 +335,7 @@ def _read_zstd(view: memoryview, max_size: int) -> bytes:
 
 
 def _zstd_frames(view: memoryview) -> Iterator[memoryview]:
-    """The frames with data; skippable ones are passed over."""
+    """The frames with data, without skippable ones."""
     at = 0
     for _ in range(_FRAMES):
         if at == len(view):
@@ -358,7 +355,7 @@ def _zstd_frames(view: memoryview) -> Iterator[memoryview]:
 
 
 def _zstd_size(view: memoryview) -> int:
-    """The size of the frame that `view` begins with, computed from its block sizes."""
+    """The size of the frame that `view` begins with, from its block sizes."""
     has_checksum: bool = _zstd().get_frame_parameters(view).has_checksum
     at: int = _zstd().frame_header_size(view)
     last = 0
@@ -400,7 +397,7 @@ def _zstd_frame(context: Any, frame: memoryview, out: _Output) -> bytes:
 def repair_lz4(data: Readable) -> bytes:
     """The LZ4 frame in `data`, with a correct header checksum.
 
-    Writers of message format v0 hashed the wrong bytes, and Kafka kept that for this format. So the header is rebuilt from its flags.
+    Writers of message format v0 hashed the wrong bytes, and Kafka kept that. So the header is rebuilt from its flags.
     """
     view = memoryview(data).cast("B")
     if len(view) < 7 or view[:4] != _LZ4_MAGIC:
@@ -422,7 +419,6 @@ _DAMAGE = (zlib.error, RuntimeError, EOFError)  # lz4 has no exception class of 
 
 
 def _damage(codec: int) -> tuple[type[Exception], ...]:
-    """The exceptions that the library of `codec` raises for damaged data."""
     if codec == CODECS["snappy"]:
         return (*_DAMAGE, _snappy().UncompressError)
     return (*_DAMAGE, _zstd().ZstdError) if codec == CODECS["zstd"] else _DAMAGE

@@ -1,7 +1,5 @@
 """Reads batch headers and records, in every format. Invariant: every length is checked against the bytes left before it is used.
 
-Other plain-Python code reads only single fields of these formats; `encoder` writes magic 2.
-
 Magic 2 is read in steps: `read_header`, `RecordBatch.check`, `open_batch`, `read_records`. For magic 0 and 1, where a compressed message
 wraps a message set of its own, `read_messages` does everything.
 """
@@ -66,8 +64,8 @@ _CODEC_NUMBERS: Final = frozenset(CODECS.values())
 class RecordBatch:
     """A batch, or one message of an old message set: its header, and `data`, all of its bytes.
 
-    An old message has its own offset as `base_offset`, the `last_offset_delta` 0, and -1 for other fields that its format lacks. The
-    `count` of a compressed message is -1.
+    An old message has its own offset as `base_offset`, the `last_offset_delta` 0, and -1 for fields that its format lacks. A compressed
+    message has the `count` -1.
     """
 
     data: memoryview = attrs.field(repr=lambda view: f"<{len(view)} bytes>")
@@ -90,7 +88,7 @@ class RecordBatch:
 
     @property
     def next_offset(self) -> int:
-        """The offset after the batch; it does not change if compaction removes the last record."""
+        """The offset after the batch, even if compaction has removed the last record."""
         return self.last_offset + 1
 
     @property
@@ -112,7 +110,6 @@ class RecordBatch:
         return self.magic >= 2 and bool(self.attributes & CONTROL_BIT)
 
     def check(self) -> None:
-        """Raise DecodeError if the checksum does not match."""
         found = crc32c(self.data[ATTRIBUTES:]) if self.magic >= 2 else zlib.crc32(self.data[MAGIC:])
         if found != self.crc:
             raise DecodeError(
@@ -121,7 +118,7 @@ class RecordBatch:
 
 
 def size_at(view: memoryview, pos: int) -> int:
-    """The size of the batch at `pos`, with its magic byte in `view`. Raises DecodeError if the format is unknown or the size too small."""
+    """The size of the batch at `pos`, whose magic byte is in `view`. Raises DecodeError if the format is unknown or the size too small."""
     size = int.from_bytes(view[pos + LENGTH : pos + LENGTH + 4], "big", signed=True) + LOG_OVERHEAD
     magic = view[pos + MAGIC]
     least = LEAST_BATCH.get(magic)
@@ -133,7 +130,7 @@ def size_at(view: memoryview, pos: int) -> int:
 
 
 def read_header(buffer: Readable, pos: int = 0) -> RecordBatch:
-    """The batch at `pos`, with only its header decoded. Raises DecodeError if it is incomplete or too small, or of an unknown format."""
+    """The batch at `pos`, with only its header decoded. Raises DecodeError if it is incomplete, too small, or of an unknown format."""
     view = memoryview(buffer).cast("B")[pos:]
     if len(view) <= MAGIC:
         raise DecodeError(f"a record batch truncated after {len(view)} bytes")
@@ -144,7 +141,7 @@ def read_header(buffer: Readable, pos: int = 0) -> RecordBatch:
 
 
 def read_batch_header(data: memoryview) -> RecordBatch:
-    """The batch of magic 2 in `data`, with only its header decoded, and nothing checked."""
+    """The batch of magic 2 in `data`; nothing is checked."""
     base_offset, _, *fields = _HEADER.unpack_from(data)
     return RecordBatch(data, base_offset, *fields)
 
@@ -160,7 +157,7 @@ def _header_v01(data: memoryview) -> RecordBatch:
 
 
 class RawRecord(NamedTuple):
-    """One record as encoded in a batch, with offset and timestamp relative to the batch's."""
+    """A record as encoded in a batch, with offset and timestamp relative to the batch's."""
 
     timestamp_delta: int
     offset_delta: int
@@ -200,7 +197,6 @@ def read_records(view: memoryview, count: int) -> Iterator[RawRecord]:
 
 
 def _read_record(view: memoryview, at: int) -> RawRecord:
-    """The record at `at`. Raises DecodeError if it is invalid."""
     size, at = read_varint(view, at)
     if not 1 <= size <= len(view) - at:
         raise DecodeError("a record's length exceeds its batch")
@@ -218,7 +214,7 @@ def _read_record(view: memoryview, at: int) -> RawRecord:
 
 
 def _skip_headers(body: memoryview, at: int, count: int) -> int:
-    """The position after `count` headers at `at`. Raises DecodeError if a length exceeds their record."""
+    """The position after `count` headers."""
     for _ in range(count):
         for what, least in (("name", 0), ("value", -(2**31))):
             size, at = read_varint(body, at)
@@ -281,7 +277,7 @@ def read_messages(batch: RecordBatch, max_size: int) -> Iterator[Message]:
     """The records of a message of magic 0 or 1, created one at a time: as objects they take ten times the bytes that `max_size` limits.
 
     The complete message, with all checksums, is checked before its first record is created. Raises DecodeError for a corrupt message,
-    RecordTooLarge for a message that exceeds `max_size` bytes when decompressed, ConfigError if the codec's library is missing.
+    RecordTooLarge for more than `max_size` bytes decompressed, ConfigError if the codec's library is missing.
     """
     batch.check()
     if batch.codec not in _CODEC_NUMBERS:
@@ -346,7 +342,7 @@ def _shift(batch: RecordBatch, held: memoryview) -> int:
 
 
 def _check_message(batch: RecordBatch, held: memoryview, pos: int) -> tuple[int, int]:
-    """Check the message at `pos`; return its offset and the position of its end."""
+    """Returns offset and end of the message at `pos`."""
     left = len(held) - pos
     if left <= MAGIC:
         raise DecodeError(f"a record batch truncated after {left} bytes")

@@ -38,13 +38,13 @@ def varint(n: int) -> bytes:
 
 
 def encode_record(timestamp_delta: int, offset_delta: int, content: bytes) -> bytes:
-    """A record of magic 2 with this `content`, which `encode_content` made."""
+    """`content` comes from `encode_content`."""
     body = b"\0" + varint(timestamp_delta) + varint(offset_delta) + content
     return varint(len(body)) + body
 
 
 def encode_content(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]) -> bytes:
-    """The part of a record that depends neither on its offset nor on its timestamp: key, value and headers."""
+    """The part of a record that does not depend on its offset or timestamp."""
     pairs = [_sized(name.encode()) + _sized(data) for name, data in headers]
     return _sized(key) + _sized(value) + varint(len(pairs)) + b"".join(pairs)
 

@@ -1,8 +1,7 @@
 """Chooses the compiled or the plain core. Invariant: only this module chooses, and both cores behave the same.
 
-`PYKAFKA4_IMPL=compiled` requires the compiled core, `python` the plain core. If the variable is unset, the compiled core runs if it can
-be imported; otherwise the plain core runs, and a log line has the reason. On Windows, and in an interpreter without the GIL, only the plain
-core can run.
+`PYKAFKA4_IMPL=compiled` requires the compiled core, `python` the plain core. If the variable is unset, the compiled core runs if it can be
+imported; otherwise the plain core runs, and a log line has the reason. On Windows, and without the GIL, only the plain core can run.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _MODULES = {"compiled": "pykafka4.wire.records.compiled._hot", "python": "pykafk
 
 
 def choose(wanted: str | None) -> tuple[str, ModuleType]:
-    """(name, module) of the core for PYKAFKA4_IMPL=`wanted`. Raises ImportError if that core is unknown or cannot be used."""
+    """Raises ImportError if the core `wanted`, the value of PYKAFKA4_IMPL, is unknown or cannot be used."""
     if wanted:
         if wanted not in _MODULES:
             raise ImportError(f"PYKAFKA4_IMPL={wanted!r} must be one of {', '.join(_MODULES)}, or unset")

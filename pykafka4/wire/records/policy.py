@@ -30,12 +30,12 @@ class Policy:
     """The limits, the codec and the admission of records for the batches of a topic.
 
     `linger` is in seconds. A batch with `batch_bytes` (of keys and values, at least 1 for each record) or `batch_records` is sealed (0:
-    off). With `combined`, these three limits apply to the open batches of all topics with the same three values as if they were one batch:
-    all of them are due together. A batch is compressed with `codec` at `level` (None: the codec's default) if its records have
-    `compression_min_bytes` or more; it is sent compressed if it became smaller and at most `compression_max_ratio` of the bytes are left. A
-    record whose batch would exceed `max_message_bytes` (0: no such limit) is refused, and no batch grows beyond that size.
-    `admit(deadline)`, if set, is called for each record: it may wait until `deadline`, or raise. It returns an Admission, None for a record
-    that nothing limits, or the error with which the record is dropped.
+    off). With `combined`, the open batches of all topics with the same values of these three limits count as one batch: all of them are due
+    together. A batch is compressed with `codec` at `level` (None: the codec's default) if its records have `compression_min_bytes` or more.
+    It is sent compressed if it became smaller and at most `compression_max_ratio` of the bytes are left. No batch grows beyond
+    `max_message_bytes` (0: no limit), and a record that would exceed it alone is refused. `admit(deadline)`, if set, is called for each
+    record: it may wait until `deadline`, or raise. It returns an Admission, None for a record that nothing limits, or the error with which
+    the record is dropped.
     """
 
     linger: float
@@ -51,5 +51,4 @@ class Policy:
 
     @property
     def limited(self) -> bool:
-        """Whether keys and values, or records, are counted."""
         return self.batch_bytes > 0 or self.batch_records > 0

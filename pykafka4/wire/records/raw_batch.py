@@ -1,8 +1,7 @@
 """Represents record batches as values. Invariant: a `RawBatch` has records, its lengths fit, and its checksum was verified or computed
 here.
 
-A batch is decompressed only if its records have to change before an application gets it or a broker accepts it: `fetched_batch`,
-`as_sendable`.
+A batch is decompressed only if its records have to change before an application gets it or a broker accepts it.
 """
 
 from __future__ import annotations
@@ -41,8 +40,7 @@ ENCODED: Final = [name for name in attrs.fields_dict(RecordBatch) if name not in
 class RawBatch:
     """A record batch of format v2 as brokers store it: header and records, still compressed. It is immutable, and can be pickled.
 
-    `topic` and `partition` say where the batch is from, "" and -1 if its origin is not known. `data` is the complete batch, header
-    included.
+    `topic` and `partition` say where the batch is from; "" and -1: unknown. `data` is the complete batch, header included.
     """
 
     data: bytes
@@ -63,9 +61,8 @@ class RawBatch:
     def from_bytes(cls, data: Readable, topic: str = "", partition: int = -1) -> RawBatch:
         """The batch in `data`, from a file, a queue or a segment of a log; `data` has exactly one batch.
 
-        Lengths, codec and CRC are verified; the records are not decompressed. Raises TypeError for a str, and DecodeError (a ValueError),
-        with the reason, for a batch of a format other than v2, a batch cut off or followed by other bytes, a damaged batch, a control
-        batch, or a batch without records.
+        Lengths, codec and CRC are verified; the records are not decompressed. Raises TypeError for a str, and DecodeError (a ValueError)
+        with the reason: a format other than v2, missing or additional bytes, a damaged batch, a control batch, or a batch without records.
         """
         return cls(data, topic, partition)
 
@@ -81,7 +78,7 @@ class RawBatch:
 
     @property
     def count(self) -> int:
-        """The number of its records; less than the number of its offsets if compaction has removed some."""
+        """The number of its records; less than the number of offsets if compaction has removed some."""
         return self._header.count
 
     @property
@@ -103,7 +100,7 @@ class RawBatch:
     def base_timestamp_ms(self) -> int:
         """The timestamp of its first record, in milliseconds; with LOG_APPEND_TIME, of all records.
 
-        In a batch with tombstones that compaction has seen, this is the time from which compaction may remove the tombstones.
+        If compaction has seen a batch with tombstones, this is the time from which compaction may remove them.
         """
         return self._header.max_timestamp_ms if self._header.attributes & LOG_APPEND_BIT else self._header.base_timestamp_ms
 
@@ -129,7 +126,7 @@ class RawBatch:
 
 
 def _verified(data: bytes, topic: str, partition: int) -> RawBatch:
-    """The batch in `data`, whose checksum was verified, or was computed here."""
+    """The checksum in `data` was verified, or was computed here."""
     batch = RawBatch.__new__(RawBatch)
     batch.__attrs_init__(data, topic, partition, check_header(data))
     return batch
@@ -170,12 +167,12 @@ def check_header(data: bytes) -> RecordBatch:
 
 
 def fetched_batch(data: bytes, topic: str, partition: int, first: int, last: int, max_size: int) -> RawBatch | None:
-    """The batch in `data`, whose checksum was verified, with its records of offsets `first` to `last`; None if it has no such records.
+    """The records of offsets `first` to `last` of the batch in `data`; None if it has no such records.
 
-    A batch of format v2 stays as it is if no record has to be cut off. Otherwise the records are decompressed, cut, and compressed again;
-    their offsets, timestamps and headers are kept. A message of format v0 or v1, which may wrap a compressed set, becomes a batch of
-    format v2. Raises CorruptRecord for a damaged batch, RecordTooLarge for more than `max_size` bytes decompressed, ConfigError if the
-    codec's library is missing.
+    The caller has verified the checksum of a batch of format v2, which stays as it is if no record has to be cut off. Otherwise the records
+    are decompressed, cut, and compressed again, with the same offsets, timestamps and headers. A message of format v0 or v1, which may wrap
+    a compressed set, becomes a batch of format v2. Raises CorruptRecord for a damaged batch, RecordTooLarge for more than `max_size` bytes
+    decompressed, ConfigError if the codec's library is missing.
     """
     try:
         if data[MAGIC] != 2:
@@ -208,10 +205,9 @@ def _cut(data: bytes, topic: str, partition: int, first: int, last: int, max_siz
 def as_sendable(batch: RawBatch) -> RawBatch:
     """`batch` as brokers accept it from a producer: consecutive offsets, and timestamps of the type CREATE_TIME.
 
-    Most batches are returned as they are. A batch with compaction gaps, or with LOG_APPEND_TIME, is decompressed, changed, and compressed
-    again. With LOG_APPEND_TIME all records get the append time as their own: a topic with CREATE_TIME would clear the bit, and its readers
-    would see the first producer's times. Raises DecodeError for damaged records, RecordTooLarge for more than 64 MiB decompressed,
-    ConfigError if the codec's library is missing.
+    A batch with compaction gaps, or with LOG_APPEND_TIME, is decompressed, changed, and compressed again. With LOG_APPEND_TIME all records
+    get the append time as their own: a topic with CREATE_TIME would clear the bit, and its readers would see the first producer's times.
+    Raises DecodeError for damaged records, RecordTooLarge for more than 64 MiB decompressed, ConfigError if the codec's library is missing.
     """
     header = batch._header
     appended = bool(header.attributes & LOG_APPEND_BIT)
@@ -229,14 +225,14 @@ def _unpacked(data: bytes, header: RecordBatch, max_size: int) -> bytes:
 
 
 def _packed(header: RecordBatch, body: bytes) -> bytes:
-    """The batch of the uncompressed records `body`: its header is `header`, with their size and checksum."""
+    """The batch of the uncompressed records `body`; `header` gets their size and checksum."""
     packed = compress(header.codec, body) if header.codec else body
     rows = {name: getattr(header, name) for name in ENCODED}
     return encode_header(packed, checksum=crc32c, **rows) + packed
 
 
 def _converted(data: bytes, topic: str, partition: int, first: int, last: int, max_size: int) -> RawBatch | None:
-    """The message of format v0 or v1 in `data`, which may wrap a compressed set, as a batch of format v2."""
+    """The message of format v0 or v1 in `data` as a batch of format v2."""
     message = read_header(memoryview(data))
     records = [record for record in read_messages(message, max_size) if first <= record.offset <= last]
     if not records:

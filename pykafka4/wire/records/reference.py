@@ -1,9 +1,9 @@
 """Accepts records and fills batches, as the plain core. Invariant: the same bytes, outcomes and exception types as the compiled core.
 
-Where the compiled core relies on the GIL, the plain core takes `lock`, a context manager from the caller, and never holds it while code of
-the application or of the producer runs (except `clock`). The plain core reserves memory byte by byte, the compiled core block by block, so
-the two cores find the buffer full at different records. The compiled counterparts are `_append.pxi`, `_many.pxi`, `_method.pxi`,
-`_write.pxi`, and parts of `_choose.pxi`, `_park.pxi`, `_policy.pxi` and `_rows.pxi`.
+Where the compiled core relies on the GIL, the plain core takes `lock`, a context manager from the caller. Code of the application or the
+producer runs without the lock, except `clock`. The plain core reserves memory byte by byte, the compiled core block by block, so they find
+the buffer full at different records. The compiled counterparts are `_append.pxi`, `_many.pxi`, `_method.pxi`, `_write.pxi`, and parts of
+`_choose.pxi`, `_park.pxi`, `_policy.pxi` and `_rows.pxi`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def send_method(function: F) -> F:
-    """Decorate `Producer.send`. Here `function` stays as it is; only the compiled core has a shortcut around the method."""
+    """Decorate `Producer.send`; only the compiled core has a shortcut around the method."""
     return function
 
 
@@ -76,15 +76,17 @@ class Accumulator(RawBatches):
     """The open batch of every partition, the sealed batches, the parked records, and the memory limits for all of them.
 
     `send` and its variants, `drop_batch`, `hurry`, `room`, `crowded`, `direct` and `unfinished` run on any thread, everything else on the
-    loop. Callables:
-    `clock()`: monotonic seconds; `wake()` wakes the loop; `new_topic(name)` is called for the first record of a topic, checks the name and
-    may raise; `make_room(topic, partition or -1, bytes, deadline)` waits until a retry makes sense, or raises;
-    `wait(predicate, timeout)` waits for a handle; `failure_seen(n)` reports that the application has seen the failure of a record, and that
-    `n` records had failed before its batch; `submit(callable)` runs a late callback; `wall()`: milliseconds since the epoch, for records
-    without a timestamp; `find_partition(topic, partition, deadline)` looks up an unknown partition before it is rejected;
-    `find_topic(topic, deadline)` waits for the partitions of a topic, for raw batches and for a `partitioner` with a function. `client_id`
-    begins log lines. With `drop_error`, a record without room is dropped with that error; `call_dropped(callback, delivery)` calls
+    loop.
+
+    Callables: `clock()`: monotonic seconds; `wake()` wakes the loop; `new_topic(name)` announces a topic to the loop, or raises for an
+    invalid name; `make_room(topic, partition or -1, bytes, deadline)` waits until a retry makes sense, or raises; `wait(predicate,
+    timeout)` waits for a handle; `failure_seen(n)`: the application has seen the failure of a record, and `n` records had failed before its
+    batch; `submit(callable)` runs a late callback; `wall()`: milliseconds since the epoch, for records without a timestamp;
+    `find_partition(topic, partition, deadline)` looks up an unknown partition before it is rejected; `find_topic(topic, deadline)` waits
+    for the partitions of a topic, for raw batches and for a `partitioner` with a function; `call_dropped(callback, delivery)` calls
     `callback` soon, or raises.
+
+    With `drop_error`, a record without room is dropped with that error. `client_id` begins log lines.
 
     A record may wait several times within one deadline (of `clock`): the functions with a `deadline` get infinity the first time, then the
     value that such a function returned last.
@@ -185,7 +187,6 @@ class Accumulator(RawBatches):
         timestamp_ms: int | None = None,
         on_delivery: Callable[[Delivery], object] | None = None,
     ) -> list[Delivery]:
-        """Accept a record for each of `values`; returns their handles."""
         self._check_open()
         name = exact_name(topic)
         if name not in self._topics:
@@ -215,10 +216,10 @@ class Accumulator(RawBatches):
         return out
 
     def send_rows(self, rows: ArrowRows, sent: SentRows | None = None, most: int = MAX_LONG) -> SentRows:
-        """Accept a record for each of `rows`, at most `most`; add the rows to `sent`, or to a new handle, and return the handle.
+        """Accept up to `most` of `rows`; returns `sent`, or a new handle, with the accepted rows added.
 
-        Each row is accepted or refused as by `send`. The first refused row ends the call: `accepted` of the exception is the handle of the
-        rows before it, and another call with the same `rows` begins with the refused row.
+        The first refused row ends the call: `accepted` of the exception is the handle of the rows before it. Another call with the same
+        `rows` begins with the refused row.
         """
         self._check_open()
         handle, delivery = SentRows(self, rows.topic) if sent is None else sent, None
@@ -239,13 +240,11 @@ class Accumulator(RawBatches):
         return handle
 
     def _new_handle(self, batch: Batch) -> Delivery:
-        """A handle of the first record of `batch`."""
         delivery = Delivery(Item(None, None, (), batch._base_timestamp, batch.partition))
         delivery._place = batch, 0
         return delivery
 
     def _accept(self, t: Topic, item: Item, callback: Callback | None, delivery: Delivery) -> Delivery:
-        """Park `item`, write it into a batch, or drop it."""
         asked = item.partition
         admission = None if t.policy.admit is None else self._admission(t, item, t.policy.admit)
         if admission is None:
@@ -260,7 +259,7 @@ class Accumulator(RawBatches):
                 admission.give_back()
 
     def _append_as_asked(self, t: Topic, item: Item, asked: int, callback: Callback | None, delivery: Delivery) -> Delivery:
-        """Accept `item`, for which `send` was given the partition `asked`."""
+        """`asked`: the partition given to `send`."""
         while True:
             if not t.direct and self._park(t, item, callback, delivery):
                 return delivery
@@ -271,10 +270,7 @@ class Accumulator(RawBatches):
             item.partition, item.free, item.turning = asked, False, False
 
     def _admission(self, t: Topic, r: Item, admit: Callable[[float], Admission | Exception | None]) -> Admission | Exception | None:
-        """Ask `admit` to admit `r`, which may take a while; returns the result.
-
-        Size and partition are checked before, so that a record that cannot be sent is refused without a wait.
-        """
+        """Ask `admit`, which may wait. Size and partition are checked before: a record that cannot be sent is refused without a wait."""
         self._check_size(t, r)
         if r.partition >= 0 and t.direct:
             self._check_partition(t, r)
@@ -284,21 +280,20 @@ class Accumulator(RawBatches):
         return admission
 
     def _meet(self, name: str) -> Topic:
-        """Announce the topic `name` to the loop, with its first record; returns its state."""
+        """Announce the topic `name` to the loop; returns its state."""
         before = self._used_up
         self._new_topic(name)
         policy = self._policy_of(name)
         with self._lock():
             topic = self._named(name, policy)
-            # Without the comparison: another thread announces the topic and parks a record, the loop moves or fails that record, which ends
-            # the announcement, and then this thread marks the topic as announced. No code would move the records that are parked next.
+            # Without the comparison: another thread announces the topic and parks a record. The loop moves or fails that record, which ends
+            # the announcement. Then this thread marks the topic as announced, and no code moves the records that are parked next.
             # With the comparison the topic stays unannounced, and `_park` announces it again.
             if before == self._used_up:
                 topic.announced = True
         return topic
 
     def _choose(self, t: Topic, r: Item) -> None:
-        """Choose the partition of `r`, or set `free` if any partition is allowed."""
         plan = self._plan
         if r.partition >= 0:
             self._check_partition(t, r)
@@ -312,7 +307,7 @@ class Accumulator(RawBatches):
         r.free = r.partition < 0 and plan.spread != Spread.LATE  # with LATE, -1 is the slot of the batch without a partition
 
     def _check_partition(self, t: Topic, r: Item) -> None:
-        """Check the explicit partition of `r`, or map it to one that exists. Raises ValueError if there is no such partition."""
+        """Check the explicit partition of `r`, or map it to one that exists. Raises ValueError if it does not exist."""
         if self._plan.partition_argument:
             r.partition %= t.count
             if self._plan.partition_argument == PartitionArgument.NEXT:
@@ -323,7 +318,6 @@ class Accumulator(RawBatches):
             raise no_partition(t, r.partition)
 
     def _append(self, t: Topic, r: Item, callback: Callback | None, delivery: Any) -> bool:
-        """Write `r` into the open batch of its partition and bind `delivery` to it; False if `t` was dropped meanwhile."""
         self._choose(t, r)
         more = 0 if callback is None else CALLBACK_COST
         while True:
@@ -350,7 +344,7 @@ class Accumulator(RawBatches):
                     step = self._fill(b, r)
             try:
                 if step is not None:
-                    step()  # without the lock: a compression may take long, and `wake` is code of the producer
+                    step()  # without the lock: compression may take long, and `wake` is code of the producer
             finally:  # even after Ctrl-C in `step`: without the wake-up the loop would miss the linger of the new batch
                 if news:
                     self._wake()
@@ -363,13 +357,13 @@ class Accumulator(RawBatches):
                     return True
 
     def _has_room(self, t: Topic, r: Item, b: Batch | None, partition: int, size: int) -> bool:
-        """Whether `r` may be written now. An open batch accepts `r` ahead of waiting threads; once it is full, this thread waits, too."""
+        """An open batch accepts `r` ahead of waiting threads; once it is full, this thread waits, too."""
         return (b is not None or not self._must_queue(t, r)) and self._fits(t, partition, size)
 
     def _write(
         self, t: Topic, b: Batch | None, r: Item, partition: int, encoded: bytes, callback: Callback | None, delivery: Any
     ) -> tuple[bool, Callable[[], object] | None]:
-        """Write `r` into `b`, or into a new batch; return whether to wake the loop, and a function to call first, without the lock."""
+        """Returns whether to wake the loop, and a function to call first, without the lock."""
         news = False
         if b is None:
             b = t.open[partition] = Batch(self, t, partition, self._clock())
@@ -389,7 +383,7 @@ class Accumulator(RawBatches):
         return news, step
 
     def _stick(self, t: Topic, need: int) -> int:
-        """Return the sticky partition. If it has no open batch, and has had its share or is full, choose another one first."""
+        """The sticky partition. If it has no open batch, and has had its share or is full, another one is chosen first."""
         if t.sticky in t.open:
             return t.sticky
         if t.sticky_bytes >= self._batch_size:
@@ -404,12 +398,12 @@ class Accumulator(RawBatches):
         t.rotate(self._batch_size if self._plan.adaptive else 0)
 
     def _fill(self, b: Batch, r: Item) -> Callable[[], object] | None:
-        """Seal `b`, which has no room for `r`, or is complete with `r`; returns a function to call afterwards, without the lock."""
+        """Seal `b`, which has no room for `r`, or is complete with `r`; returns a function to call without the lock."""
         self._close(b)
         self._sealed.append(b)
         if r.free and b.partition == b._home.sticky:
             self._rotate(b._home)
-        if not b.ready:  # the sending thread compresses; for a parked record that is the loop, which may leave it to a helper
+        if not b.ready:  # the sending thread compresses: for a parked record the loop, which may leave it to a helper
             return None if r.forced and self.defers else b.compress
         return self._wake if self.can_send else None
 
@@ -419,7 +413,7 @@ class Accumulator(RawBatches):
         """(batches sealed since the last call, in order; open batches that have become due since; the time of the next call).
 
         A batch is due when its linger has ended, when it and the batches combined with it have reached a limit, and after `hurry` or
-        `expedite`. With `no_linger` every batch that was opened by `now` is due. Unlike the compiled core, this method leaves batches whose
+        `expedite`. With `no_linger` every batch opened by `now` is due. Unlike the compiled core, this method does not take batches whose
         linger ends soon.
         """
         with self._lock():
@@ -441,7 +435,7 @@ class Accumulator(RawBatches):
             return [batch for batch in taken if batch.state == SEALED], due, again  # without batches that have failed meanwhile
 
     def _due_together(self, now: float, no_linger: bool) -> list[Combined]:
-        """The groups of combined batches that leave now: one of their batches is due, or the group has reached a limit."""
+        """The groups of combined batches that are due: one of their batches is due, or the group has reached a limit."""
         due = [c for c in self._combined.values() if c.reached]
         for batch in self._opened:
             if batch._home.policy.combined and batch.count and (no_linger or batch.created + batch.linger <= now):
@@ -451,7 +445,7 @@ class Accumulator(RawBatches):
         return due
 
     def seal(self, batch: Batch, taken: bool = False) -> bool:
-        """Seal an open batch now; False if it is already sealed, or empty. If `taken`, the caller has the batch: `take` does not return it.
+        """Seal an open batch; False if it is already sealed, or empty. If `taken`, the caller has the batch: `take` does not return it.
 
         The next record without a key goes to another partition: otherwise a slow stream would stay with this one for `batch_size` bytes.
         """
@@ -471,16 +465,16 @@ class Accumulator(RawBatches):
             self._rotate(batch._home)
 
     def limit_batches(self, topic: str, size: int) -> None:
-        """Fill no batch of `topic` beyond `size` bytes from now on: brokers refuse larger ones. A larger record has a batch of its own."""
+        """Fill no batch of `topic` beyond `size` bytes: brokers refuse larger ones. A larger record gets a batch of its own."""
         with self._lock():
             t = self._topics.get(exact_name(topic))
             if t is not None and size > 0:
                 t.capacity = min(t.capacity, size)
 
     def limit_records(self, topic: str, size: int) -> None:
-        """Replace the known limit of `topic`: brokers accept batches of up to `size` bytes (0: the limit is not known).
+        """Replace the limit of `topic`: brokers accept batches of up to `size` bytes (0: unknown).
 
-        From now on no batch is filled beyond `size`. Without compression larger records are refused; with compression they may still fit.
+        No batch is filled beyond `size`. Without compression larger records are refused; with compression they may still fit.
         """
         with self._lock():
             t = self._topics.get(exact_name(topic))
@@ -495,7 +489,7 @@ class Accumulator(RawBatches):
                 t.limit_records(size, "max.message.bytes of the topic")
 
     def assign(self, batch: Batch, partition: int) -> None:
-        """Give `batch`, which is sealed and `ready` but has no partition, its partition. From now on its bytes count there.
+        """Give a sealed and `ready` batch without a partition its partition, where its bytes count from now on.
 
         Raises RuntimeError for any other batch, ValueError if there is no such partition.
         """
@@ -528,16 +522,14 @@ class Accumulator(RawBatches):
             return True
 
     def census(self) -> tuple[int, list[tuple[Batch, int, bool]], list[tuple[str, int]]]:
-        """(number of accepted records; (batch, records, in flight) of each batch without an outcome; (topic, number of parked records)).
-
-        Call this on the loop thread. All numbers are of one moment.
+        """(number of accepted records; (batch, records, in flight) of each batch without an outcome; (topic, number of parked records)), of
+        one moment.
         """
         with self._lock():
             batches = [(batch, batch.count, batch.in_flight) for batch in self._live if batch.state <= SEALED and batch.count > 0]
             return self.accepted, batches, [(t.name, len(t.parked)) for t in self._topics.values() if t.parked]
 
     def unfinished(self) -> list[Batch | Delivery]:
-        """The batches that are not settled, and the handles of parked records."""
         with self._lock():
             return [*self._live, *(p.delivery for t in self._topics.values() for p in t.parked)]
 

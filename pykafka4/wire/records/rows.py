@@ -129,7 +129,7 @@ WAYS_OUT: Final = {  # for data without the Arrow C interface, by the name of th
 
 
 def named_columns(names: dict[str, Any]) -> dict[str, Any]:
-    """The name of the column for each argument. Raises TypeError for a name that is not an argument."""
+    """Raises TypeError for a name that is not an argument."""
     for name in names:
         if name not in ARGUMENTS:
             raise TypeError(f"ArrowRows() got an unexpected keyword argument {name!r}")
@@ -137,7 +137,6 @@ def named_columns(names: dict[str, Any]) -> dict[str, Any]:
 
 
 def type_name(field: Field) -> str:
-    """Arrow's name of the type of `field`."""
     if field.dictionary is not None:
         return f"dictionary<{type_name(field.dictionary)}>"
     found = NAMES.get(field.format)
@@ -147,11 +146,11 @@ def type_name(field: Field) -> str:
 
 
 def shapes_of(topic: str, root: Field, names: dict[str, str | None]) -> tuple[tuple[int, Shape] | None, ...]:
-    """For each of ARGUMENTS the number of its column and the column's shape; None for an argument without a column.
+    """For each of ARGUMENTS its column's number and shape; None for an argument without a column.
 
-    `names` has the column's name for each argument, None for an argument without a column. A column with the name of its argument may be
-    missing, except the column of values. Data without columns are the values. Raises ConfigError for a name that is not a str, and for a
-    column that does not exist or exists twice, TypeError for a type that cannot be sent.
+    `names` has the column's name for each argument, or None. A column with the name of its argument may be missing, except the column of
+    values. Data without columns are the values. Raises ConfigError for a name that is not a str, and for a column that does not exist or
+    exists twice, TypeError for a type that cannot be sent.
     """
     if root.format != "+s":
         return tuple((0, _shape(topic, argument, root)) if argument == "value" else None for argument in ARGUMENTS)
@@ -222,7 +221,7 @@ def _headers(field: Field) -> Shape | None:
 
 
 def _pair(field: Field) -> Shape | None:
-    """The shape of a struct of a header's name and value: by the field names `value` and `key`, otherwise in the order name, value."""
+    """The shape of a struct of a header's name and value: in this order, unless its fields are named `value` and `key`, in that order."""
     if field.format != "+s" or len(field.children) != 2:
         return None
     order = (1, 0) if [child.name for child in field.children] == ["value", "key"] else (0, 1)
@@ -237,7 +236,6 @@ SHAPES: Final = {"key": _bytes, "value": _bytes, "headers": _headers, "timestamp
 
 
 def no_arrow(topic: str, data: object) -> TypeError:
-    """The error for `data` that exports no Arrow data."""
     kind = type(data).__name__
     if type(data).__module__.startswith("pyspark.") and kind == "DataFrame":
         return TypeError(f"{topic}: this DataFrame has no __arrow_c_stream__; PySpark 4.2 is the first release with it")
@@ -248,30 +246,25 @@ def no_arrow(topic: str, data: object) -> TypeError:
 
 
 def read_already(topic: str) -> ValueError:
-    """The error for an exported struct that another reader has released or moved."""
     return ValueError(f"{topic}: the Arrow data has been read already: it was released")
 
 
 def stream_failed(topic: str, number: int, text: str) -> RuntimeError:
-    """The error for a stream that has failed with the errno `number` and its message `text`."""
     return RuntimeError(f"{topic}: the Arrow stream failed with error {number}: {text or 'it gave no reason'}")
 
 
 def wrong_row(topic: str, argument: str, row: int, reason: str) -> ValueError:
-    """The error for a row that cannot be read, or cannot be sent."""
     where = f"{argument} of row {row}" if argument else f"row {row}"
     return ValueError(f"{topic}: {where}: {reason}")
 
 
 def rows_unfinished(topic: str, count: int, rows: int, timeout: float) -> KafkaTimeoutError:
-    """The error for `count` of `rows` rows without an outcome after `timeout` seconds."""
     return KafkaTimeoutError(
         f"{topic}: {count} of {rows} rows not acknowledged within {timeout:g} s; they are still being sent, and Producer.status() says why"
     )
 
 
 def rows_failed(error: BaseException | None, row: int, failed: int, rows: int) -> None:
-    """Add a note to `error`, the failure of `row`: of `rows` rows, `failed` have failed."""
     if error is not None:
         error.add_note(f"pykafka4: send_arrow: row {row}, counted from 0, is the first of {failed} failed rows of {rows}; see failures()")
 
@@ -279,8 +272,7 @@ def rows_failed(error: BaseException | None, row: int, failed: int, rows: int) -
 class RowsCallback:
     """Calls a function once, when every row of a `SentRows` has its outcome.
 
-    An instance is the callback of one open row, and when that row has its outcome, the callback of another open row. So nothing is kept
-    per row.
+    An instance is the callback of one open row at a time, so nothing is kept per row.
     """
 
     __slots__ = ("_client_id", "_fn", "_sent")
@@ -289,7 +281,6 @@ class RowsCallback:
         self._sent, self._fn, self._client_id = sent, fn, client_id
 
     def __call__(self, _: object) -> None:
-        """Continue with another open row, because the awaited row has its outcome; if there is none, call the function."""
         if not self.follow():
             self._fn(self._sent)
 
@@ -301,7 +292,7 @@ class RowsCallback:
         return delivery is not None
 
     def run(self) -> None:
-        """Call the function, because every row had its outcome before the callback was added."""
+        """Call the function: every row had its outcome before the callback was added."""
         try:
             step_aside()
             self._fn(self._sent)
@@ -313,7 +304,7 @@ class RowsCallback:
 
 
 def rows_ended(error: BaseException, topic: str, row: int, sent: Any) -> None:
-    """Add a note on the row that was not accepted to `error`, which ended a call; store the rows before that row as `error.accepted`."""
+    """Note the refused row on `error`, which ended a call; store the rows before that row as `error.accepted`."""
     add_note_once(
         error,
         "pykafka4: send_arrow ",
