@@ -1,8 +1,7 @@
 """Reads the records between two offsets of each partition. Invariant: a read fixes both offsets when it begins, and stops at the second.
 
-`read`, `read_arrow` and `aio.read` use the same `BoundedRead`, which fixes the offset ranges, finds the end of the read, handles lost
-records, and reports progress. It polls an ordinary consumer session without a group. `core.subscription.Claim.until` is the end of a
-partition's range.
+`read`, `read_arrow` and `aio.read` use the same `BoundedRead`. It polls an ordinary consumer session without a group.
+`core.subscription.Claim.until` is the end of a partition's range.
 
 Modules; each line imports only from lines below it:
     read_arrow  `read_arrow`: a stream of Arrow columns

@@ -1,7 +1,7 @@
 """Checks the extent of a bounded read: topics and both ends, or a split.
 
-Invariant: a split has its own topics, partitions and ends, so none of these arguments is accepted together with a split, unless it has its
-default value: such an argument cannot be told from an omitted one.
+Invariant: a split has its own topics, partitions and ends, so with a split these arguments must have their default values. (A default value
+cannot be told from an omitted argument.)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ START, UNTIL = "earliest", "now"  # the defaults of the arguments: any other val
 
 @attrs.frozen
 class Extent:
-    """The partitions of a read, with `bounds` from which the ranges are looked up, or the `ranges` of a split."""
+    """The partitions of a read, with the `bounds` of its ranges, or the `ranges` of a split."""
 
     topics: Selection
     bounds: Bounds | None = None
@@ -30,12 +30,11 @@ class Extent:
 
     @property
     def names(self) -> Collection[str]:
-        """The names of the topics."""
         return self.topics
 
 
 def as_extent(call: str, topics: object, start: object, until: object, partitions: object, split: object) -> Extent:
-    """The extent of a `call` (read or read_arrow). Raises ConfigError or TypeError with the name of the wrong argument."""
+    """Raises ConfigError or TypeError with the name of the wrong argument of `call` (read or read_arrow)."""
     if split is None:
         if topics is None:
             raise TypeError(f"{call} needs topics, or split= with one of the splits of Client.splits")

@@ -41,7 +41,6 @@ class Silence:
         """See Progress."""
 
     def due(self) -> bool:
-        """See Progress."""
         return False
 
     def show(self, records: int, offsets: int) -> None:
@@ -52,7 +51,7 @@ class Silence:
 
 
 class Lines:
-    """A display of text: one line that a terminal draws again, or a new line every few seconds in a file or pipe."""
+    """A `Progress` of text: one line that a terminal draws again, or a new line every few seconds in a file or pipe."""
 
     def __init__(self, out: TextIO, clock: Callable[[], float]) -> None:
         self._out, self._clock = out, clock
@@ -64,16 +63,13 @@ class Lines:
         self._over = False
 
     def begin(self, topics: str, offsets: int) -> None:
-        """See Progress."""
         self._topics, self._total = topics, offsets
         self._began = self._drawn_at = self._clock()
 
     def due(self) -> bool:
-        """See Progress."""
         return self._clock() - self._drawn_at >= self._every
 
     def show(self, records: int, offsets: int) -> None:
-        """See Progress."""
         self._drawn_at = self._clock()
         line = self._line(records, offsets)
         if line != self._drawn:
@@ -85,7 +81,6 @@ class Lines:
         self._out.flush()
 
     def end(self, records: int, offsets: int) -> None:
-        """See Progress."""
         if not self._over:
             self._over = True
             self._write(self._line(records, offsets))
@@ -105,7 +100,7 @@ class Lines:
 
 
 class RichBar:
-    """A bar of rich. The thread that reads draws it: rich's own thread would draw a bar that has not changed."""
+    """A `Progress` with a bar of rich. The thread that reads draws it: rich's own thread would draw a bar that has not changed."""
 
     def __init__(self, out: TextIO, clock: Callable[[], float]) -> None:
         """Raises ImportError without rich."""
@@ -125,17 +120,14 @@ class RichBar:
         self._drawn = (-1, -1)
 
     def begin(self, topics: str, offsets: int) -> None:
-        """See Progress."""
         self._began = self._drawn_at = self._clock()
         self._bars.start()
         self._task = self._bars.add_task(topics, total=max(1, offsets), completed=0 if offsets else 1, records=0, rate="")
 
     def due(self) -> bool:
-        """See Progress."""
         return self._clock() - self._drawn_at >= REDRAW_S
 
     def show(self, records: int, offsets: int) -> None:
-        """See Progress."""
         self._drawn_at = self._clock()
         if (records, offsets) != self._drawn and self._task is not None:
             self._drawn = records, offsets
@@ -143,7 +135,6 @@ class RichBar:
             self._bars.update(self._task, completed=offsets, records=records, rate=passed, refresh=True)
 
     def end(self, records: int, offsets: int) -> None:
-        """See Progress."""
         if self._task is not None:
             self.show(records, offsets)
             self._task = None
@@ -151,7 +142,6 @@ class RichBar:
 
 
 def progress_for(wanted: object) -> Progress:
-    """The display of a read with `progress=wanted`."""
     if not wanted or sys.stderr is None:
         return Silence()
     if sys.stderr.isatty():
@@ -163,7 +153,7 @@ def progress_for(wanted: object) -> Progress:
 
 
 def rate(records: int, seconds: float) -> str:
-    """The rate as in `12,300 records/s`, rounded down to three significant digits."""
+    """As in `12,300 records/s`, rounded down to three significant digits."""
     if seconds <= 0:
         return "0 records/s"
     number = records / seconds
@@ -172,7 +162,7 @@ def rate(records: int, seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """The duration as in `1:02:03` or `2:03`."""
+    """As in `1:02:03` or `2:03`."""
     hours, rest = divmod(int(seconds + 0.5), 3600)
     minutes, rest = divmod(rest, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

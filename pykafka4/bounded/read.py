@@ -50,20 +50,19 @@ def read(
     `start` and `until` are "earliest", "latest" or "now" (the end of the log), a datetime with a time zone, milliseconds since 1970, a
     duration before now ("-1h", "-30m", "-7d", a timedelta), or a mapping of partitions to offsets: {("orders", 0): 5}, or {0: 5} with one
     topic. A time means the first record that is not older. The read ends before the offset `until`. `partitions` are numbers if there is
-    one topic, otherwise (topic, partition) pairs; None means all.
-
-    `split`, one of the results of `Client.splits`, replaces topics, ends and partitions: the read has exactly the ranges of the split.
+    one topic, otherwise (topic, partition) pairs; None means all. `split`, one of the results of `Client.splits`, replaces topics, ends and
+    partitions.
 
     The call looks up both ends, so records that are written later are not returned. The records of one partition are in order. With
     isolation_level="read_committed", the default here, "now" is before the first open transaction (the last stable offset).
 
-    Records that are deleted before they are read, by retention, DeleteRecords or an unclean leader election, raise OffsetOutOfRange or
-    LogTruncated with the lost offsets; a topic that is created again raises InvalidOffset. With on_lost="warn" a warning and `lost` of the
-    result name the lost offsets, and the read continues. Compacted records do not count as lost.
+    Records deleted before they are read, by retention, DeleteRecords or an unclean leader election, raise OffsetOutOfRange or LogTruncated
+    with the lost offsets; a topic that is created again raises InvalidOffset. With on_lost="warn" a warning and `lost` of the result name
+    the lost offsets, and the read continues. Compacted records do not count as lost.
 
     After `timeout` seconds without progress, for example because a partition has no leader, iteration raises KafkaTimeoutError; None means
-    no limit. The lookup of the ends has the same limit; with None, its limit is 60 s. `progress` shows a progress bar on stderr (rich's, if
-    it is installed). The other options are options of `Consumer`, except options for groups; `client` shares a client.
+    no limit. The lookup of the ends has the same limit, or 60 s with None. `progress` shows a progress bar on stderr (rich's, if it is
+    installed). The other options are options of `Consumer`, except options for groups; `client` shares a client.
 
     Raises TypeError or ConfigError for a wrong argument, ConfigError for an offset beyond the end of the log, BrokerError for a topic or
     partition that does not exist, AuthorizationError, KafkaTimeoutError; PartialFailure if the lookup failed for several partitions.
@@ -154,6 +153,5 @@ def forgotten(reading: BoundedRead) -> None:
 
 
 def close_read(reading: BoundedRead) -> None:
-    """Close a read that has ended, or is left early."""
     reading.end()
     reading.session.close(CLOSE_S, failed=True)

@@ -1,6 +1,6 @@
 """Reads topics between two offsets of each partition, as Arrow columns. Invariant: each record is in a batch, or is reported as lost.
 
-`ReadArrow` is the handle. The exported stream refers to `ArrowBatches` alone, can be read on any thread, and can outlive the handle:
+The exported stream refers to `ArrowBatches` alone, can be read on any thread, and can outlive the handle `ReadArrow`:
 `RecordBatchReader.from_stream(read_arrow(…))` keeps only the stream. So `ArrowBatches`, not the handle, closes the connections.
 """
 
@@ -50,12 +50,12 @@ def read_arrow(
     """All records of `topics` between two offsets of each partition, as a stream of Arrow columns.
 
     `polars.DataFrame(read_arrow("orders", **options))` reads a topic; pyarrow, pandas, DuckDB and other libraries also read Arrow streams.
-    Arguments and errors are as in `read`, `columns` is as in `Consumer.poll_arrow`. A batch of the stream has up to `max_rows` rows, or by
-    default up to 8 MiB.
+    Arguments and errors are as in `read`, `columns` is as in `Consumer.poll_arrow`. A batch has up to `max_rows` rows, or by default up to
+    8 MiB.
 
-    The call looks up both ends; records become columns when the stream is read. The stream can be read once. An error ends an Arrow stream,
-    and the library that reads the stream raises an exception of its own with the text of the error; iteration raises the error itself. Keys
-    and values are bytes: an option for a deserializer raises ConfigError.
+    The call looks up both ends; records become columns when the stream is read. The stream can be read once. An error ends an Arrow stream:
+    the library that reads it raises an exception of its own with the text of the error, while iteration raises the error itself. Keys and
+    values are bytes: an option for a deserializer raises ConfigError.
     """
     extent = as_extent("read_arrow", topics, start, until, partitions, split)
     session = ConsumerSession(client, None, read_options(options, "read_arrow", REFUSED_BY_COLUMNS))
@@ -93,7 +93,6 @@ class ArrowBatches:
         return None
 
     def close(self) -> None:
-        """See ReadArrow.close."""
         if self._finalizer.detach() is not None:
             close_read(self.reading)
 

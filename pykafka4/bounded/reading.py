@@ -58,7 +58,7 @@ ARGUMENTS: Final = ("topics", "start", "until", "partitions", "split", "columns"
 def read_options(options: Mapping[str, Any], call: str, refused: Mapping[str, str] = REFUSED) -> dict[str, Any]:
     """The options for the consumer of a bounded read. read_committed is the default: aborted records do not belong in a snapshot.
 
-    Raises ConfigError for an option of `refused`, and for a misspelt argument of the call.
+    Raises ConfigError for an option of `refused`, and for a misspelt argument.
     """
     for name in options:
         if name in refused:
@@ -85,22 +85,22 @@ class LostRange:
 class BoundedRead:
     """The ranges of a read, and their records in any form (`consumer.reading.forms`).
 
-    No other object uses `session`. The creator of this object closes the session.
+    No other object uses `session`, which the creator of this object closes.
     """
 
     def __init__(self, session: ConsumerSession, extent: Extent, on_lost: str, progress: Progress, patience: float | None):
-        """`patience`: seconds without progress until `poll` raises KafkaTimeoutError; None: `poll` waits without a limit."""
+        """`patience`: seconds without progress until `poll` raises KafkaTimeoutError; None: no limit."""
         if on_lost not in ("raise", "warn"):
             raise ConfigError(f'on_lost={shown(on_lost)}: must be "raise" or "warn"')
         self.session, self.patience = session, patience
         self.step = None if patience is None else patience / LOOKS  # seconds for which one poll waits
         self.spans: dict[TopicPartition, Span] = {}
         self.lost: list[LostRange] = []
-        self.records = 0  # the number of records that have been returned so far
+        self.records = 0  # returned so far
         self._extent, self._on_lost, self._progress = extent, on_lost, progress
         self._open: list[TopicPartition] = []  # partitions that may not have reached their ends
         self._last_positions: object = None  # the positions after the last poll without records
-        self._still = 0  # the number of polls in a row that did not move a position
+        self._still = 0  # polls in a row that did not move a position
         self._over = False  # `end` was called
 
     def opening(self) -> Steps[None]:
@@ -116,7 +116,7 @@ class BoundedRead:
         self.begin({tp: bounds.span(tp, found[tp]) for tp in sorted(found)})
 
     def begin(self, spans: Mapping[TopicPartition, Span]) -> None:
-        """Begin to fetch the ranges `spans`. Raises OffsetOutOfRange for records that are already deleted, with on_lost="raise"."""
+        """Begin to fetch the ranges. Raises OffsetOutOfRange for records that are already deleted, with on_lost="raise"."""
         self.spans = dict(spans)
         starts = {tp: self._first_left(tp, span) for tp, span in spans.items() if not span.is_empty}
         self._progress.begin(", ".join(self._extent.names), sum(span.until - span.start for span in spans.values() if not span.is_empty))
@@ -127,7 +127,7 @@ class BoundedRead:
             self.session.read_spans({tp: (starts[tp], spans[tp].until) for tp in self._open})
 
     def _first_left(self, tp: TopicPartition, span: Span) -> int:
-        """The first offset to read. Records that were deleted before the read began are lost; the read begins after them."""
+        """The first offset to read: records deleted before the read began are lost."""
         if span.start >= span.earliest:
             return span.start
         self._lose(tp, span.start, min(span.earliest, span.until), OffsetOutOfRange.deleted(*tp, span.start, span.earliest, span.until))
@@ -141,7 +141,6 @@ class BoundedRead:
 
     @property
     def done(self) -> bool:
-        """Whether all records have been returned."""
         reader, left = self.session.reader, self._open  # partitions at their ends are dropped, so most calls check one partition
         while left and (claim := reader.claims.get(left[-1])) is not None and reader.has_reached_end(claim):
             left.pop()
@@ -170,7 +169,7 @@ class BoundedRead:
         return ClosedError("this read was closed before its end; begin another one") if self._over else error
 
     def is_answer(self, out: Any) -> bool:
-        """Whether `out`, the result of a poll, has records, or the read is at its end. If not, the poll has timed out, or was woken."""
+        """Whether `out` has records, or the read is at its end. If not, the poll has timed out, or was woken."""
         count = length_hint(out)
         if not count and not self.done:
             self._check_patience()
@@ -182,10 +181,7 @@ class BoundedRead:
         return True
 
     def _check_patience(self) -> None:
-        """Raise KafkaTimeoutError after `patience` seconds without progress.
-
-        Positions that move without records, for example past aborted transactions, are progress, too.
-        """
+        """Positions that move without records, for example past aborted transactions, are progress, too."""
         positions = self.session.reader.positions()
         self._still = self._still + 1 if positions == self._last_positions else 0
         self._last_positions = positions
@@ -202,13 +198,13 @@ class BoundedRead:
 
     @property
     def offsets_done(self) -> int:
-        """The number of offsets of the ranges that the read has passed."""
+        """Offsets of the ranges that the read has passed."""
         at = self.session.reader.positions()
         ranges = [(span, at.get(tp, span.until)) for tp, span in self.spans.items() if not span.is_empty]
         return sum(min(max(offset, span.start), span.until) - span.start for span, offset in ranges)
 
     def end(self) -> None:
-        """End the read, at its end or early. May be called twice."""
+        """May be called early, and twice."""
         self._over = True
         if self.session.ends is self:
             self.session.ends = None
@@ -255,7 +251,7 @@ def _truncated(error: Any, until: int) -> Lost:
 
 
 def _recreated(error: Any, until: int) -> Lost:
-    """The loss if the topic was deleted and created again: the remaining range, because the new records do not belong to it."""
+    """The rest of the range is lost: the new records do not belong to it."""
     return error.offset, until, until, _without_seek(error)
 
 

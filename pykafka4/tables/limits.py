@@ -23,11 +23,11 @@ class Limits:
 
     @classmethod
     def of(cls, max_keys: object, max_bytes: object) -> Limits:
-        """The bounds from the arguments of `table`. Raises ConfigError unless both are positive ints."""
+        """Raises ConfigError unless both are positive ints."""
         return cls(_positive("max_keys", max_keys), _positive("max_bytes", max_bytes))
 
     def exceeded(self, keys: int, size: int) -> str | None:
-        """The exceeded bound as text for a message; None if the table is within both bounds."""
+        """The exceeded bound as text for a message, or None."""
         if keys > self.keys:
             return f"max_keys={self.keys}"
         return f"max_bytes={self.bytes}" if size > self.bytes else None

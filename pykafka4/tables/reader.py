@@ -3,8 +3,7 @@
 Only that thread changes the dict and `read_to`. Other threads read attributes, look keys up and copy the dict, each in one atomic
 step.
 
-The consumer session has no group, and `auto_offset_reset="none"`: a reset would leave out records of the log, so the reason for a reset is
-an error instead.
+The consumer session has no group, and `auto_offset_reset="none"`: a reset would leave out records, so its cause is an error instead.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class TableReader:
         self.size = 0  # bytes of keys and values
         self.read_to: Mapping[TopicPartition, int] = {}  # the rows have all records of the log before these offsets
         self.error: KafkaError | None = None
-        # The rows have all records up to `_ends`: from then on, `on_change` is called. Only the thread of the table sets `complete`: a
+        # The rows have all records up to `_ends`: from now on, `on_change` is called. Only the thread of the table sets `complete`: a
         # restart of the first read would otherwise empty rows that another thread has just found complete.
         self.complete = False
         self.changed = Signal()  # notified after a change of `read_to` or `error`
@@ -63,7 +62,7 @@ class TableReader:
     def start(self, timeout: float) -> None:
         """Start the thread, and wait until the rows have all records up to the present end of the log.
 
-        Raises the error that has ended the reading, errors of Metadata and ListOffsets, or KafkaTimeoutError after `timeout` seconds.
+        Raises the error that has ended the reading, errors of Metadata and ListOffsets, or KafkaTimeoutError.
         """
         until = system.monotonic() + timeout
         tps = self._partitions(_left(until))
@@ -74,7 +73,7 @@ class TableReader:
     def refresh(self, timeout: float) -> None:
         """Wait until the rows have all records up to the present end of the log, including records after open transactions.
 
-        The known metadata may be older than a partition with new records, so the metadata is requested first.
+        A partition with new records may be newer than the known metadata, so the metadata is requested first.
         """
         until = system.monotonic() + timeout
         self.check()
@@ -84,9 +83,9 @@ class TableReader:
         self.wait(lambda: self._reached(ends), _left(until), f"table of {self.topic}: not up to date")
 
     def wait(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
-        """Wait until `condition()` is true. Raises KafkaTimeoutError after `timeout` seconds, and the error that has ended the reading.
+        """Wait until `condition()` is true. Raises KafkaTimeoutError, or the error that has ended the reading.
 
-        Raises KafkaError if `on_change` calls this, because the thread of the table cannot wait for itself.
+        Raises KafkaError if `on_change` calls this: the thread of the table cannot wait for itself.
         """
         if self._thread is system.current_thread():
             raise KafkaError(f"{what}: on_change must not wait for its own table")
@@ -109,7 +108,6 @@ class TableReader:
             raise end.again()
 
     def _end(self) -> KafkaError | None:
-        """The error that has ended the table for this process; None while the table is read."""
         if self.error is not None:
             return self.error
         if self._session.runtime.loop.forked:
@@ -117,14 +115,12 @@ class TableReader:
         return ClosedError(f"this table of {self.topic} is closed; open another one") if self._stopping else None
 
     def lag(self) -> int | None:
-        """The number of offsets between the rows and the ends of the logs, as of the last responses; None while an end is unknown."""
         read_to, claims = self.read_to, self._session.reader.claims.copy()
         if not read_to or any(claim.end < 0 for claim in claims.values()):
             return None
         return sum(max(0, claim.end - read_to.get(tp, 0)) for tp, claim in claims.items())
 
     def status(self) -> dict[str, Any]:
-        """See Table.status."""
         end = self._end()
         state = "reading" if end is None else "closed" if isinstance(end, ClosedError) and end is not self.error else "failed"
         reason = None if end is None or state == "closed" else str(end)
@@ -132,7 +128,6 @@ class TableReader:
         return {**own, "consumer": self._session.status()}
 
     def stop(self, timeout: float) -> None:
-        """End the thread and the session."""
         self._stopping = True
         until = system.monotonic() + timeout
         self._session.wakeup()
@@ -142,7 +137,7 @@ class TableReader:
         self._session.close(_left(until), failed=True)
 
     def forget(self) -> None:
-        """Make the thread of the table end itself and the session. Does not wait: the garbage collector calls this."""
+        """End the thread and the session without waiting: the garbage collector calls this."""
         self._stopping = self._forgotten = True
         self._session.wakeup()
 
@@ -180,7 +175,7 @@ class TableReader:
         self.changed.notify()
 
     def _check_partitions(self) -> None:
-        """Begin to read partitions that are new in the metadata, from their first records on. Raises BrokerError for a deleted topic."""
+        """Begin to read new partitions, from their first records on. Raises BrokerError for a deleted topic."""
         cluster, known = self._session.runtime.engine.cluster, self._session.reader.claims
 
         def count_partitions(_: float) -> tuple[int, bool]:

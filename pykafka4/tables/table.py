@@ -36,8 +36,8 @@ class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
     """A read-only mapping with the last value of each key of a topic. Any thread may read it; no access waits.
 
     Iteration, `items()` and `values()` use a copy of the rows at the time of the call; `keys()` is a view of the present keys. Each access
-    raises the error that has ended the reading, ClosedError after `close`, ForkedClientError in a forked child: an access never returns
-    outdated rows of an ended table.
+    raises the error that has ended the reading, ClosedError after `close`, ForkedClientError in a forked child: an ended table never
+    returns outdated rows.
     """
 
     def __init__(self, reader: TableReader) -> None:
@@ -46,7 +46,7 @@ class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
         self._finalizer.atexit = False  # at exit the client drains its sessions itself, while its loop still runs
 
     def __getitem__(self, key: KeyT) -> ValueT:
-        """The last value of `key`. Raises KeyError if no record has the key, or if a tombstone has deleted it."""
+        """Raises KeyError if no record has the key, or a tombstone has deleted it."""
         value: ValueT = self._rows()[key][0]
         return value
 
@@ -80,12 +80,12 @@ class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
     def refresh(self, timeout: float | None = None) -> None:
         """Wait until the table has all records that are in the log now, including acknowledged records of this program.
 
-        Waits up to `timeout` seconds (default 60). Raises KafkaTimeoutError, and the error that has ended the reading.
+        Raises KafkaTimeoutError after `timeout` seconds (default 60), and the error that has ended the reading.
         """
         self._reader.refresh(api_timeout(timeout))
 
     def wait_until(self, condition: Callable[[Table[KeyT, ValueT]], object], timeout: float | None = None) -> None:
-        """Wait until `condition(table)` is true. The condition is called at once, then whenever the table may have changed.
+        """Wait until `condition(table)` is true. The condition is called at once, then after possible changes of the table.
 
         Raises KafkaTimeoutError after `timeout` seconds (default 60), and the error that has ended the reading.
         """
@@ -104,7 +104,7 @@ class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
         return self._reader.status()
 
     def close(self, timeout: float | None = None) -> None:
-        """End the reading; each later access raises ClosedError. Takes at most `timeout` seconds (default 5). Closing twice is allowed."""
+        """End the reading; later accesses raise ClosedError. Takes at most `timeout` seconds (default 5). Closing twice is allowed."""
         limit = check_timeout(timeout)
         self._finalizer.detach()
         self._reader.stop(CLOSE_S if limit is None else limit)
@@ -187,17 +187,17 @@ def table(
 ) -> Table[Any, Any]:
     """A compacted topic as a read-only mapping, which a thread of its own keeps up to date until `close`.
 
-    The returned table is complete: it has all records up to the ends that the logs have at the call. A record without a value (a tombstone)
-    deletes its key. New partitions are read, too. Waits up to `timeout` seconds (default 60).
+    The returned table has all records up to the ends that the logs have at the call. A record without a value (a tombstone) deletes its
+    key. New partitions are read, too. Waits up to `timeout` seconds (default 60).
 
     `max_keys` and `max_bytes` (of keys and values as they are in the log) bound the table: a topic that exceeds a bound ends the table.
-    `on_change(key, old, new)` is called for each later record, except a tombstone for a key without a value, on the thread of the table,
-    with None for a missing value; the thread reads no further records while the call runs. Exceptions of `on_change` are logged. The other
-    options are options of `Consumer`, except `auto_offset_reset` and options for groups; the default of `isolation_level` is
-    "read_committed" here. `client` is a Client to share.
+    `on_change(key, old, new)` is called for each later record, except a tombstone for a key without a value; None is a missing value.
+    The thread of the table makes the call, and reads no further records meanwhile. Exceptions of `on_change` are logged. The other options
+    are options of `Consumer`, except `auto_offset_reset` and options for groups; the default of `isolation_level` is "read_committed" here.
+    `client` is a Client to share.
 
-    An error that could make the table wrong ends the table, and each access raises that error. Such errors are: records that a deserializer
-    refuses, records that were deleted or truncated before the table had read them, a topic that is created again, a missing right.
+    An error that could make the table wrong ends the table, and each access raises that error: records that a deserializer refuses, records
+    that were deleted or truncated before the table had read them, a topic that is created again, a missing right.
 
     Raises ConfigError or TypeError for a wrong argument, BrokerError or KafkaTimeoutError for a topic that does not exist,
     KafkaTimeoutError if the table is not complete in time, and errors that would end the table.
@@ -219,6 +219,5 @@ def table(
 
 
 def _forgotten(reader: TableReader) -> None:
-    """Warn that an open table was garbage-collected, and end its thread."""
     warn_unclosed("Table")
     reader.forget()
