@@ -2,13 +2,13 @@
 
 Rule: a machine gets its input as method calls on the loop thread, gets the time as the argument `now`, and returns requests and jobs as
 `Effects`. Nothing in `core` uses sockets, threads or clocks (the time of day comes from a callable), so the same machines run under the
-real loop (`net.loop`) and in the simulation (`tests/simulation`), where every schedule can be replayed from its seed.
+real loop (`net.loop`) and in the simulation (`tests/simulation`), which can replay every schedule from its seed.
 
 Modules; each line imports only from lines below it:
     engine        `Engine`: the turn, which polls all machines of one client
     producer/     the producer's machine: queues of sealed batches, Produce requests, outcomes
     consumer/     the consumer's machine: positions, Fetch requests, chunks and events for `poll`
-    admin/        the machine of an admin client, which sends requests about many keys to the brokers that can answer them
+    admin/        the machine of an admin client: requests about many keys to the brokers that can answer them
     telemetry/    the push of client metrics to brokers that subscribe to them
     share/        the machine of a share consumer: membership, share sessions with brokers
     group/        membership of a consumer group, its coordinator, commits
@@ -16,7 +16,7 @@ Modules; each line imports only from lines below it:
     metadata/     brokers, topics, leaders, coordinators; offline partitions
     network/      connections, and the choice of a connection for each request
     sasl/         SASL mechanisms, with which connections authenticate
-    backoff       pauses between retries and between attempts to connect to a broker, and the timeouts of these attempts
+    backoff       pauses between attempts, and timeouts of attempts to connect
     histogram     counts of values by size
     timers        calls and the times at which they are due
     outbox        requests and jobs of a machine, for its next turn
@@ -55,14 +55,14 @@ __all__ = [
 INFINITY: Final = float("inf")
 
 # A node is a broker id (0 and up), a broker over a lane (`network.endpoint.via`), a bootstrap address (-1, -2, … in the order of
-# `bootstrap_servers`), or one of these two numbers, which are so far below zero that no list of bootstrap addresses reaches them.
+# `bootstrap_servers`), or one of these two numbers, which no list of bootstrap addresses reaches.
 ANY: Final = -1_000_001  # any broker: one that is connected, with few requests in flight
 CONTROLLER: Final = -1_000_002  # the controller according to the metadata; any broker while the controller is unknown
 
 
 @attrs.frozen(eq=False)
 class Reply:
-    """A broker's response: the decoded message, its version, and the node that sent it."""
+    """A broker's response."""
 
     message: Any
     version: int
@@ -86,7 +86,7 @@ Outcome: TypeAlias = Reply | Failed
 
 
 class Owner(Protocol):
-    """The machine that sent a request, as the network sees it. The engine implements this interface."""
+    """The machine that sent a request, as the network sees it."""
 
     def pass_on(self, now: float, request: Request, outcome: Outcome) -> None:
         """Call `request.on_reply`, unless the machine has failed. An exception in `on_reply` stops only this machine."""
@@ -113,9 +113,9 @@ class Request:
 
     `max_version` limits the negotiated version (a request with topic names stays below the versions with topic ids). `fit(message,
     version)` removes the fields that the version cannot carry, or raises the error with which the request fails. The network calls `fit`
-    when it encodes the message, because the version is unknown before there is a connection. A request that gets no response (Produce with
-    acks=0) ends with `Reply(None, …)` after its last byte has been handed to the socket. `decode(version, frame)` is for responses that are
-    too large to be decoded on the loop: it returns the message of the `Reply`; the frame is valid only during the call.
+    when it encodes the message: before that, there is no connection, and so no version. A request without a response (Produce with acks=0)
+    ends with `Reply(None, …)` after its last byte has been handed to the socket. `decode(version, frame)` is for responses that are too
+    large to be decoded on the loop: it returns the message of the `Reply`; the frame is valid only during the call.
     """
 
     node: int
@@ -130,13 +130,13 @@ class Request:
     owner: Owner | None = None  # set by the engine; None: an exception in `on_reply` stops the client
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
-        """Handle the outcome of the request. Called once, on the loop thread, never from inside `submit`; not called after the
-        machine that sent the request has failed, or the loop has ended."""
+        """Handle the outcome. Called once, on the loop thread, never from inside `submit`; not called after the machine that sent the
+        request has failed, or the loop has ended."""
         raise NotImplementedError
 
 
 class Threads(Enum):
-    """The threads that run a job. Each kind of job that may block for long has threads of its own, and so delays no job of another kind."""
+    """The threads that run a job. Each kind that may block for long has threads of its own, so that it delays no other kind."""
 
     HELPER = "threads for short work of the client: compression, decoding, large assignments"
     CREDENTIALS = "threads for credentials, which may wait for the application or for another server"
@@ -145,8 +145,8 @@ class Threads(Enum):
 
 @attrs.frozen(eq=False)
 class Job:
-    """Work that may block. A thread of `threads` calls `run()`, then the loop thread calls `then(now, result or exception)`, unless the
-    machine has failed."""
+    """Work that may block. A thread of `threads` calls `run()`, then the loop calls `then(now, result or exception)`, unless the machine
+    has failed."""
 
     run: Callable[[], Any]
     then: Callable[[float, Any], None]
@@ -186,11 +186,11 @@ NOTHING: Final = Effects()
 class Machine(Protocol):
     """The logic of one user of the client (a producer or consumer, for example), or of a part that all users share.
 
-    A poll visits only partitions that have work, except after rare events such as an abort: thousands of partitions may be idle.
+    A poll visits only partitions that have work, except after rare events: thousands of partitions may be idle.
     """
 
     def poll(self, now: float) -> Effects:
-        """Do the work that is due at `now` (monotonic seconds); return requests and other output, and the time of the next poll."""
+        """Do the work that is due at `now` (monotonic seconds); return the output, and the time of the next poll."""
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
         """Fail every waiter with `reason`, after a crash of the loop or of this machine; return the callbacks to deliver."""
@@ -213,7 +213,7 @@ class Transitions(Generic[S]):
         self.meanings = meanings or {}
 
     def move(self, current: S, to: S) -> S:
-        """Return `to` if it may follow `current`; otherwise raise RuntimeError with both names."""
+        """Return `to` if it may follow `current`; otherwise raise RuntimeError."""
         if to not in self.table.get(current, frozenset()):
             raise RuntimeError(f"{self.name}: {to.name} cannot follow {current.name}")
         return to

@@ -23,25 +23,24 @@ class Backoff:
 
     @classmethod
     def retry(cls, config: ClientConfig, random: Random) -> Backoff:
-        """The pauses between attempts of a request: `retry_backoff_ms` to `retry_backoff_max_ms`."""
+        """The pauses between attempts of a request."""
         return cls(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, random)
 
     @classmethod
     def reconnect(cls, config: ClientConfig, random: Random) -> Backoff:
-        """The pauses between attempts to connect: `reconnect_backoff_ms` to `reconnect_backoff_max_ms`."""
+        """The pauses between attempts to connect."""
         return cls(config.reconnect_backoff_ms / 1000, config.reconnect_backoff_max_ms / 1000, random)
 
     @classmethod
     def setup(cls, config: ClientConfig, random: Random) -> Backoff:
-        """The timeouts of attempts to connect: `socket_connection_setup_timeout_ms` to `socket_connection_setup_timeout_max_ms`."""
+        """The timeouts of attempts to connect."""
         return cls(config.socket_connection_setup_timeout_ms / 1000, config.socket_connection_setup_timeout_max_ms / 1000, random)
 
     def next(self) -> float:
-        """Return the next pause or timeout in seconds, at most `longest` plus the jitter."""
+        """The next pause or timeout in seconds, at most `longest` plus the jitter."""
         plain = min(self._first * 2.0 ** min(self.attempts, MOST_DOUBLINGS), self._longest)
         self.attempts += 1
         return plain * self._random.uniform(1 - JITTER, 1 + JITTER)
 
     def reset(self) -> None:
-        """Return to the first pause or timeout, after a success."""
         self.attempts = 0

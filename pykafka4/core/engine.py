@@ -1,8 +1,8 @@
 """Polls all machines of one client and passes their requests to the network; a turn is the same under the real loop and in the simulation.
 
-Invariant: an exception in one machine stops that machine alone, and fails the calls and records that wait for it. The exception may come
-from the machine's `poll`, from a handler of its responses and jobs, or from a call for the machine. Only an exception in the shared parts
-(network, cluster, recovery) leaves `turn`, and stops the client.
+Invariant: an exception in one machine (in `poll`, in a handler of its responses and jobs, or in a call for the machine) stops that machine
+alone, and fails the calls and records that wait for it. Only an exception in the shared parts (network, cluster, recovery) leaves `turn`,
+and stops the client.
 """
 
 from __future__ import annotations
@@ -35,10 +35,8 @@ log = get_log("pykafka4.engine")
 
 @attrs.frozen(eq=False)
 class Turn:
-    """The output of a turn. The loop does this work in the order close, connect, write, deliver, jobs, then waits for events.
-
-    The wait ends at `wake_at` at the latest.
-    """
+    """The output of a turn. The loop does this work in the order close, connect, write, deliver, jobs, then waits for events until
+    `wake_at`."""
 
     connect: tuple[Connect, ...] = ()
     close: tuple[Close, ...] = ()
@@ -50,7 +48,7 @@ class Turn:
 
 @attrs.define(eq=False)
 class Slot:
-    """A machine of the engine, and the owner of its requests: responses reach the machine only until its first failure."""
+    """A machine of the engine, and the `Owner` of its requests: responses reach the machine only until its first failure."""
 
     engine: Engine
     machine: Machine
@@ -58,7 +56,6 @@ class Slot:
     failure: KafkaError | None = None
 
     def pass_on(self, now: float, request: Request, outcome: Outcome) -> None:
-        """See `core.Owner`."""
         if self.failure is None:
             try:
                 request.on_reply(now, outcome)
@@ -70,22 +67,21 @@ class Engine:
     """All machines of one client. Loop thread only, except `failure`."""
 
     def __init__(self, config: ClientConfig, random: Random, events: EventSink, prepare: Callable[[str], Mechanism] | None = None) -> None:
-        """`prepare(host name of a broker)` makes a SASL mechanism with the current credentials; the call may block. If `prepare` is
-        None, there is no SASL."""
+        """`prepare(host name of a broker)` makes a SASL mechanism with the current credentials, and may block. None: no SASL."""
         self.config, self.random = config, random
         self.network = Network(config, random, prepare)
         self.cluster = Cluster(config, self.network, random, events)
         self.recovery = Recovery(config, self.cluster, self.network, random, events)
         self.on_failure: list[Callable[[Machine, KafkaError], None]] = []  # called when an exception has stopped a machine
-        # A machine passes work only to machines that are polled later in the same turn: the machines of users call recovery and the
-        # cluster, and recovery calls the cluster (`refresh`). In the other order, a request for metadata would wait for the next turn.
+        # A machine passes work only to machines that are polled later in the same turn: users' machines call recovery and the cluster, and
+        # recovery calls the cluster (`refresh`). In the other order, a request for metadata would wait for the next turn.
         self._shared: tuple[Machine, ...] = (self.recovery, self.cluster)
         self._slots: tuple[Slot, ...] = ()  # the machines that are polled
         self._all: dict[Machine, Slot] = {}  # includes failed machines, until they are removed
-        self._deliver: list[Callable[[], None]] = []  # callbacks for the next `Turn`; kept here, so that a crash within a turn loses none
+        self._deliver: list[Callable[[], None]] = []  # callbacks for the next `Turn`; a crash within a turn must lose none
 
     def add(self, machine: Machine, what: str = "machine") -> None:
-        """Poll `machine` from the next turn on. Messages name the machine with the noun `what`."""
+        """Poll `machine` from the next turn on. `what` is its noun for messages."""
         slot = self._all[machine] = Slot(self, machine, what)
         self._slots = (slot, *self._slots)
 
@@ -117,7 +113,6 @@ class Engine:
         return None if slot is None else slot.failure
 
     def fail(self, machine: Machine, error: Exception) -> None:
-        """Stop `machine` because of `error`: fail its waiters, and do not poll the machine any more."""
         if (slot := self._all.get(machine)) is not None:
             self.stop(slot, error)
 
@@ -145,19 +140,19 @@ class Engine:
             requests += effects.requests
             if effects.wake_at < wake_at:
                 wake_at = effects.wake_at
-        # The network is last, so it writes the requests of this turn in this turn. It also passes on outcomes here, and the machines act
-        # on these outcomes in the next turn.
+        # The network is last, so it writes the requests of this turn. It also passes on outcomes, on which the machines act in the next
+        # turn.
         for request in requests:
             self.network.submit(now, request)
         net = self.network.poll(now)
         jobs += net.jobs
         if self.cluster.version != version or self.recovery.changes != changes:
-            wake_at = now  # the machines were polled before the change: without another turn at once, they would not see the change
+            wake_at = now  # the machines were polled before the change, and must see it
         deliver, self._deliver = self._deliver, []
         return Turn(net.connect, net.close, net.write, tuple(deliver), tuple(jobs), min(wake_at, net.wake_at))
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """Make every machine fail its waiters; return the callbacks. An exception in one machine does not affect the others."""
+        """Make every machine fail its waiters; return the callbacks."""
         deliver, self._deliver = self._deliver, []
         for slot in self._slots:
             deliver += self._shut_down(slot.machine, reason)
@@ -175,7 +170,6 @@ class Engine:
             return NOTHING
 
     def _job_done(self, slot: Slot, handler: Callable[[float, Any], None], now: float, result: Any) -> None:
-        """Pass the result of a job to its machine, unless the machine has failed."""
         if slot.failure is None:
             try:
                 handler(now, result)
@@ -183,7 +177,7 @@ class Engine:
                 self.stop(slot, error)
 
     def stop(self, slot: Slot, error: Exception) -> None:
-        """Fail the machine's waiters as after a crash of the loop. Only the first failure counts; an exception in `crash` is logged."""
+        """Fail the machine's waiters as after a crash of the loop. Only the first failure counts."""
         if slot.failure is not None:
             return
         reason = KafkaError(f"an internal error stopped this {slot.what}: {describe(error)}; close it and create a new one")

@@ -21,11 +21,10 @@ class Outbox:
         self._nothing = NOTHING
 
     def send(self, request: Request) -> None:
-        """Send `request` with the next `effects`."""
         self.requests.append(request)
 
     def start(self, job: Job) -> None:
-        """Start `job`, which must not run on the loop, with the next `effects`."""
+        """`job` must not run on the loop."""
         self.jobs.append(job)
 
     def effects(self, wake_at: float, deliver: tuple[Callable[[], None], ...] = ()) -> Effects:

@@ -2,9 +2,8 @@
 
 Invariant: fetched data belongs to a claim and is dropped with that claim; no field of a claim is written by two threads at once.
 
-A claim is the reading of one partition from one assignment or seek until the next: an assignment creates the claim, a seek replaces it, a
-revocation or loss ends it. Chunks, errors and events refer to their claim, so the reader recognises and drops those that arrive after the
-end of the claim.
+An assignment creates a claim, a seek replaces it, a revocation or loss ends it. Chunks, errors and events refer to their claim, so the
+reader drops those that arrive after the end of the claim.
 """
 
 from __future__ import annotations
@@ -70,7 +69,6 @@ class Since:
 
     @property
     def value(self) -> str:
-        """The text for messages, as `Start.value` is for a `Start`."""
         return f"time {self.timestamp_ms}"
 
 
@@ -82,7 +80,6 @@ class Lately:
 
     @property
     def value(self) -> str:
-        """The text for messages, as `Start.value` is for a `Start`."""
         return f"by_duration:PT{self.duration_ms / 1000:g}S"
 
 
@@ -90,13 +87,12 @@ Policy: TypeAlias = Start | Lately  # auto_offset_reset
 
 
 def reset_policy(reset: str) -> Policy:
-    """The `Policy` for a value of the option `auto_offset_reset`."""
     duration = duration_ms(reset)
     return Start(reset) if duration is None else Lately(duration)
 
 
 def of_new_partition(policy: Policy) -> Policy:
-    """The start for a partition that did not exist when the subscription began: none of its records is skipped."""
+    """The start for a partition that did not exist when the subscription began: no record is skipped."""
     return policy if policy is Start.NONE else Start.EARLIEST
 
 
@@ -125,7 +121,7 @@ class Claim:
     )
 
     def __init__(self, tp: TopicPartition, replaces: Claim | None = None) -> None:
-        """`replaces` is the claim that a seek ends; both claims have the same `origin`, which identifies their assignment."""
+        """A seek ends the claim `replaces`; both claims have the same `origin`, which identifies their assignment."""
         self.tp = tp
         self.origin: object = object() if replaces is None else replaces.origin
         # written by the loop
@@ -147,12 +143,12 @@ class Claim:
         # The offset at which reading ends. Set before the loop gets the claim, and never changed: chunks and positions rely on it.
         self.until: int = UNBOUNDED if replaces is None else replaces.until
         # Whether `poll` has an error of this claim to raise once. Only the loop changes False to True, and only the application changes
-        # True to False, so at any time only one thread may write it. If the loop also wrote True over True, the False of an application
-        # that is just raising the first error could follow, and erase the second error.
+        # True to False. If the loop also wrote True over True, the False of an application that is just raising the first error could
+        # follow, and erase the second error.
         self.troubled = False
 
     def successor(self, start: Start | Since | int, epoch: int = -1) -> Claim:
-        """The claim that replaces this one when reading continues at `start`; `epoch` is the leader epoch of the record before `start`."""
+        """The claim that replaces this one at `start`; `epoch` is the leader epoch of the record before `start`."""
         new = Claim(self.tp, self)
         if isinstance(start, int):
             new.position = start
@@ -184,8 +180,8 @@ class Ending(enum.Enum):
 class MemberIdentity:
     """The fields by which a coordinator checks the commits of a member. Compared by object identity.
 
-    The member's protocol creates the identity. A protocol whose members keep partitions from one generation to the next updates
-    `generation` in place: a commit request carries the value at the time of sending.
+    A protocol whose members keep partitions from one generation to the next updates `generation` in place: a commit request carries the
+    value at the time of sending.
     """
 
     group_id: str
@@ -201,7 +197,7 @@ class MemberIdentity:
 
 @attrs.define(eq=False)
 class Assigned:
-    """The group assigned these partitions to this member, in addition to the partitions that the member holds."""
+    """The group assigned these partitions, in addition to those that the member holds."""
 
     claims: tuple[Claim, ...]
     reported: bool = False  # written by the application: the listener has been called
@@ -209,7 +205,7 @@ class Assigned:
 
 @attrs.define(eq=False)
 class Ended:
-    """This member must release these partitions. The loop creates the event; the application returns it with `Membership.released`."""
+    """The member must release these partitions. The application returns the event with `Membership.released`."""
 
     claims: tuple[Claim, ...]
     ending: Ending  # revoked partitions that the application does not release by `deadline` are lost
@@ -230,7 +226,7 @@ class Located:
 
 @attrs.frozen(eq=False)
 class Truncated:
-    """An unclean leader election truncated the log to `offset`: records that the application has read from this offset on are lost."""
+    """An unclean leader election truncated the log to `offset`: records that were read from this offset on are lost."""
 
     claim: Claim
     offset: int
@@ -253,7 +249,7 @@ class Lasting(enum.Enum):
 
 @attrs.frozen(eq=False)
 class PollError:
-    """An error for `poll` to raise, after `poll` has returned the records before it. `claim` is None for errors of the consumer itself."""
+    """An error for `poll` to raise after the records before it. `claim` is None for errors of the consumer itself."""
 
     claim: Claim | None
     error: KafkaError
@@ -303,15 +299,15 @@ STAGES = Transitions(
 
 @attrs.define
 class PartitionBackoff:
-    """The backoff of a partition after an error that concerns only this consumer, not the client's other users."""
+    """The backoff of a partition after an error that concerns only this consumer, not other users of the client."""
 
     backoff: Backoff
     reason: KafkaError | None = None  # the error, until the backoff ends
 
 
 class Position:
-    """The offset from which the loop fetches a partition, which is ahead of the claim's position by the buffered records, and the state of
-    the fetching."""
+    """The offset from which the loop fetches a partition, ahead of the claim's position by the buffered records, and the state of
+    fetching."""
 
     __slots__ = (
         "after_request",
@@ -358,9 +354,9 @@ class Position:
         self.otherwise = claim.otherwise  # None after its use
         self.paused = False
         self.turn = 0  # order in Fetch requests, lowest first; a partition that was served gets the highest number
-        self.reported = False  # whether the partition was reported to recovery as offline
+        self.reported = False  # reported to recovery as offline
         self.own_backoff: PartitionBackoff | None = None
-        self.corruption_reported = False  # whether the error of a corrupt log was passed to the application
+        self.corruption_reported = False  # the application has the error of a corrupt log
         self.cut_off = 0  # number of consecutive responses without a complete batch
         self.topic_id: object = None
         self.after_request = 0  # number of the last Metadata request before this position was created
@@ -372,19 +368,17 @@ class Position:
         self.bound = False  # bound to the leader, which must not choose a follower
         self.found_nothing = False  # the last response had no bytes, although the partition is read up to an offset
         self.tail: Any = None  # the lookup in progress that finds whether any record is between `offset` and the end
-        self.behind_open = 0  # number of offsets that are not read yet because a transaction before them is open
+        self.behind_open = 0  # number of offsets behind an open transaction
 
     def move(self, to: Stage) -> None:
-        """Change the stage; raises RuntimeError if the transition is not allowed."""
         self.stage = STAGES.move(self.stage, to)
 
     def locate(self, offset: int, epoch: int) -> None:
-        """Read from `offset`; `epoch` is the leader epoch of the record before it, -1 if unknown."""
+        """`epoch` is the leader epoch of the record before `offset`, -1 if unknown."""
         self.move(Stage.FETCHING)
         self.offset, self.epoch = offset, epoch
 
     def reset(self, target: Policy) -> None:
-        """Look up the offset at which to continue."""
         self.move(Stage.RESETTING)
         self.target = target
 
@@ -395,21 +389,20 @@ class Position:
 
     @property
     def fetchable(self) -> bool:
-        """Whether the partition has to be fetched, as soon as its leader is available."""
         wanted = self.offset < self.claim.until or self.is_unconfirmed
         return wanted and self.stage is Stage.FETCHING and not self.paused and self.refusal is None
 
     @property
     def is_unconfirmed(self) -> bool:
-        """Whether the position is beyond `Claim.until`, and may be out of range, because no response has confirmed its offset yet."""
+        """Whether the position is beyond `Claim.until`, and no response has confirmed its offset: it may be out of range."""
         return self.offset > self.claim.until and self.claim.end < 0
 
     @property
     def refusal(self) -> KafkaError | None:
-        """The error whose backoff is running; None while no backoff is running."""
+        """The error whose backoff is running."""
         return None if self.own_backoff is None else self.own_backoff.reason
 
     @property
     def buffered(self) -> int:
-        """The number of fetched bytes that the application has not read yet."""
+        """The bytes that the application has not read yet."""
         return self.claim.delivered - self.claim.consumed

@@ -12,24 +12,22 @@ __all__ = ["Timers"]
 
 
 class Timers:
-    """A heap of calls with the times at which they are due. Calls cannot be cancelled: a call that is no longer needed must do nothing."""
+    """A heap of calls and their times. Calls cannot be cancelled: a call that is no longer needed must do nothing."""
 
     __slots__ = ("_heap", "_ties")
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Callable[[float], None]]] = []
-        self._ties = count()  # keeps calls with equal times in order; otherwise the heap would compare functions, and raise TypeError
+        self._ties = count()  # orders calls with equal times; the heap would compare functions, and raise TypeError
 
     def at(self, when: float, act: Callable[[float], None]) -> None:
         """Call `act(now)` in the first `run` at `when` or later."""
         heapq.heappush(self._heap, (when, next(self._ties), act))
 
     def run(self, now: float) -> None:
-        """Make the calls that are due at `now`, in order of time."""
         while self._heap and self._heap[0][0] <= now:
             heapq.heappop(self._heap)[2](now)
 
     @property
     def wake_at(self) -> float:
-        """The time of the next call; INFINITY if there is none."""
         return self._heap[0][0] if self._heap else INFINITY

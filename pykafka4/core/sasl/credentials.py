@@ -1,6 +1,6 @@
 """Checks and keeps a user name and a password. Invariant: no `repr`, no error and no pickle shows either.
 
-An invalid user name or password raises ConfigError, which says which of the two is invalid, and why, but not the value.
+An invalid user name or password raises ConfigError, which says why, but not the value.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ __all__ = ["SaslCredentials", "text_of"]
 
 
 def text_of(value: object, what: str) -> str:
-    """`value` as a plain str. Raises ConfigError, with `what` as the name of the value, if the value is not a str, is empty, or cannot be
-    encoded as UTF-8."""
+    """`value` as a plain str. Raises ConfigError, with `what` as its name, if it is not a str, is empty, or cannot be encoded as UTF-8."""
     if not isinstance(value, str):
         raise ConfigError(f"{what} must be a str, not {type(value).__name__}")
     text = str.__str__(value)  # a subclass of str may have methods that return another text

@@ -3,7 +3,7 @@
 Invariant: the exchange completes only after the broker has proved that it has the service's key; the client chooses no security layer.
 
 A broker sends three messages: its token, which is the proof; the security layers that it offers; an empty message. The context comes from a
-Kerberos library (`net/kerberos.py`). The library may need a KDC for the client's token, so the token is made before the exchange begins.
+Kerberos library (`net/kerberos.py`), which may need a KDC for the client's token: the token is made before the exchange begins.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class Gssapi(Exchange):
         return answer
 
     def _choose(self, message: bytes) -> bytes:
-        """The answer to the offer of layers: no layer, and the identity of the ticket.
+        """No layer, and the identity of the ticket.
 
-        Without a layer the length of the longest message should be 0 (RFC 4752, section 3.1). Java nevertheless sends 65,536, so the length
-        is not checked.
+        Without a layer the length of the longest message should be 0 (RFC 4752, section 3.1). Java sends 65,536, so the length is not
+        checked.
         """
         offer = self._context.unwrap(message)
         if len(offer) != OFFER_BYTES:

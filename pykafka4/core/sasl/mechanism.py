@@ -3,7 +3,7 @@
 Invariant: only DONE is success, each message of a broker leads to an answer, to DONE or to an error, and no error repeats a secret.
 
 An error is made outside of an `except` block whose exception may hold a secret: `from None` hides a context, but keeps it. A mechanism
-serves one exchange: each connection, and each renewed authentication on a connection, makes a new mechanism.
+serves one exchange: each authentication makes a new one.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _error(code: ErrorCode, reason: str) -> AuthenticationError:
 
 
 class Exchange(ABC):
-    """The common base of mechanisms: states and limits. A mechanism adds its messages (`_opening`, `_answer`)."""
+    """The common base of mechanisms: states and limits."""
 
     name: str
     longest: ClassVar[int] = 8 * 1024  # the limit of a broker's message, in bytes
@@ -117,7 +117,6 @@ class Exchange(ABC):
 
     @property
     def step(self) -> Step:
-        """The state of the exchange."""
         return self._step
 
     def first(self) -> bytes:

@@ -80,18 +80,15 @@ def _names(extensions: Mapping[str, str]) -> str:
 
 @attrs.frozen
 class Token(Secret):
-    """A bearer token. `expires_at` is in seconds since 1970 (None: unknown, so no refresh is planned).
-
-    `principal` is for messages. Invalid values raise ConfigError.
-    """
+    """A bearer token. `expires_at` is in seconds since 1970 (None: unknown, so no refresh is planned). Invalid values raise ConfigError."""
 
     value: str = attrs.field(converter=_value, repr=hidden)
     expires_at: float | None = attrs.field(converter=_expiry, default=None)
-    principal: str | None = attrs.field(converter=_principal, default=None)
+    principal: str | None = attrs.field(converter=_principal, default=None)  # for messages
     extensions: Mapping[str, str] = attrs.field(converter=_extensions, default=None, hash=False, repr=_names)
 
     def refresh_at(self, now: float, jitter: float) -> float:
-        """The time to get the next token: after 80 to 85 % of the lifetime that is left at `now`; INFINITY if `expires_at` is None.
+        """The time to get the next token: after 80 to 85 % of the lifetime left at `now`; INFINITY if `expires_at` is None.
 
         `jitter` is random, from 0 to 1.
         """
@@ -101,7 +98,7 @@ class Token(Secret):
 
 
 def token_of(returned: object, now: float, source: str = "the OAuth token callable") -> Token:
-    """The token that `source` returned in one of the SHAPES. Raises ConfigError for any other object, and for a token that has expired by
+    """The token that `source` returned in one of the SHAPES. Raises ConfigError for another object, and for a token that has expired by
     `now`."""
     if isinstance(returned, Token):
         token = returned

@@ -1,7 +1,7 @@
 """Derives the keys of SCRAM from a password and a salt. Invariant: keys are kept but never shown, and the password is not kept.
 
-A derivation takes milliseconds of CPU. A user has the same salt and iterations at every broker, so connections share the derived keys.
-Keys are secret, because they suffice to authenticate as the user.
+A derivation takes milliseconds of CPU. A user has the same salt and iterations at every broker, so connections share the keys. Keys are
+secret, because they suffice to authenticate as the user.
 """
 
 from __future__ import annotations
@@ -40,12 +40,10 @@ class Salted:
         return f"<Salted: {len(self._keys)} keys>"
 
     def find(self, algorithm: str, salt: bytes, iterations: int) -> Keys | None:
-        """The keys, if they have been derived."""
         return self._keys.get((algorithm, salt, iterations))
 
     def derive(self, algorithm: str, password: bytes, salt: bytes, iterations: int) -> Keys:
-        """The keys; slow unless they have been derived before. Raises ValueError if OpenSSL rejects the parameters (FIPS mode has
-        minima)."""
+        """Slow unless derived before. Raises ValueError if OpenSSL rejects the parameters (FIPS mode has minima)."""
         if (known := self.find(algorithm, salt, iterations)) is not None:
             return known
         salted = hashlib.pbkdf2_hmac(algorithm, password, salt, iterations)

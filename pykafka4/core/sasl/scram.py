@@ -3,8 +3,7 @@
 Invariant: the exchange completes only after the broker has proved, for the client's nonce, that it knows the password's keys.
 
 A broker's message is checked before it costs work: length, salt, and iterations, which decide how long the client computes. User name and
-password are used as UTF-8, as in Kafka, without SASLprep (the reason is in `saslprep`); the error of a refusal says whether that matters.
-The client uses no channel binding ("n"), because Kafka has none.
+password are used as UTF-8, without SASLprep (the reason is in `saslprep`). The client uses no channel binding ("n"): Kafka has none.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ class Scram(Exchange):
         return Challenge(text, nonce, _checked_salt(salt), _checked_iterations(iterations))
 
     def _fields(self, message: bytes) -> tuple[str, list[tuple[str, str]]]:
-        """The message as text, and its fields in their order. Raises AuthenticationError for an error that the broker reports."""
+        """The message as text, and its fields in order. Raises AuthenticationError for an error that the broker reports."""
         text = _decoded(message)
         found = [FIELD.fullmatch(part) for part in text.split(",")] if text else []
         fields = [(match[1], match[2]) for match in found if match is not None]

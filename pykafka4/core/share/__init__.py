@@ -2,9 +2,9 @@
 this side only holds locks, and each lock ends.
 
 Modules; each line imports only from lines below it:
-    machine        the machine of one share consumer: its member, its sources, its mailbox
+    machine        one share consumer: its member, its sources, its mailbox
     member         the member of the share group: ShareGroupHeartbeat
-    sources        the sources of one consumer, each with the partitions that its broker leads
+    sources        the source of each partition
     source         the share session with one broker: one request at a time fetches or acknowledges
     requests       builders of ShareFetch and ShareAcknowledge, errors for brokers without share groups
     mailbox        acquired records and errors, on their way from the loop to the thread that polls

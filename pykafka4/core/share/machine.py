@@ -28,7 +28,7 @@ __all__ = ["ShareMachine"]
 
 
 class ShareMachine:
-    """Membership and sources of one share consumer."""
+    """Membership and sources of one share consumer. Implements `ShareAssignee`, `ShareUser`, `CoordinatorUser`."""
 
     def __init__(
         self, config: ShareConsumerConfig, network: Network, cluster: Cluster, recovery: Recovery, random: Random, mailbox: Mailbox
@@ -49,33 +49,30 @@ class ShareMachine:
     # ---------------------------------------------------------------- calls
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Subscribe to `topics`: the group's members share the records of these topics."""
         self.sources.subscribe(topics)
         self.member.subscribe(topics)
 
     def want(self, now: float, taken: int) -> None:
-        """Let the member join, and let each broker acquire records once for a poll that found none, unless a poll has taken records since
-        (see `Mailbox.wants`).
-        """
+        """Let the member join, and let each broker acquire records once for a poll that found none (see `Mailbox.wants`)."""
         self.member.polled()
         self.sources.want(taken)
 
     def acknowledge(self, acknowledgements: Iterable[Acknowledgements], report: AcknowledgementReport) -> None:
-        """Send acknowledgements; the machine calls `report.done` when all of them have an outcome."""
+        """Send acknowledgements; when all of them have an outcome, `report.done` is called."""
         self.sources.acknowledge(acknowledgements, report)
 
     def call_at(self, at: float, fn: Callable[[], None]) -> None:
-        """Call `fn` at the time `at`. A function of an earlier `call_at` that still waits runs now: otherwise each call would delay it."""
+        """Call `fn` at the time `at`. An earlier function that still waits runs now: otherwise each call would delay it."""
         if self._call_at < INFINITY:
             self._call()
         self._call_at, self._call = at, fn
 
     def leave(self, now: float, seconds: float, then: Callable[[], None]) -> None:
-        """Send all acknowledgements, release all other records, leave the group; call `then` afterwards, after `seconds` at the latest."""
+        """Send all acknowledgements, release all other records, leave the group; call `then` after `seconds` at the latest."""
         self._then, self._leave_by = then, now + seconds
         self.sources.subscribe(())
-        # Now, not in `_sessions_ended`: the application may subscribe again before the sessions have ended, and an `unsubscribe` after
-        # that `subscribe` would delete the new subscription.
+        # Now, not in `_sessions_ended`: the application may subscribe again before the sessions have ended, and a later `unsubscribe` would
+        # delete the new subscription.
         self.member.unsubscribe()
         self._end_by = now + seconds
         self.sources.close(lambda: self._sessions_ended(now))
@@ -93,10 +90,7 @@ class ShareMachine:
     # ---------------------------------------------------------------- the machine
 
     def poll(self, now: float) -> Effects:
-        """Poll the member, the sources and the coordinator; call the function of `call_at` at its time.
-
-        Sessions that have not ended by the deadline of `leave` are abandoned.
-        """
+        """Sessions that have not ended by the deadline of `leave` are abandoned."""
         if now >= self._end_by:
             self._end_by = INFINITY
             self.sources.abandon(KafkaTimeoutError("the consumer was closed or unsubscribed before the broker had answered"))
@@ -108,7 +102,6 @@ class ShareMachine:
         return self._outbox.effects(wake_at)
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """Fail all acknowledgements without an outcome, and every later poll, with `reason`, because the machine has crashed."""
         try:
             self.sources.abandon(reason)
         finally:
@@ -116,36 +109,30 @@ class ShareMachine:
         return ()
 
     def dispose(self) -> None:
-        """End the sources, the retries and the lanes, because the consumer is closed."""
         self.sources.abandon(KafkaTimeoutError("the consumer was closed before the broker had answered"))
         self.sources.dispose()
-        self.coordinator.well()  # a closed consumer retries no request, so the client's status must not list its coordinator as troubled
+        self.coordinator.well()  # the client's status must not list the coordinator of a closed consumer as troubled
         for lane in self._lanes:
             self._network.drop_lane(lane)
 
     def status(self, now: float) -> dict[str, Any]:
-        """The member's state, its topics and partitions, and the errors of brokers and partitions that deliver no records."""
         found = {"topics": list(self.member.topics), "partitions": self.sources.partitions, "errors": self.sources.errors}
         return {**self.member.status(), **found}
 
     # ---------------------------------------------------------------- calls of the parts
 
     def assign(self, parts: Parts) -> None:
-        """See `ShareAssignee`."""
         self.sources.assign(parts)
 
     def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:
-        """See `CoordinatorUser`."""
         if getattr(getattr(error, "code", None), "denied", False):
             self._mailbox.put_error(error)
         else:
             self.member.fail(error)
 
     def unsupported(self, error: KafkaError) -> None:
-        """See `ShareUser`."""
         self.member.fail(self.explain(str(error)))
 
     def explain(self, reason: str | None) -> UnsupportedVersion:
-        """See `ShareAssignee`."""
         feature = self._network.feature
         return not_supported(reason, feature("metadata.version"), feature("share.version"))

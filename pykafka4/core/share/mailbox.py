@@ -14,7 +14,7 @@ from pykafka4.errors import KafkaError
 
 __all__ = ["Mailbox"]
 
-MOST_NOTICES = 100  # errors that wait for `poll`. A poll raises one of them, so more errors would only delay the records after them
+MOST_NOTICES = 100  # errors that wait for `poll`. A poll raises one of them, so more would only delay records
 
 
 class Mailbox:
@@ -37,20 +37,19 @@ class Mailbox:
     def wants(self, taken: int) -> bool:
         """Whether a broker may acquire records: `arrivals` is empty, and either a poll waits, or `taken` equals `Mailbox.taken`.
 
-        `taken` is the earlier value, during a poll that found no records: if it is unchanged, no poll has taken records since.
+        `taken` is the value during a poll that found no records: if it is unchanged, no poll has taken records since.
         """
-        # The thread that polls changes `waiting` and `taken` before it empties `arrivals`. With the other order, this could happen: that
-        # thread empties `arrivals`; the loop sees an empty deque and an old `waiting`, and acquires records again; the poll returns with
-        # its records, and no poll takes the new records before their locks end.
+        # The thread that polls changes `waiting` and `taken` before it empties `arrivals`. In the other order: that thread empties
+        # `arrivals`; the loop sees an empty deque and an old `waiting`, and acquires records again; the poll returns with its records, and
+        # no poll takes the new records before their locks end.
         return not self.arrivals and (self.waiting or taken == self.taken)
 
     def put(self, acquired: Acquired) -> None:
-        """Append acquired records, and wake the thread that polls."""
         self.arrivals.append(acquired)
         self._notify()
 
     def put_error(self, error: KafkaError) -> None:
-        """Have one poll raise `error`, unless the same text, or MOST_NOTICES errors, already wait for polls."""
+        """Have one poll raise `error`, unless the same text, or MOST_NOTICES errors, already wait."""
         if len(self.notices) < MOST_NOTICES and str(error) not in map(str, tuple(self.notices)):
             self.notices.append(error)
         self._notify()

@@ -1,9 +1,9 @@
 """Joins a share group, sends heartbeats and leaves. The loss of the coordinator only delays heartbeats; locks of acquired records belong to
 the share sessions with the leaders, and continue.
 
-ShareGroupHeartbeat is the only request: it joins (epoch 0), reports a changed subscription, and leaves (epoch -1). The coordinator assigns
-partitions, and may assign one partition to several members. The member does not confirm an assignment: records that it has acquired from
-a partition stay acquired when the partition is assigned to other members.
+ShareGroupHeartbeat is the only request: it joins (epoch 0), reports a changed subscription, and leaves (epoch -1). The coordinator may
+assign a partition to several members. The member does not confirm an assignment: records that it has acquired from a partition stay
+acquired when the partition is assigned to other members.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ShareAssignee(Protocol):
 
 
 class ShareMember(HeartbeatMember):
-    """One member, identified by a member epoch and a member id, which the member itself makes."""
+    """One member. The member itself makes its id."""
 
     moves = SHARE_MOVES
 
@@ -65,13 +65,13 @@ class ShareMember(HeartbeatMember):
         self._config, self._mailbox, self._consumer = config, mailbox, consumer
         self.member_id = str(UUID(int=random.getrandbits(128), version=4))
         self.topics: tuple[str, ...] = ()
-        self._polled = False  # whether the application polls: only then may the member join
+        self._polled = False  # only while the application polls may the member join
         self._done: Callable[[], None] | None = None  # called when the member has left
 
     # ---------------------------------------------------------------- calls
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Subscribe to `topics`. A member that the coordinator has rejected tries again."""
+        """A member that the coordinator has rejected tries again."""
         self.topics = topics
         if self._mailbox.fatal is not None:
             self._mailbox.end(None)
@@ -82,12 +82,11 @@ class ShareMember(HeartbeatMember):
         self.topics, self._polled = (), False
 
     def polled(self) -> None:
-        """Allow the member to join: the application polls."""
         self._polled = True
 
     def leave(self, now: float, by: float, done: Callable[[], None]) -> None:
-        """Send the heartbeat that leaves the group; call `done` after the response, at the time `by` at the latest. Then a member with a
-        subscription joins again."""
+        """Leave the group; call `done` after the response, at the time `by` at the latest. Then a member with a subscription joins
+        again."""
         self._done = done
         self._consumer.assign(frozenset())
         self._begin_leaving(now, by)
@@ -115,7 +114,6 @@ class ShareMember(HeartbeatMember):
     # ---------------------------------------------------------------- time
 
     def poll(self, now: float) -> float:
-        """Send the heartbeat that is due; return the time of the next poll."""
         if self.state is S.LEAVING:
             return self._leaving(now)
         if self.state is S.FATAL:
@@ -130,11 +128,10 @@ class ShareMember(HeartbeatMember):
 
     @property
     def _has_topics(self) -> bool:
-        """Whether there are topics, and the application polls."""
         return bool(self.topics) and self._polled
 
     def _expire(self, now: float) -> None:
-        """Leave the group, so that other members get the partitions: the application has not polled for max_poll_interval_ms."""
+        """The application has not polled for max_poll_interval_ms: leave the group, so that other members get the partitions."""
         if self.state is not S.UNJOINED:
             log.warning(
                 "%s: group %s: no poll within max_poll_interval_ms=%g; leaving the group until the next poll",
@@ -185,7 +182,6 @@ class ShareMember(HeartbeatMember):
         return broker_error(answer.error_code, what, answer.error_message, "ShareGroupHeartbeat", group=group)
 
     def status(self) -> Mapping[str, object]:
-        """The member's state and the reason for it, the member's id and epoch, and the coordinator."""
         return {
             "state": self.state.value,
             "reason": self.state.meaning if self.error is None else str(self.error),

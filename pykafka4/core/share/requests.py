@@ -19,7 +19,7 @@ ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": 1}
 
 
 def by_partition(acknowledgements: Iterable[Acknowledgements]) -> dict[tuple[UUID, int], list[AcknowledgementBatch]]:
-    """Acknowledgements in the form that brokers expect: ascending, one batch for each run of offsets with the same type.
+    """Acknowledgements as brokers expect them: ascending, one batch for each run of offsets with the same type.
 
     Of several acknowledgements of one offset, the last one counts.
     """
@@ -47,10 +47,7 @@ def share_fetch(
     acknowledged: Mapping[tuple[UUID, int], list[AcknowledgementBatch]],
     most: int,
 ) -> ShareFetchRequest:
-    """A ShareFetch that adds partitions to the session, removes `forgotten` ones, acknowledges records, and acquires up to `most` records.
-
-    With share_acquire_mode=batch_optimized, the broker also acquires the remaining records of the last batch.
-    """
+    """With share_acquire_mode=batch_optimized, the broker also acquires the remaining records of the last batch."""
 
     kind = ShareFetchRequest.Topic
     topics: dict[UUID, list[ShareFetchRequest.Topic.Partition]] = {}
@@ -79,7 +76,7 @@ def share_fetch(
 def share_acknowledge(
     config: ShareConsumerConfig, member_id: str, epoch: int, acknowledgements: Collection[Acknowledgements]
 ) -> ShareAcknowledgeRequest:
-    """A ShareAcknowledge; with epoch CLOSE the broker also releases all other records and ends the session."""
+    """With epoch CLOSE the broker also releases all other records and ends the session."""
     kind = ShareAcknowledgeRequest.Topic
     topics: dict[UUID, list[ShareAcknowledgeRequest.Topic.Partition]] = {}
     merged = by_partition(acknowledgements)
@@ -95,7 +92,7 @@ def share_acknowledge(
 
 
 def require_renewals(message: ShareAcknowledgeRequest, version: int) -> None:
-    """Raise UnsupportedVersion if `message` renews locks and the broker's version has no renewals."""
+    """Raise UnsupportedVersion if `message` renews locks and the broker cannot."""
     if version < RENEWALS_FROM and message.is_renew_ack:
         raise UnsupportedVersion(
             f"renewing the lock of a record needs brokers with Kafka 4.2 or newer (ShareAcknowledge 2; this broker has {version}): "
@@ -104,7 +101,7 @@ def require_renewals(message: ShareAcknowledgeRequest, version: int) -> None:
 
 
 def not_supported(reason: str | None, metadata_version: int | None, share_version: int | None) -> UnsupportedVersion:
-    """The error for brokers without share groups. A feature level is None while the client does not know the cluster's features."""
+    """The error for brokers without share groups. A feature level is None while the client does not know it."""
     theirs = f"the cluster has metadata.version {metadata_version or 'none'}, share.version {share_version or 0}"
     return UnsupportedVersion(
         "share groups need brokers with Kafka 4.2 or newer (a preview is in 4.1), and the feature share.version: upgrade the brokers, "

@@ -1,11 +1,10 @@
 """Acquires and acknowledges records in the share session with one broker. Invariants: at most one request of the session is in flight,
 because each request has the next epoch; each acknowledgement has one outcome.
 
-A share session belongs to a connection. When the connection is lost, the broker releases this member's acquired records, but only
-those of partitions that are in the session at that moment. Records of other partitions (paused, no longer assigned) stay locked, and all
-records stay locked if a new session replaces the old one on the same connection. The end of a session ends its leases; acknowledgements
-under these leases fail without being sent. So the source sends releases of the records that may still be locked: in `close`, or in its next
-session with the broker. Without a next session these records stay locked until their locks end.
+A share session belongs to a connection. When the connection is lost, the broker releases this member's acquired records, but only those of
+partitions that are in the session at that moment. Records of other partitions (paused, no longer assigned) stay locked, as do all records
+if a new session replaces the old one on the same connection. The end of a session ends its leases; acknowledgements under these leases
+fail unsent. So the source releases the records that may still be locked in `close`, or in its next session with the broker.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class ShareUser(Protocol):
     """The machine of the share consumer, as its sources use it."""
 
     def unsupported(self, error: KafkaError) -> None:
-        """End the consumer with `error`: the brokers have no share groups."""
+        """End the consumer: the brokers have no share groups."""
 
 
 @attrs.frozen(eq=False)
@@ -77,13 +76,12 @@ class ShareRequest(Enum):
 
 @attrs.define(eq=False)
 class ShareInFlight(Request):
-    """A request of a share session, without a response so far."""
+    """A request of a share session, without a response."""
 
     source: ShareSource = attrs.field(kw_only=True)
     kind: ShareRequest = attrs.field(kw_only=True)
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
-        """See `Request`."""
         self.source.answered(now, self.kind, outcome)
 
 
@@ -91,8 +89,8 @@ class ShareInFlight(Request):
 class PartitionPause:
     """The pause of a partition after its error: no request fetches from it before `until`.
 
-    A broker answers a ShareFetch at once while a partition of the session has an error, so without the pause one such partition would
-    turn the broker's waits for records into a busy loop.
+    A broker answers a ShareFetch at once while a partition of the session has an error, so without the pause its waits for records would
+    become a busy loop.
     """
 
     backoff: Backoff
@@ -114,8 +112,8 @@ class ShareSource:
         self._sent: list[Acknowledgements] = []  # acknowledgements in the request in flight
         self._left: list[tuple[Acquired, list[int]]] = []  # offsets that earlier sessions may have left locked
         self._in_session: dict[TopicPartition, UUID] = {}  # partitions of the session, as the broker knows it
-        # The partitions of the last ShareFetch, by topic id. The metadata may lack the topic by now, if the application has unsubscribed
-        # from it since; but the response has locked records, which must be released.
+        # The partitions of the last ShareFetch, by topic id. After an `unsubscribe` the metadata may lack the topic, but the response has
+        # locked records, which must be released.
         self._names: dict[tuple[UUID, int], TopicPartition] = {}
         self._epoch = 0  # session epoch of the next request; 0 opens a session
         self._backoff = Backoff.retry(context.config, context.random)
@@ -127,19 +125,18 @@ class ShareSource:
 
     @property
     def idle(self) -> bool:
-        """Whether the source has no partitions, leases, acknowledgements, request or session, so that it can be dropped."""
+        """Whether the source can be dropped."""
         return not (self.targets or self.leases or self.in_flight or self.queue or self._epoch)
 
     @property
     def errors(self) -> dict[str, str]:
-        """The errors that keep the broker (`broker N`) or a partition from delivering records now; the source tries again after each."""
+        """The errors that keep the broker (`broker N`) or a partition from delivering records now."""
         whole = {} if self._error is None or not self.targets else {f"broker {self.node}": str(self._error)}
         return whole | {str(tp): str(pause.error) for tp, pause in self._pauses.items() if tp in self.targets}
 
     # ---------------------------------------------------------------- calls
 
     def acknowledge(self, acknowledgements: Acknowledgements) -> None:
-        """Queue acknowledgements for the next request."""
         self.queue.append(acknowledgements)
 
     def drop_lease(self, tp: TopicPartition, reason: str) -> None:
@@ -149,12 +146,12 @@ class ShareSource:
             lease.ended = reason
 
     def close(self, done: Callable[[], None]) -> None:
-        """Fail renewals, send all other acknowledgements, release all other records, end the session; call `done` afterwards."""
+        """Fail renewals, send all other acknowledgements, release all other records, end the session; then call `done`."""
         self._closing = done
         self.targets = {}
 
     def abandon(self, error: KafkaError) -> None:
-        """Fail with `error` all acknowledgements that have no outcome, and send no more requests."""
+        """Fail all acknowledgements that have no outcome, and send no more requests."""
         self._end("the consumer was closed or unsubscribed")
         queue, self.queue = [*self._sent, *self.queue], []
         self._sent, self._closed = [], True
@@ -183,7 +180,7 @@ class ShareSource:
             return self._paused_until
         self._sent, self.queue = due, [each for each in self.queue if each.acquired.tp in paused]
         # ShareAcknowledge is sent if no records are wanted, for renewals (brokers refuse to fetch in the same request), and for partitions
-        # that are not targets: a ShareFetch that names such a partition would put it back into the session.
+        # that are not targets: a ShareFetch would put them back into the session.
         if due and (not fetches or any(each.renews or each.acquired.tp not in targets for each in due)):
             self._send_acknowledgements(now, self._epoch, ShareRequest.ACKNOWLEDGE)
         else:
@@ -191,7 +188,7 @@ class ShareSource:
         return INFINITY
 
     def _fail_lost(self) -> None:
-        """Fail acknowledgements under leases that have ended, and acknowledgements of records that a later response has acquired again."""
+        """Fail acknowledgements under leases that have ended, and of records that a later response has acquired again."""
         if not any(each.acquired.lease.ended or each.acquired.again for each in self.queue):
             return
         queue, self.queue = self.queue, []
@@ -237,7 +234,6 @@ class ShareSource:
         self._context.outbox.send(ShareInFlight(via(self._context.lane, self.node), message, deadline, fit=fit, source=self, kind=kind))
 
     def answered(self, now: float, kind: ShareRequest, outcome: Outcome) -> None:
-        """Read the outcome of the request in flight."""
         self.in_flight = False
         if not self._closed:
             READERS[kind](self, now, outcome)
@@ -278,7 +274,7 @@ class ShareSource:
             self._end_pauses()
 
     def _without_renewals(self, those: list[Acknowledgements], error: Callable[[Acknowledgements], KafkaError]) -> list[Acknowledgements]:
-        """Fail the renewals among `those` with `error`; return the other acknowledgements."""
+        """Fail the renewals among `those`; return the other acknowledgements."""
         others = []
         for each in those:
             renewals, rest = each.split({offset for offset, kind in each.types.items() if kind is AcknowledgeType.RENEW})
@@ -289,7 +285,7 @@ class ShareSource:
         return others
 
     def _is_whole(self, now: float, what: str, outcome: Outcome) -> bool:
-        """Return whether the broker has carried out the request; if not, end the session."""
+        """Whether the broker has carried out the request; if not, end the session."""
         if isinstance(outcome, Failed):
             self._broken(now, outcome.reason, f"the share session with broker {self.node} has ended: {outcome.reason}")
             if isinstance(outcome.reason, UnsupportedVersion):
@@ -315,13 +311,15 @@ class ShareSource:
         return False
 
     def _broken(self, now: float, error: KafkaError, reason: str) -> None:
-        """End the session: its request has failed as a whole. Unless the broker has refused the session, it may have stored the
-        acknowledgements of the request."""
+        """End the session: its request has failed as a whole.
+
+        Unless the broker has refused the session, it may have stored the acknowledgements of the request.
+        """
         sent, self._sent = self._sent, []
         over = getattr(getattr(error, "code", None), "name", "") in SESSION_OVER
-        # Acknowledgements that the broker may have stored fail first, because then `lease.locked` omits their offsets. Otherwise the next
-        # session would release these records, and a broker that has stored one of the acknowledgements would refuse the whole partition.
-        # Acknowledgements of a refused session are certainly not stored: they fail afterwards, so their records are released.
+        # Acknowledgements that the broker may have stored fail first, so that `lease.locked` omits their offsets. Otherwise the next
+        # session would release these records, and a broker that has stored one acknowledgement would refuse the whole partition.
+        # Acknowledgements of a refused session are not stored: they fail afterwards, so their records are released.
         if not over:
             self._fail(sent, lambda _: error)
         self._left += [found for lease in self.leases.values() for found in lease.locked(now).items()]
@@ -330,14 +328,14 @@ class ShareSource:
         self._paused_until, self._error = now + self._backoff.next(), error
 
     def _end(self, reason: str) -> None:
-        """End the leases of the session; the next request opens another session."""
+        """The next request opens another session."""
         self._epoch, self._in_session = 0, {}
         leases, self.leases = self.leases, {}
         for lease in leases.values():
             lease.ended = reason
 
     def _try(self, fetched: Iterable[TopicPartition]) -> None:
-        """Mark the paused partitions that the next request names: those in `fetched`, and those with acknowledgements in the request."""
+        """Mark the paused partitions that the next request names: those in `fetched`, and those with acknowledgements."""
         if self._pauses:
             tried = {*fetched, *(each.acquired.tp for each in self._sent)}
             for tp, pause in self._pauses.items():
@@ -357,7 +355,7 @@ class ShareSource:
     def _settle(self, now: float, answer: Any, lock: float, prefix: str) -> None:
         """Settle each acknowledgement of the request, or queue it again.
 
-        Acknowledgements that are sent again go before later ones in the queue: of several for one delivery, the last one must count.
+        Acknowledgements that are sent again go before later ones: of several for one delivery, the last one must count.
         """
         sent, self._sent = self._sent, []
         later, self.queue = self.queue, []
@@ -405,8 +403,8 @@ class ShareSource:
     def _moved(self, now: float, tp: TopicPartition, error: KafkaError, part: Any, endpoints: Mapping[int, tuple[str, int]]) -> None:
         """End the lease and pause the partition: the broker does not lead the partition, or does not know it."""
         self.drop_lease(tp, f"broker {self.node} no longer leads the partition")
-        # The pause also removes the partition from the session. Otherwise the broker would answer each ShareFetch at once, or would not
-        # learn the name of a topic whose id it did not know when the partition joined the session.
+        # The pause also removes the partition from the session. Otherwise the broker would answer each ShareFetch at once, or not learn the
+        # name of a topic whose id it did not know when the partition joined the session.
         self._pause(now, tp, error)
         leader = part.current_leader
         if leader.leader_id >= 0:
@@ -439,11 +437,10 @@ class ShareSource:
     # ---------------------------------------------------------------- locks of earlier sessions
 
     def _release_left(self, now: float, paused: Container[TopicPartition]) -> bool:
-        """Release the records that earlier sessions have left locked, except in partitions that are `paused`; return whether a request was
-        sent.
+        """Release the records that earlier sessions have left locked, unless `paused`; return whether a request was sent.
 
         The request carries nothing else: if the broker has released one of these records by itself, it refuses all acknowledgements of the
-        partition in the same request.
+        partition.
         """
         left, self._left = self._left, [(acquired, offsets) for acquired, offsets in self._left if acquired.tp in paused]
         due = [each for each in left if each[0].tp not in paused]
@@ -453,7 +450,7 @@ class ShareSource:
         return bool(self._sent)
 
     def _left_released(self, now: float, outcome: Outcome) -> None:
-        """Ignore errors of partitions: a broker also reports an error for a partition without these locks, or with another leader."""
+        """Ignore errors of partitions: a broker also reports one for a partition without these locks, or with another leader."""
         sent = self._sent
         if self._is_whole(now, "ShareAcknowledge", outcome):
             self._sent = []  # no report waits for the outcome of a `release`
@@ -463,8 +460,8 @@ class ShareSource:
     def _as_release(self, now: float, acquired: Acquired, offsets: Iterable[int]) -> list[Acknowledgements]:
         """A release of those `offsets` that are still locked by an earlier session.
 
-        Records that this session has delivered again are left out: a broker identifies a record only by member and offset, so it
-        would release the record that the application has in hand.
+        Records that this session has delivered again are left out: a broker identifies a record only by member and offset, so it would
+        release the record that the application has in hand.
         """
         tp, topic_id, current = acquired.tp, acquired.lease.topic_id, self.leases.get(acquired.tp)
         # If the topic id differs, the topic was recreated, and the locks have gone with the old topic.
@@ -493,8 +490,10 @@ class ShareSource:
         self._send_acknowledgements(now, CLOSE, ShareRequest.CLOSE)
 
     def _locked_outside(self, now: float) -> list[Acknowledgements]:
-        """Releases of the records that the end of the session leaves locked: records of partitions that are not in the session, unless the
-        queue has an acknowledgement for them."""
+        """Releases of the records that the end of the session leaves locked: records of partitions outside the session.
+
+        Records with an acknowledgement in the queue are left out.
+        """
         said = {(each.acquired, offset) for each in self.queue for offset in each.types}
         released = []
         for tp, lease in self.leases.items():
@@ -505,7 +504,7 @@ class ShareSource:
         return released
 
     def _session_closed(self, now: float, outcome: Outcome) -> None:
-        """Settle the last acknowledgements. Nothing is retried: the caller waits for the end of the session."""
+        """Settle the last acknowledgements, without retries: the caller waits for the end of the session."""
         if isinstance(outcome, Failed):
             self._fail_sent(outcome.reason)
         elif outcome.message.error_code:

@@ -22,7 +22,7 @@ LOOK_AGAIN_S = 1.0  # seconds until the metadata is requested again for a topic 
 
 
 class ShareSources:
-    """The sources of one consumer: a source for each broker that leads assigned partitions, or with which a session is still open."""
+    """A source for each broker that leads assigned partitions, or with which a session is still open."""
 
     def __init__(self, context: SourceContext) -> None:
         self._context = context
@@ -44,7 +44,6 @@ class ShareSources:
 
     @property
     def errors(self) -> dict[str, str]:
-        """Errors of brokers and partitions that deliver no records now."""
         return {what: error for source in self._sources.values() for what, error in source.errors.items()}
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
@@ -59,7 +58,6 @@ class ShareSources:
         self._placed = False
 
     def assign(self, parts: Parts) -> None:
-        """Acquire records from the partitions `parts` only."""
         self._assigned = parts
         self._placed = False
 
@@ -81,7 +79,6 @@ class ShareSources:
         report.close()
 
     def poll(self, now: float) -> float:
-        """Send the requests that are due; return the time of the next poll."""
         recovery = self._context.recovery
         if self._changes:
             self._changes.take_topics()
@@ -98,7 +95,7 @@ class ShareSources:
         return wake_at
 
     def _place(self, now: float) -> None:
-        """Pass each assigned partition to its leader's source, and end leases with brokers that no longer lead the partition."""
+        """Pass each partition to its leader's source, and end leases with brokers that no longer lead it."""
         cluster, recovery = self._context.cluster, self._context.recovery
         self._placed, self._look_at = True, INFINITY
         targets: dict[int, dict[TopicPartition, UUID]] = {}
@@ -126,7 +123,7 @@ class ShareSources:
     # ---------------------------------------------------------------- the end
 
     def close(self, done: Callable[[], None]) -> None:
-        """End all sessions: send all acknowledgements, release all other records; call `done` afterwards."""
+        """End all sessions: send all acknowledgements, release all other records; then call `done`."""
         self._assigned = frozenset()
         self._done = done
         self._closing = list(self._sources.values())
@@ -135,18 +132,17 @@ class ShareSources:
         self._check_done()
 
     def abandon(self, error: KafkaError) -> None:
-        """Fail all acknowledgements without an outcome with `error`: the time to end sessions has run out, or the machine has failed."""
+        """The time to end sessions has run out, or the machine has failed."""
         for source in list(self._sources.values()):
             source.abandon(error)
         self._closing.clear()
         self._check_done()
 
     def open_again(self) -> None:
-        """Drop the closed sources, so that a later subscription opens new ones."""
+        """A later subscription opens new sources."""
         self._sources.clear()
 
     def dispose(self) -> None:
-        """Stop using the metadata, because the consumer is closed."""
         self.subscribe(())
         self._changes.end()
 

@@ -32,8 +32,8 @@ __all__ = [
 
 EXPIRED = "the lock has expired"
 SHOWN = 5  # ranges of offsets in an error's text: enough to find the records, short enough for a log line
-# A lease remembers the last delivery of each offset. Records that the application never acknowledges would stay in the lease until the
-# session ends. So a lease with FEW offsets or more forgets the offsets whose locks ended more than REMEMBERED_S ago.
+# A lease remembers the last delivery of each offset. Records that the application never acknowledges would stay in it until the session
+# ends. So a lease with FEW offsets or more forgets those whose locks ended more than REMEMBERED_S ago.
 FEW = 1_000
 REMEMBERED_S = 60.0  # seconds
 
@@ -62,9 +62,9 @@ class SessionLease:
     def deliver(self, acquired: Acquired, now: float) -> None:
         """Note `acquired` as the last delivery of its offsets, and mark these offsets in earlier deliveries as acquired `again`.
 
-        Brokers identify an acknowledged record only by member and offset. Without the mark, this could happen: the lock of a record ends,
-        the broker delivers the record again, the application accepts the first delivery late, and the broker applies this to the second
-        delivery, which has not been processed.
+        Brokers identify an acknowledged record only by member and offset. Without the mark: the lock of a record ends, the broker delivers
+        the record again, the application accepts the first delivery late, and the broker applies this to the second delivery, which has not
+        been processed.
         """
         if len(self._current) >= self._most:
             self._current = {o: each for o, each in self._current.items() if now < each.locked_until(o) + REMEMBERED_S}
@@ -86,7 +86,7 @@ class SessionLease:
         return offset in self._current
 
     def locked(self, now: float) -> dict[Acquired, list[int]]:
-        """The offsets of records that are still locked and have no outcome, by the response that acquired the records."""
+        """The offsets that are still locked and have no outcome, by the response that acquired them."""
         found: dict[Acquired, list[int]] = {}
         for offset, acquired in self._current.items():
             if now < acquired.locked_until(offset):
@@ -110,7 +110,6 @@ class Acquired:
         return self.lease.tp
 
     def locked_until(self, offset: int) -> float:
-        """The time at which the lock of the record at `offset` ends."""
         return self.renewed.get(offset, self.until)
 
 
@@ -145,8 +144,8 @@ def lock_lost(tp: TopicPartition, offsets: Iterable[int], reason: str) -> Record
 class AcknowledgementReport:
     """Collects the outcomes of acknowledgements that were sent together: None or the first error of each partition. Calls `done` once.
 
-    `_open` counts the parts without an outcome, plus one until all parts have begun: otherwise the report would end too early if the first
-    part had its outcome before the second one began.
+    `_open` counts the parts without an outcome, plus one until all parts have begun: otherwise the report would end if the first part had
+    its outcome before the second one began.
     """
 
     done: Callable[[AcknowledgementReport], object]
@@ -161,11 +160,11 @@ class AcknowledgementReport:
         return self._open > 0
 
     def begin(self) -> None:
-        """Count another part, which `settle` ends."""
+        """`settle` ends the part."""
         self._open += 1
 
     def settle(self, tp: TopicPartition, records: int, error: KafkaError | None) -> None:
-        """End a part of `records` records with its outcome. The first error of a partition stays in `results`."""
+        """End a part. The first error of a partition stays in `results`."""
         if self.results.get(tp) is None:
             self.results[tp] = error
         if error is None:
@@ -175,7 +174,7 @@ class AcknowledgementReport:
         self.close()
 
     def close(self) -> None:
-        """Count the end of a part, or the moment when all parts have begun. The last call also calls `done`."""
+        """Count the end of a part, or the moment when all parts have begun."""
         self._open -= 1
         if not self._open:
             self.done(self)
@@ -192,16 +191,16 @@ class Acknowledgements:
 
     @property
     def renews(self) -> bool:
-        """Whether any of them renews a lock: brokers refuse to fetch records in the same request."""
+        """Brokers refuse to fetch records in the same request."""
         return AcknowledgeType.RENEW in self.types.values()
 
     @property
     def records(self) -> int:
-        """The number of acknowledged records; gaps are not counted."""
+        """Gaps are not counted."""
         return sum(kind is not AcknowledgeType.GAP for kind in self.types.values())
 
     def split(self, offsets: Container[int]) -> tuple[Acknowledgements | None, Acknowledgements | None]:
-        """(acknowledgements for `offsets`, the other acknowledgements), to use instead of this object; None for an empty part."""
+        """(acknowledgements for `offsets`, the others), to use instead of this object; None for an empty part."""
         inside = {offset: kind for offset, kind in self.types.items() if offset in offsets}
         outside = {offset: kind for offset, kind in self.types.items() if offset not in inside}
         if not inside:
@@ -212,7 +211,7 @@ class Acknowledgements:
         return Acknowledgements(self.acquired, inside, self.report), Acknowledgements(self.acquired, outside, self.report)
 
     def succeed(self, now: float, lock: float) -> None:
-        """Settle the acknowledgements: the broker has stored them. A renewed lock lasts `lock` seconds from `now` on."""
+        """The broker has stored the acknowledgements. A renewed lock lasts `lock` seconds from `now` on."""
         for offset, kind in self.types.items():
             if kind is AcknowledgeType.RENEW:
                 self.acquired.renewed[offset] = now + lock
@@ -220,7 +219,6 @@ class Acknowledgements:
         self.report.settle(self.acquired.tp, self.records, None)
 
     def fail(self, error: KafkaError) -> None:
-        """Settle the acknowledgements with `error`: the broker has not stored them, or might not have."""
         self._forget()
         self.report.settle(self.acquired.tp, self.records, error)
 
@@ -231,7 +229,7 @@ class Acknowledgements:
 
 
 def release(acquired: Acquired, offsets: Iterable[int]) -> Acknowledgements:
-    """Releases of records that no application has in hand. Nobody reads the report."""
+    """Releases of records that no application has in hand."""
     report = AcknowledgementReport(lambda _: None)
     report.begin()
     report.close()

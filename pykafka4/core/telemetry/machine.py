@@ -1,7 +1,7 @@
 """Pushes the metrics of one client. Invariant: at most one request is in flight, and only to a broker that offers KIP-714.
 
 The machine requests a broker's list of wanted metrics, then pushes these metrics at the broker's interval, to the same broker while it is
-connected. The first push comes after 0.5 to 1.5 intervals, so that clients that start together do not push together. Source: KIP-714,
+connected. The first push comes after 0.5 to 1.5 intervals: clients that start together do not push together. Source: KIP-714,
 `ClientTelemetryReporter`.
 """
 
@@ -28,7 +28,7 @@ __all__ = ["MetricsSubscription", "PushedFigures", "Telemetry", "TelemetryState"
 log = get_log("pykafka4.telemetry")
 
 GET_SUBSCRIPTIONS: Final = 71  # the API key as a number: the message is imported only when a broker offers it
-RETRY_S: Final = 300.0  # the pause before the next request for subscriptions, after one without a useful response; Java's default
+RETRY_S: Final = 300.0  # until the next request for subscriptions, after one without a useful response; Java's default
 LEAST_S: Final = 0.1  # the shortest interval between pushes, whatever a broker says
 NO_INSTANCE: Final = UUID(int=0)  # the id with which a client asks the broker to assign one
 
@@ -92,7 +92,6 @@ class MetricsSubscription:
     codec: int
 
     def wants(self, name: str) -> bool:
-        """Whether the metric `name` is wanted."""
         return any(prefix == "*" or name.startswith(prefix) for prefix in self.prefixes)
 
 
@@ -100,7 +99,7 @@ class PushedFigures(Protocol):
     """The figures of a client, which become metrics."""
 
     def encode(self, subscription: MetricsSubscription) -> bytes:
-        """The present values of the wanted metrics, as OpenTelemetry's `MetricsData`; empty if no metric is wanted. For the loop thread."""
+        """The wanted metrics as OpenTelemetry's `MetricsData`; empty if no metric is wanted. For the loop thread."""
 
 
 @attrs.define(eq=False)
@@ -137,11 +136,10 @@ class Telemetry:
 
     @property
     def wanted(self) -> bool:
-        """Whether brokers want metrics, so that the client pushes once more when it is closed."""
+        """Whether the client pushes once more when it is closed."""
         return self.state in (S.WAITING, S.PUSHING) and self.subscription is not None
 
     def poll(self, now: float) -> Effects:
-        """Request the subscription, or push, if either is due and a broker that accepts metrics is connected."""
         if self.state is S.WAITING and now >= self._due and self._find_broker():
             if self.subscription is None:
                 self._ask(now)
@@ -152,7 +150,7 @@ class Telemetry:
         return self._outbox.effects(INFINITY) if self._outbox.requests else NOTHING
 
     def _find_broker(self) -> bool:
-        """Whether a broker that accepts metrics is connected. Without one, the next search waits until the connections have changed."""
+        """Without a broker that accepts metrics, the next search waits until the connections have changed."""
         if self._node is not None and self._network.is_connected(self._node):
             return True
         if self._seen == self._network.changes:
@@ -169,7 +167,7 @@ class Telemetry:
         self._outbox.send(_Asked(self._node, message, self._deadline(now), machine=self))
 
     def _push(self, now: float, subscription: MetricsSubscription, *, terminating: bool) -> None:
-        """Push the wanted metrics. If there are none, or more than brokers accept, only a terminating push is sent, without metrics."""
+        """If no metric is wanted, or they are more than brokers accept, only a terminating push is sent, without metrics."""
         from pykafka4.wire.protocol.messages_telemetry import PushTelemetryRequest
 
         assert self._node is not None
@@ -199,7 +197,6 @@ class Telemetry:
         return now + self._config.request_timeout_ms / 1000
 
     def subscribed(self, now: float, outcome: Outcome) -> None:
-        """Read the subscription from the outcome of GetTelemetrySubscriptions."""
         if self.state is S.ENDED or self._failed(now, outcome, RETRY_S, "brokers did not say which metrics they want"):
             return
         assert not isinstance(outcome, Failed)
@@ -224,7 +221,7 @@ class Telemetry:
         return next((codec for codec in accepted if 0 <= codec <= 4), 0) if self._packs else 0
 
     def pushed(self, now: float, outcome: Outcome) -> None:
-        """Set the time of the next push after PushTelemetry, or end. While the client is being closed, push for the last time."""
+        """While the client is being closed, push for the last time."""
         if self.state is S.ENDED or self.subscription is None:
             self._tell_end()
             return
@@ -237,7 +234,7 @@ class Telemetry:
     def _failed(self, now: float, outcome: Outcome, seconds: float, what: str) -> bool:
         """Return whether `outcome` is a failure, and set the state to WAITING, or to ENDED if brokers refuse for good.
 
-        After a failure, log `what` with the reason; the next attempt comes after `seconds`, or at once.
+        After a failure, log `what`; the next attempt comes after `seconds`, or at once.
         """
         if isinstance(outcome, Failed):
             name = str(outcome.reason)
@@ -258,9 +255,9 @@ class Telemetry:
         return True
 
     def end(self, now: float, ended: Callable[[], None]) -> None:
-        """Push once more if brokers want metrics and one of them is connected; a push in flight ends before that. No other push follows.
+        """Push once more if brokers want metrics and one of them is connected; a push in flight ends before that.
 
-        `ended` is called when the last push has an outcome, or at once if no push is in flight and none follows.
+        `ended` is called when the last push has an outcome, or at once without a last push.
         """
         self._ended = ended
         if self.state is not S.PUSHING:
@@ -281,10 +278,9 @@ class Telemetry:
             ended()
 
     def crash(self, reason: Any) -> tuple[Callable[[], None], ...]:
-        """Complete a `close` that waits for the last push. No other call waits for this machine."""
+        """Complete a `close` that waits for the last push."""
         self._tell_end()
         return ()
 
     def dispose(self) -> None:
-        """Send nothing more: the client is closed."""
         self.state = S.ENDED

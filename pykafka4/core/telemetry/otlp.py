@@ -1,7 +1,7 @@
 """Encodes metrics in OpenTelemetry's protocol, version 1. Invariant: field numbers are the numbers in the published .proto files.
 
-Protocol buffers are simple enough to be written by hand: a field is a varint of number and kind, then its value; an embedded message is a
-field of bytes. Source: opentelemetry-proto 1.x, `metrics.proto`, `common.proto`, `resource.proto`.
+In protocol buffers a field is a varint of number and kind, then its value; an embedded message is a field of bytes. Source:
+opentelemetry-proto 1.x, `metrics.proto`, `common.proto`, `resource.proto`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,6 @@ def _metric(metric: Gauge | Sum, start_ns: int, now_ns: int) -> bytes:
 
 
 def _attributes(field: int, attributes: Mapping[str, str]) -> bytes:
-    """The fields `KeyValue` of `attributes`, each with an `AnyValue` of text."""
     return b"".join(_bytes(field, _text(1, name) + _bytes(2, _text(1, value))) for name, value in attributes.items())
 
 
