@@ -72,8 +72,8 @@ static void taken_wait(int *flag) {
     pthread_mutex_unlock(&taken_lock);
 }
 
-/* Have the threads in `taken_wait` check the flag. Call this after the flag has changed. No wake-up is lost: a waiter reads the flag under
-   the lock, so it reads the new value, or already sleeps and gets the broadcast. */
+/* Call this after the flag has changed. No wake-up is lost: a waiter reads the flag under the lock, so it reads the new value, or already
+   sleeps and gets the broadcast. */
 static void taken_tell(void) {
     pthread_mutex_lock(&taken_lock);
     if (taken_waiting) pthread_cond_broadcast(&taken);

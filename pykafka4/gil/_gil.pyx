@@ -5,7 +5,7 @@ A thread without the GIL raises the flag (`ask`), takes the GIL, and lowers the 
 Meanwhile, threads of the application that see the flag raised release the GIL (`give_way`) until the flag is lowered.
 
 Every hand-over costs the computing thread two thread switches. So for 400 µs after each hand-over, the compiled pump and threads that
-wake up in a `Lock` do not raise the flag (`pause`), and then a loop does more work at once. Up to four hand-overs may come in a row,
+wake up in a `Lock` do not raise the flag (`pause`); then a loop does more work at once. Up to four hand-overs may come in a row,
 because a batch needs several: to send it, to read the response, and to run its callbacks; their pauses follow together. No thread pauses
 for a thread that has begun to wait in a `Lock`: it does not compute, and the thread for which it waits would only be late.
 
@@ -133,8 +133,8 @@ def wait(int fd, double timeout) -> None:
 
 
 def done() -> None:
-    """Lower the flag, because the loop that called `wait` sleeps again, or ends."""
-    got()                          # not earlier: the loop may have released the GIL and taken it many times since `wait`
+    """Called when the loop that called `wait` sleeps again, or ends."""
+    got()                          # not earlier: since `wait`, the loop may have released and taken the GIL many times
 
 
 @cython.final
@@ -166,8 +166,8 @@ cdef class Lock:
                 left = min(SLICE_S, (end - monotonic_us()) / 1e6)
                 if left <= 0:
                     return False
-            # The sleeper is counted under the GIL, before the sleep: a `release` after this line finds a sleeper and wakes it, and after an
-            # earlier `release` the system call finds `held` changed and does not sleep.
+            # Counted under the GIL, before the sleep: a `release` after this line finds and wakes the sleeper, and after an earlier
+            # `release` the system call finds `held` changed and does not sleep.
             self.sleepers += 1
             with nogil:
                 wait_while(&self.held, 1, left)

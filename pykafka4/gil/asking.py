@@ -1,7 +1,7 @@
 """Waits on locks and selectors, and ends each wait with a request for the GIL. Without the compiled flag, and for a `Lock` on systems
 other than Linux, these are the waits of the standard library.
 
-`Lock` is for any thread of the client or the application, `Turn` for a portable loop. The compiled pump asks for the GIL by itself.
+`Lock` is for any thread, `Turn` for a portable loop. The compiled pump asks for the GIL by itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pykafka4.native import allocate_lock, monotonic
 
 __all__ = ["Lock", "Turn"]
 
-SLICE_S: Final = 1.0  # longest part of a wait: Python handles a signal that comes just before the system call only after the call
+SLICE_S: Final = 1.0  # longest part of a wait: a signal that comes just before the system call is handled only after it
 
 
 class PlainLock:
@@ -41,7 +41,7 @@ Lock: Any = compiled.Lock if compiled is not None and sys.platform == "linux" el
 
 
 class Turn:
-    """The flag of a portable loop, raised from the end of one wait to the next wait: system calls that do not wait release the GIL, too."""
+    """The flag of a portable loop, raised between waits: system calls that do not wait release the GIL, too."""
 
     __slots__ = ("_up",)
 

@@ -20,5 +20,5 @@ if getattr(sys, "_is_gil_enabled", lambda: True)():  # otherwise no import, whic
 
 # Releases the GIL if another thread asks for it. Threads of the application call this.
 give_way: Callable[[], None] = compiled.give_way_to_others if compiled is not None else lambda: None
-# The same for the threads of callbacks. These threads ask for the GIL again: other threads wait for the outcomes that callbacks pass on.
+# The same for threads of callbacks, which ask for the GIL again: other threads wait for the outcomes that callbacks pass on.
 step_aside: Callable[[], None] = compiled.step_aside_for_others if compiled is not None else lambda: None

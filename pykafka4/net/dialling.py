@@ -2,8 +2,7 @@
 socket or in one error.
 
 Lookups run on helper threads, because they may take a long time. The transport watches the sockets, and calls `ready` for each socket with
-news. With a proxy, the dialler tries the proxy's addresses instead of the broker's, and the attempt ends with the proxy's handshake: then
-the transport uses the socket like a socket that was dialled directly.
+news. With a proxy, the dialler tries the proxy's addresses instead of the broker's, and the attempt ends with the proxy's handshake.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ __all__ = ["Dialled", "Dialler"]
 
 ADDRESS_S = 2.0  # how long one of several addresses of a name is tried before the next one
 IN_PROGRESS: Final = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN, 0}
-SKIPPED: Final = object()  # result of a lookup that was not started because no connection waited for it any more
+SKIPPED: Final = object()  # result of a lookup for which no connection waited any more
 
 Address: TypeAlias = tuple[int, Any]  # (family, sockaddr)
 Watch: TypeAlias = Callable[[int, socket.socket, int], None]
@@ -62,7 +61,7 @@ class Attempt:
         self.host = host if proxy is None else proxy.host  # the host to connect to
         self.handshake: Handshake | None = None  # with the proxy; None without a proxy
         self.sock: socket.socket | None = None
-        self.addresses: deque[Address] = deque()  # addresses that have not been tried yet
+        self.addresses: deque[Address] = deque()  # not tried yet
         self.trying = self.host
         self.errors: list[str] = []
         self.next_address_at: float | None = None
@@ -75,8 +74,8 @@ class Dialler:
         """`post` runs a call on the loop thread.
 
         `watch(link, sock, events)` has the transport call `ready` when `sock` becomes readable (EVENT_READ) or writable (EVENT_WRITE), or
-        fails. The dialler calls `unwatch` before the next `watch`, before it closes the socket, and before it hands the socket over, even
-        if the socket is not watched.
+        fails. The dialler calls `unwatch` before the next `watch`, and before it closes the socket or hands it over, even if the socket is
+        not watched.
         """
         self.finished: list[Dialled] = []  # the transport takes the items from here
         self._helper, self._post, self._watch, self._unwatch, self._proxy = helper, post, watch, unwatch, proxy
@@ -269,7 +268,7 @@ def _with_earlier(error: ConnectionLost, reasons: list[str]) -> ConnectionLost:
 
 
 def _ip_address(host: str, port: int) -> Address | None:
-    """Return the address if `host` is an IP address; None for a name. Never queries a resolver."""
+    """None for a name. Never queries a resolver."""
     with contextlib.suppress(OSError, ValueError):  # ValueError: characters that no name may have
         socket.inet_pton(socket.AF_INET, host)
         return socket.AF_INET, (host, port)

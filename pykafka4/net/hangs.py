@@ -18,7 +18,7 @@ from pykafka4.logs import get_log
 __all__ = ["LOOKS_UNTIL_HANG", "LOOK_S", "HangWatch", "WatchedLoop"]
 
 LOOK_S: Final = 2.0  # seconds between two looks
-LOOKS_UNTIL_HANG: Final = 3  # looks in a row that find the same turn; a single one could come right after the machine was suspended
+LOOKS_UNTIL_HANG: Final = 3  # looks in a row that find the same turn; one could come right after the machine was suspended
 
 log = get_log("pykafka4.loop")
 
@@ -36,8 +36,6 @@ class WatchedLoop(Protocol):
 
 @attrs.define(eq=False)
 class LoopFindings:
-    """A loop, and the findings of the last looks."""
-
     loop: WatchedLoop
     turn: int = -1
     since: float = 0.0  # the time of the first look that found `turn`

@@ -3,7 +3,7 @@ the reason and a way out.
 
 The package `gssapi` is imported only for GSSAPI: it is an extra, because it is built from source with the headers of Kerberos. Without a
 keytab, each authentication reads the tickets from the default cache (`kinit`). With a keytab, the Kerberos library gets the tickets and
-keeps them in memory, in one cache per keytab and principal for all clients of this process, because the library never frees a cache.
+keeps them in memory. All clients of this process share a cache per keytab and principal, because the library never frees a cache.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Runs the logging handlers for the log records of loop threads, in order, on a thread of its own. Invariant: the loop never waits for a
 handler.
 
-At most MOST_WAITING entries wait; further entries are dropped and counted, and the count is logged. The thread ends with the last loop.
-Records keep the time and the thread of their origin. The thread is a real thread even if the client runs in virtual time, because
-handlers are not part of the client. Every LOOK_S seconds the thread also looks for loops that hang (`hangs`).
+At most MOST_WAITING entries wait; further entries are dropped, and their number is logged. The thread ends with the last loop. Records keep
+the time and the thread of their origin. The thread is a real thread even if the client runs in virtual time, because handlers are not part
+of the client. The thread also looks for loops that hang (`hangs`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LogThread:
     __slots__ = ("_dropped", "_ending", "_guard", "_hangs", "_loops", "_queue", "_reported", "_thread", "_users")
 
     def __init__(self) -> None:
-        self._guard = RLock()  # held for the few instructions of a start, an end or a flush; `divert` does not take it
+        self._guard = RLock()  # for starts, ends and flushes; `divert` does not take it
         self._queue: SimpleQueue[WaitingEntry | Callable[[], object] | None] = SimpleQueue()  # `put` never waits
         self._thread: threads.Thread | None = None
         self._users: set[object] = set()
@@ -103,7 +103,7 @@ class LogThread:
     def flush(self, timeout: float = FLUSH_S) -> bool:
         """Wait up to `timeout` seconds until the entries logged so far have been handled; returns whether they have.
 
-        Returns False at once on a loop thread, on the log thread, and if no log thread was started.
+        Returns False at once on a loop thread, on the log thread, and without a log thread.
         """
         handled = threads.new_lock()
         handled.acquire()
@@ -183,7 +183,7 @@ def current() -> LogThread:
 
 
 def _begin() -> None:
-    """Make the log thread of this process, and of a forked child: the parent's thread does not run there, and may have held its locks."""
+    """Also in a forked child, where the parent's thread does not run, and may have held its locks."""
     _current[:] = [LogThread()]
     set_divert(_current[0].divert)
 

@@ -32,18 +32,18 @@ log = get_log("pykafka4.loop")
 T = TypeVar("T")
 LONGEST_SLEEP_S = 3600.0  # `select` does not accept infinity
 JOIN_S = 10.0
-# A wait that ends more than STANDSTILL_S after its deadline shows that the whole process stood still (SIGSTOP, a suspended machine). The
-# loop had no time to answer either, so the caller waits EXTRA_WAIT_S seconds more.
+# A wait that ends more than STANDSTILL_S after its deadline shows that the process stood still (SIGSTOP, a suspended machine). The loop had
+# no time to answer either, so the caller waits EXTRA_WAIT_S more.
 STANDSTILL_S, EXTRA_WAIT_S = 0.25, 1.0
 LOOKUPS = 16  # concurrent name lookups: a resolver may take half a minute to fail, and good names must not wait for bad ones
-ASSIGNORS = 16  # threads: each consumer of a client has at most two calls of its assignors under way, and any call may hang
+ASSIGNORS = 16  # threads: each consumer has at most two calls of its assignors under way, and any call may hang
 FORKED = "this client was created in another process; threads and sockets do not survive a fork: create a client in this process"
 CALLER_GONE: Final = KafkaError("the caller no longer waits")
 _LOOPS: Living[Loop] = Living()
 
 
 class Loop:
-    """The thread of one client. Any thread can call its methods, except `abandon`, which is for forked children."""
+    """The thread of one client. For any thread, except `abandon`, which is for forked children."""
 
     def __init__(self, engine: Engine, callbacks: Callbacks, clock: Callable[[], float] | None = None) -> None:
         self.engine = engine  # loop thread only
@@ -146,8 +146,8 @@ class Loop:
         """Return a new Promise, which fails if it is not done when the loop crashes or closes, or `machine` fails."""
         promise: Promise[Any] = Promise(self.engine.config.client_id)
         self._promises[weakref.ref(promise, self._promises.__delitem__)] = machine
-        # Read after the promise is registered; `_finish` sets `_ended` before it fails the promises. The other way round: this thread
-        # reads False, the loop ends and fails its promises, this thread registers one more, which is never failed.
+        # Read after the promise is registered; `_finish` sets `_ended` before it fails the promises. Otherwise: this thread reads False,
+        # the loop ends and fails its promises, this thread registers one more, which never fails.
         if self._ended:
             promise.set_exception(self._end())
         elif machine is not None and (failure := self.engine.failure(machine)) is not None:
@@ -179,7 +179,7 @@ class Loop:
         self._wakeup.wake()
 
     def close(self, timeout: float | None = None) -> None:
-        """End the loop and wait up to `timeout` seconds (None: 10) for its thread. The loop thread and a forked child do not wait."""
+        """End the loop and wait up to `timeout` seconds (None: JOIN_S) for its thread. The loop thread and a forked child do not wait."""
         self.stop()
         if self.forked or self.on_loop():
             return
@@ -203,8 +203,8 @@ class Loop:
 
     def _turn(self) -> None:
         wakeup = self._wakeup
-        # Before the inbox is read. The other way round: the inbox is empty, a thread posts a call and sets `news`, this line clears `news`,
-        # and the loop sleeps although a call waits.
+        # Before the inbox is read. Otherwise: the inbox is empty, a thread posts a call and sets `news`, this line clears `news`, and the
+        # loop sleeps although a call waits.
         wakeup.news = False
         self.turns += 1
         now = self.now()
@@ -233,7 +233,7 @@ class Loop:
             self._transport.connect(connect.link, connect.host, connect.port)
         for link, buffers in turn.write:
             written = self._transport.write(link, buffers, self.engine.network.awaits_write(link))
-            buffers.clear()  # the transport has its own views; a view that stays here would keep a batch's memory in use
+            buffers.clear()  # a view that stays here would keep a batch's memory in use; the transport has its own
             if written and self.engine.network.written(now, link):
                 self._wakeup.news = True  # a request without a response is complete: its machine may continue
         self._submit_callbacks()

@@ -38,7 +38,7 @@ LATEST_S: Final = 1e11  # seconds since 1970; a higher number counts millisecond
 LONGEST_TIMEOUT_S: Final = 300.0
 NUMBER: Final = re.compile(r"[0-9]{1,10}(\.[0-9]{1,10})?")
 URL: Final = re.compile(r"[\x21-\x7e]+")
-TEMPORARY_STATUSES: Final = (408, 425, 429)  # HTTP statuses of errors that may be temporary, like all statuses from 500 on
+TEMPORARY_STATUSES: Final = (408, 425, 429)  # may be temporary, like all statuses from 500 on
 TIMED_OUT: Final = "no complete response within {:g} s"
 
 
@@ -166,7 +166,7 @@ class OidcToken(Secret):
             reason = f"it cannot be reached: {error.strerror or type(error).__name__}"
         except http.client.HTTPException as error:  # its text would repeat received bytes
             reason = f"its response is not HTTP ({type(error).__name__})"
-        raise self._failed(reason, certain=False)  # outside of the `except` blocks: inside, the other error would be its `__context__`
+        raise self._failed(reason, certain=False)  # after the `except` blocks, so that the other error is not its `__context__`
 
     def _exchange(self, secret: str, deadline: float) -> Answer:
         parts = urlsplit(self.token_url)

@@ -21,12 +21,12 @@ from pykafka4.wire.protocol.frame import SIZE, frame_size
 
 __all__ = ["READ", "TURN_BYTES", "TURN_FRAMES", "WRITE", "PortableTransport", "Socket", "advance"]
 
-TURN_BYTES = 4 << 20  # a connection that has read, or written, this many bytes in a turn stops: the other connections must not wait
+TURN_BYTES = 4 << 20  # a connection that has read, or written, this many bytes in a turn stops: others must not wait
 # So does one that has read this many frames. An empty frame has four bytes on the wire, but takes hundreds of bytes of memory: TURN_BYTES
 # alone would allow a million of them.
 TURN_FRAMES = 10_000
 SCRATCH_BYTES = 256 << 10  # size of the read buffer; frames that fit are cut out of it
-# First buffer of a larger frame. The buffer grows as bytes arrive: a wrong size alone allocates no more than this.
+# First buffer of a larger frame. It grows as bytes arrive: a wrong size alone allocates no more than this.
 FIRST_PIECE_BYTES = 4 << 20
 IOV_MAX = min(os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16, 64)  # more buffers per call are slower (measured)
 GATHERS = hasattr(socket.socket, "sendmsg")  # Windows sends one buffer per call
@@ -42,7 +42,7 @@ class Socket:
         self.link, self.sock, self.address = link, sock, address
         self.target: tuple[str, int] | None = None  # (host, port) of the broker, by which TLS sessions are kept; None without TLS
         self.events = READ
-        self.least = 0  # number of bytes that make the socket readable (SO_RCVLOWAT); 0: the option is not used
+        self.least = 0  # bytes that make the socket readable (SO_RCVLOWAT); 0: the option is not used
         self.out: deque[Buffer] = deque()
         self.report = False  # whether WRITTEN follows when `out` is empty
         self.head = bytearray()  # the first bytes of a frame, until its size is known
@@ -112,7 +112,7 @@ class PortableTransport:
         self.wakeup.close()
 
     def abandon(self) -> None:
-        """Close the child's copies of the descriptors, and unregister none: the child shares the epoll set with its parent."""
+        """Close descriptors, and unregister none: the child shares the epoll set with its parent."""
         for s in self._sockets.values():
             s.sock.close()
         self._dialler.abandon()

@@ -6,7 +6,7 @@ first (a new key, a renegotiation): a read that has to write waits until the soc
 after a read.
 
 A long response arrives in many pieces, and a wake-up for each piece costs more than its decryption. So the loop sleeps until a large part
-of the response is there, but at most for LONGEST_WAIT_S, because not every system reports a smaller part while buffers are full.
+of the response is there. The sleep ends after LONGEST_WAIT_S, because not every system reports a smaller part while buffers are full.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class SecureTransport(PortableTransport):
     # -- the handshake
 
     def _ask(self) -> None:
-        """Read the certificates once for all links that wait now: a callable for the password may hang, and then blocks only one thread."""
+        """Read the certificates once for all links that wait: a password callable that hangs blocks only one thread."""
         self._is_asking = True
         links = list(self._preparing)
         self._helper.submit(self._contexts.current, lambda context: self._post(lambda now: self._dial(links, context)))
@@ -154,7 +154,7 @@ class SecureTransport(PortableTransport):
         super()._take_dialled()
 
     def _opened(self, dialled: Dialled) -> None:
-        """Begin the TLS handshake on an open socket. LOST follows if the peer is gone, or if no certificate can have the host's name."""
+        """LOST follows if the peer is gone, or if no certificate can have the host's name."""
         context, host, port = self._prepared.pop(dialled.link)
         assert dialled.sock is not None
         try:
@@ -260,8 +260,8 @@ class SecureTransport(PortableTransport):
     def _await_many(self, s: Socket) -> None:
         """Have the selector report the socket when it has a large part of the frame's missing bytes, or at the end of the connection.
 
-        That part must be sure to come: the missing bytes without HELD_BYTES, which OpenSSL may have taken from the socket already, and at
-        most a quarter of the socket's buffer, because more may not fit. Does nothing with TLS 1.2, where the broker may first wait for a
+        That part must be sure to come. So it leaves out HELD_BYTES, which OpenSSL may have taken from the socket already, and is at most a
+        quarter of the socket's buffer, because more may not fit. Does nothing with TLS 1.2, where the broker may first wait for a
         message of the client (a renegotiation).
         """
         if not s.least:
@@ -297,9 +297,9 @@ def _server_name(host: str) -> str:
 
 
 def _next_piece(out: deque[Buffer]) -> Buffer:
-    """Return the bytes for one call of `send`, with small buffers joined: each call makes a TLS record of its own.
+    """Return the bytes for one `send`, with small buffers joined: each call makes a TLS record of its own.
 
-    After a call that wrote nothing, OpenSSL expects the same bytes again, or more. The next call passes them, because `out` only grows.
+    After a call that wrote nothing, OpenSSL expects the same bytes again, or more: `out` only grows.
     """
     first = out[0]
     if len(first) > TURN_BYTES:

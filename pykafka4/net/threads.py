@@ -1,9 +1,8 @@
 """Starts the client's threads, makes its locks, and identifies the calling thread or greenlet. Invariant: the client's own threads are
 threads of the system.
 
-Under `gevent.monkey.patch_all()` and `eventlet.monkey_patch()` a caller is a greenlet. To let other greenlets run while it waits for a lock
-of the client, it tries again and again, and in between calls the `sleep` of its library. Otherwise a caller is a thread, and sleeps in the
-lock.
+Under `gevent.monkey.patch_all()` and `eventlet.monkey_patch()` a caller is a greenlet. A greenlet that waits for a lock of the client tries
+again and again, and lets other greenlets run in between (`sleep` of its library). A thread sleeps in the lock.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from pykafka4.native import allocate_lock, get_ident, monotonic, start_new_threa
 
 __all__ = ["GreenletThread", "Thread", "caller", "caller_ident", "frame_of", "greenlets", "new_lock"]
 
-SLICE_S: Final = 1.0  # longest part of a wait: Python handles a signal that comes just before the system call only after the call
+SLICE_S: Final = 1.0  # longest part of a wait: a signal that comes just before the system call is handled only after it
 FIRST_NAP_S: Final = 0.0005  # first sleep of a greenlet that waits for a lock; each further sleep is twice as long, up to LONGEST_NAP_S
 LONGEST_NAP_S: Final = 0.01
 
@@ -33,7 +32,7 @@ _library = ""  # "gevent" or "eventlet", if it has replaced the threads of this 
 def greenlets() -> str:
     """Return the library whose greenlets replace threads, or an empty string.
 
-    Call this only when a client is created, or later: before that, the application may not have patched its process yet.
+    Not for import time: the application may patch its process later.
     """
     global _library
     gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
@@ -51,7 +50,7 @@ class Thread(threading.Thread):
         super().__init__(target=target, args=args, name=name, daemon=daemon)
         # `_dangling` is a WeakSet for tests of `threading`. Its callback would run where this object is freed, and could swallow Ctrl-C.
         getattr(threading, "_dangling", set()).discard(self)
-        self._begun: Any = None  # a lock, held from the start to the end of the thread, if a library has replaced threads; otherwise None
+        self._begun: Any = None  # if a library has replaced threads: a lock, held from the start to the end of the thread
         self._number: int | None = None
 
     def start(self) -> None:
@@ -189,7 +188,7 @@ def _current_greenlet() -> Any:
 
 
 def _in_hub() -> bool:
-    """Whether the calling greenlet is the hub, which runs all other greenlets and cannot sleep. Destructors may be called there."""
+    """The hub runs all other greenlets and cannot sleep. Destructors may run there."""
     if _library == "gevent":
         return _current_greenlet() is sys.modules["gevent"].get_hub()
     return _current_greenlet() is sys.modules["eventlet.hubs"].get_hub().greenlet

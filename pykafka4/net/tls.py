@@ -31,7 +31,7 @@ __all__ = ["Contexts", "explain_handshake", "explain_tls"]
 log = get_log("pykafka4.tls")
 
 FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile")
-MAX_FILE_BYTES: Final = 16 << 20  # bytes of a file of certificates; the authorities of a system take a quarter of a MiB
+MAX_FILE_BYTES: Final = 16 << 20  # the authorities of a system take a quarter of a MiB
 MAX_PASSWORD_BYTES: Final = 1024  # bytes; the limit of OpenSSL
 
 TRUST: Final = "set ssl_cafile to the certificate of the authority that signed the broker's"
@@ -328,10 +328,7 @@ def _warn_of_open_key(path: str, mode: int) -> None:
 
 
 def explain_handshake(address: str, error: BaseException, heard: bytes, rest: bytes = b"") -> ConnectionLost:
-    """Return the error for a handshake that ended with `error`.
-
-    `heard` has the first bytes of the peer; if it is empty, `rest` has the bytes after those that OpenSSL took from the socket.
-    """
+    """`heard` has the first bytes of the peer; if it is empty, `rest` has the bytes after those that OpenSSL took from the socket."""
     certain = True
     if isinstance(error, ssl.SSLCertVerificationError):
         hint = VERIFY.get(error.verify_code)
@@ -354,7 +351,6 @@ def explain_handshake(address: str, error: BaseException, heard: bytes, rest: by
 
 
 def explain_tls(address: str, error: BaseException) -> ConnectionLost:
-    """Return the error for a connection that ended with `error` after its handshake."""
     if not isinstance(error, ssl.SSLError):
         return ConnectionLost(f"{address}: {explain(error)}")
     if isinstance(error, ENDED):

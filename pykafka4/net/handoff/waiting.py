@@ -5,9 +5,9 @@ Threads sleep on latches only: KeyboardInterrupt can end such a sleep, and each 
 wait on a loop thread, which may run destructors of the application: these may call any client, and the result of the call may need this
 very loop.
 
-KeyboardInterrupt can be raised between any two bytecodes of an application thread. So an application thread holds no lock in this module:
-dicts and deques, whose single operations are atomic, list the waiting threads. An entry is added inside the `try` that removes it. An entry
-that would block other threads for good is removed twice, by nested `finally` blocks, because the interrupt may end the inner one.
+KeyboardInterrupt can be raised between any two bytecodes of an application thread. So such a thread holds no lock here: dicts and deques,
+whose single operations are atomic, list the waiting threads. An entry is added inside the `try` that removes it. An entry that would block
+other threads for good is removed twice, by nested `finally` blocks, because the interrupt may end the inner one.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Signal:
             raise KafkaTimeoutError(ON_LOOP)
         latch, deadline = new_latch(), _deadline(timeout)
         try:
-            # Before the predicate. The other way round: the predicate is false, a thread makes it true and calls `notify`, which finds no
-            # sleeper, and this thread sleeps on its new latch.
+            # Before the predicate. Otherwise: the predicate is false, a thread makes it true and calls `notify`, which finds no sleeper,
+            # and this thread sleeps.
             self._sleepers[latch] = None
             while not predicate():
                 if not latch.acquire(True, _left(deadline)):
@@ -222,7 +222,7 @@ class Gate:
                 return self._queue(ticket, latch, try_again, deadline)
             finally:
                 self._leave(ticket)
-        finally:  # Ctrl-C may have ended the inner `finally`, and a ticket that stays at the front blocks every thread after it
+        finally:  # Ctrl-C may have ended the inner `finally`, and a ticket that stays blocks every thread after it
             self._leave(ticket)
 
     def _queue(self, ticket: _Ticket, latch: Any, try_again: Callable[[], bool], deadline: float | None) -> bool:
@@ -268,13 +268,13 @@ class Gate:
         return False
 
     def _interrupts(self, thread: int) -> bool:
-        """Whether `thread` is in the queue already, with a call that this call interrupts."""
+        """Whether this call interrupts a call of `thread` in the queue."""
         return any(ticket.thread == thread for ticket in self.tickets.copy())
 
     def _first(self) -> list[_Ticket]:
         """Return the tickets that may try: the first that does not step aside, and the first ticket of each key ahead of it.
 
-        Tickets of tasks that are gone are removed on the way: such a ticket would block all others for good.
+        Removes tickets of tasks that are gone, which would block all others for good.
         """
         first: list[_Ticket] = []
         aside: set[object] = set()
@@ -309,17 +309,17 @@ class Gate:
         ticket.left = True  # last: after Ctrl-C in one of the lines above, the second call repeats them
 
     def _count(self) -> None:
-        """Report the state of the queue, and again if it has changed meanwhile: so the last report is right without a lock."""
+        """Report the state of the queue, again if it has changed meanwhile: so the last report is right without a lock."""
         reported = None
         while reported != (state := (self.waiting, self.aside)):
             self._counted(*state)
             reported = state
 
     def release(self) -> None:
-        """Wake the threads whose turn it is. Call this after each change that makes room, or that makes `hindered()` false.
+        """Wake the threads whose turn it is. Call this after each change that makes room, or `hindered()` false.
 
-        A thread that stepped aside and is still hindered is not woken: it would run in vain each time that another thread gets room. No
-        wake-up is lost: `hindered()` is called here, after the change, and a thread that has not stepped aside (yet) is always woken.
+        A thread that stepped aside and is still hindered would run in vain, so it is not woken. No wake-up is lost: `hindered()` is called
+        after the change, and a thread that has not stepped aside (yet) is always woken.
         """
         if self.tickets:
             for ticket in self._turn():

@@ -26,7 +26,7 @@ class Inbox:
         self._calls.append(fn)  # atomic
 
     def run(self, now: float) -> None:
-        """Run the calls posted so far. Calls that are added meanwhile wait for the next turn: otherwise they could keep the loop here."""
+        """Run the calls posted so far. Later calls wait for the next turn: otherwise they could keep the loop here."""
         for _ in range(len(self._calls)):
             self._calls.popleft()(now)
 
@@ -44,9 +44,8 @@ class Wakes(Protocol):
 class Wakeup:
     """Wakes the loop from other threads, with one byte (a few after a race) however many threads call.
 
-    `news` means that there is work. The loop clears `news`, works, sets `asleep`, reads `news` once more, and only then sleeps.
-    So a `wake` after the loop's read of `news` finds `asleep` set and writes the byte; an earlier `wake` has set the `news` that the loop
-    reads.
+    `news` means that there is work. The loop clears `news`, works, sets `asleep`, reads `news` once more, and then sleeps. So a `wake`
+    after this read finds `asleep` set and writes the byte; an earlier `wake` has set the `news` that the loop reads.
     """
 
     __slots__ = ("_reader", "_writer", "asleep", "news")

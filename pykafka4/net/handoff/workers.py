@@ -30,7 +30,7 @@ IDLE_S = 10.0  # a thread ends after this long without a call
 
 
 _forks = itertools.count(1)
-_process = 0  # a number that changes with each fork, by which a thread or a callback knows the process to which it belongs
+_process = 0  # changes with each fork, so that a thread or a callback knows its process
 
 
 def _after_fork() -> None:
@@ -41,7 +41,7 @@ def _after_fork() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
-_inside: dict[Any, int] = {}  # thread -> number of nested callbacks it is in; only the thread itself touches its entry
+_inside: dict[Any, int] = {}  # thread -> depth of nested callbacks; only the thread itself touches its entry
 
 
 class Workers:
@@ -73,8 +73,8 @@ class Workers:
             self._queue.append(fn)
             if self._idle:
                 latch = self._idle[-1]
-                # Opened before it is removed: after Ctrl-C between the two steps, the woken thread removes the latch itself. The other way
-                # round, no thread could open the latch, and its thread would sleep for IDLE_S although a call waits.
+                # Opened before it is removed: after Ctrl-C between the two steps, the woken thread removes the latch itself. Otherwise no
+                # thread could open the latch, and its thread would sleep for IDLE_S although a call waits.
                 open_latch(latch)
                 if latch in self._idle:  # otherwise a signal handler on this thread called `submit` meanwhile, and has removed the latch
                     self._idle.remove(latch)
@@ -87,7 +87,7 @@ class Workers:
             self._attempt(fn)
 
     def _start(self) -> bool:
-        """Start another thread. Returns False while the interpreter shuts down (Python 3.12), and if the system is out of threads."""
+        """Returns False while the interpreter shuts down (Python 3.12), and if the system is out of threads."""
         given_up: list[None] = []
         self._threads += 1
         try:
@@ -198,8 +198,8 @@ class Callbacks:
 
     def post(self, fn: Callable[[], Any]) -> None:
         """Have the loop submit `fn`; submit it here if the loop has ended."""
-        # Appended before `_wakeup` is read; the loop unsets `_wakeup` before its last `submit_posted`. The other way round: this thread
-        # finds the wake-up, the loop ends, this thread appends, and `fn` is never submitted.
+        # Appended before `_wakeup` is read; the loop unsets `_wakeup` before its last `submit_posted`. Otherwise: this thread finds the
+        # wake-up, the loop ends, this thread appends, and `fn` is never submitted.
         self._posted.append(fn)
         wakeup = self._wakeup
         if wakeup is None:
@@ -232,8 +232,7 @@ class Callbacks:
             try:
                 future = executor.submit(callback)
                 future.add_done_callback(lambda _: self._run_if_dropped(callback))
-                # Read after the callback is in `_pending`: a thread of the executor that blocks later finds the callback there, and has the
-                # client's thread run it.
+                # Read after the callback is in `_pending`: a thread of the executor that blocks later finds it there.
                 if not self._all_blocked():
                     return
             except BaseException as error:  # most likely the application shut the executor down before it closed the client
@@ -242,7 +241,7 @@ class Callbacks:
         callback()
 
     def _run_if_dropped(self, callback: _Callback) -> None:
-        """Run `callback` on the client's thread if the executor ended it without a run (`shutdown(cancel_futures=True)`)."""
+        """For an executor that ended `callback` without a run (`shutdown(cancel_futures=True)`)."""
         if not callback.begun:
             self._workers.submit(callback)
 
@@ -283,8 +282,8 @@ class Callbacks:
 class Feed:
     """A queue of events for one listener, bounded by the number of keys however slow the listener is.
 
-    The events of a key that are queued with `alternate` alternate (offline, online, offline …): a pair that waits and cancels itself out is
-    dropped, so the listener's last event is the current state. Of the events that are queued with `latest`, only the last of a key waits.
+    With `alternate`, the events of a key alternate (offline, online, offline …): a waiting pair that cancels itself out is dropped, so the
+    listener's last event is the current state. With `latest`, only the last event of a key waits.
     """
 
     __slots__ = ("_callbacks", "_listener", "_lock", "_pending", "_scheduled")
@@ -296,13 +295,11 @@ class Feed:
         self._scheduled = False
 
     def latest(self, key: object, event: object) -> None:
-        """Queue `event` in place of the waiting events with this `key`."""
         with self._lock:
             self._pending[key] = [event]
         self._schedule()
 
     def alternate(self, key: object, event: object) -> None:
-        """Queue `event` after the waiting events with this `key`."""
         with self._lock:
             waiting = self._pending.setdefault(key, [])
             waiting.append(event)

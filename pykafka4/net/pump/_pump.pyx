@@ -4,9 +4,9 @@ loop thread calls the pump, except for `abandon` in a forked child.
 
 `run` is the one call of a turn that waits. Without the GIL it writes the queued buffers, waits, reads, and cuts frames, until it has news
 for Python: a complete frame, the end of a connection, a finished dial, the end of a reported write, a wake-up, or the end of the timeout.
-Then it asks for the GIL (`pykafka4.gil`) until the next `run`, because code of the turn may release the GIL. No other thread touches memory
-that the stretch without the GIL uses: queues, connections and finished frames. A freed frame returns its block under the GIL, and `run`
-takes the block at its start.
+Then it asks for the GIL (`pykafka4.gil`) until the next `run`, because code of the turn may release the GIL. No other thread touches the
+memory of the stretch without the GIL: queues, connections and finished frames. A freed frame returns its block under the GIL; the next
+`run` takes the block.
 """
 
 cimport cython
@@ -148,7 +148,7 @@ cdef class Pump:
             raise OSError(errno, os.strerror(errno))
 
     def __dealloc__(self):
-        if not self.abandoned:     # otherwise this is a forked child: the parent's loop may have been changing these lists at the fork
+        if not self.abandoned:     # a forked child: the parent's loop may have been changing these lists at the fork
             self.lower()
             self.free_all()
         if self.epoll >= 0:
@@ -430,7 +430,7 @@ cdef class Pump:
         return True
 
     cdef void fill(self, Conn* c) noexcept nogil:
-        """Read the bytes that have arrived; the remaining bytes of a frame go straight into the frame's block."""
+        """Read the bytes that have arrived; those of a begun frame go straight into its block."""
         cdef ssize_t n
         cdef size_t room
         cdef int64_t budget = TURN_BYTES
@@ -473,7 +473,7 @@ cdef class Pump:
             self.fill(c)
 
     cdef void stretch(self, int64_t timeout) noexcept nogil:
-        """Move bytes until there is news for Python, up to `timeout` microseconds."""
+        """Move bytes until there is news, up to `timeout` microseconds."""
         cdef epoll_event events[MOST_EVENTS]
         cdef Conn* c
         cdef uint64_t count
@@ -510,10 +510,10 @@ cdef class Pump:
     # ------------------------------------------------------------ a turn
 
     def run(self, double timeout) -> list:
-        """Move bytes, wait up to `timeout` seconds, and return the events as (kind, link, payload). A wake-up ends the wait early.
+        """Return the events as (kind, link, payload), after a wait of up to `timeout` seconds, which a wake-up ends.
 
-        The payload of LOST is a pair: the reason (an errno, 0 at the end of the stream, or the start of a frame with a wrong size), and
-        whether the end came inside a frame."""
+        The payload of LOST is (reason, whether the end came inside a frame). The reason is an errno, 0 at the end of the stream, or the
+        start of a frame with a wrong size."""
         cdef list out = []
         cdef int64_t us = <int64_t>(timeout * 1e6)
         self.restock()
@@ -594,7 +594,7 @@ cdef class Pump:
 
 
 cdef void release(Out* out):
-    """Release the buffers of a write. Call this with the GIL: the last reference to a buffer's owner may go, and its destructor run."""
+    """Call this with the GIL: the last reference to a buffer's owner may go, and its destructor run."""
     while out.count:
         out.count -= 1
         PyBuffer_Release(out.views + out.count)

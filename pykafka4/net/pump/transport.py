@@ -67,7 +67,7 @@ class PumpTransport:
         self.wakeup.close()
 
     def abandon(self) -> None:
-        """Close the child's copies of the descriptors, and unregister none: the child shares the epoll set with its parent."""
+        """Close descriptors, and unregister none: the child shares the epoll set with its parent."""
         for sock, _ in self._sockets.values():
             sock.close()
         self._dialler.abandon()
@@ -91,7 +91,7 @@ class PumpTransport:
                 events.append(Event(EventKind.CONNECTED, dialled.link))
 
     def _lost(self, link: int, reason: int | bytes, in_frame: bool) -> ConnectionLost:
-        """Close the socket of `link`; return the error. `reason` is an errno, 0 at the end of the stream, or the start of a bad frame."""
+        """`reason` is an errno, 0 at the end of the stream, or the start of a bad frame."""
         self._pump.remove(link)
         sock, address = self._sockets.pop(link)
         sock.close()

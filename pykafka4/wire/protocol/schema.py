@@ -91,7 +91,7 @@ class Request(Message, Generic[ResponseT]):
 
     __slots__ = ()
     api_key: ClassVar[int]
-    since: ClassVar[str]  # the first release of Kafka whose brokers accept the lowest of `versions`
+    since: ClassVar[str]  # the first release whose brokers accept the lowest of `versions`
     response: ClassVar[type[Response]]
 
 
@@ -192,8 +192,8 @@ def data(*, versions: str, flexible: str = "none") -> Callable[[type[DataT]], ty
 def encode(message: Message, version: int) -> list[Buffer]:
     """The bytes of `message`: small parts joined, each non-empty `records` field unchanged in a buffer of its own.
 
-    Raises ConfigError for a value that does not fit, and UnsupportedVersion for a field that is set but not in `version` (unless Kafka
-    declares the field ignorable); both name `Class.field`. Also raises UnsupportedVersion if the message has no such version.
+    Raises ConfigError for a value that does not fit, and UnsupportedVersion for a field that is set but not in `version`, unless Kafka
+    declares the field ignorable. Both name `Class.field`. Also raises UnsupportedVersion if the message has no such version.
     """
     cls: Any = type(message)
     function = encoder(cls, version)
@@ -291,8 +291,8 @@ def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0, *,
 
     `say` filters text for people, such as error messages.
 
-    Raises DecodeError, which names `Class.field` if a field is invalid, for bytes that are not this message at this version, and for bytes
-    after the message if `whole`.
+    Raises DecodeError for bytes that are not this message at this version, and for bytes after the message if `whole`. The error of a field
+    names `Class.field`.
     """
     emitted: Any = cls
     function, has_records = decoder(emitted, version)

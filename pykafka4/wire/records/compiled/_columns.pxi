@@ -1,7 +1,7 @@
 # Collects fetched records as columns. Invariant: `add` finds the same records and errors as `Chunk.decode`, in the same order.
 #
-# C code does the work per record, without an object and mostly without the GIL. It also enters the next batch, so that one call can
-# decode a complete chunk, unless the batch is compressed, a control batch, or in a chunk with aborted transactions.
+# C code does the work per record, without an object and mostly without the GIL. So that one call can decode a complete chunk,
+# it also enters the next batch, except a compressed batch, a control batch, or any batch of a chunk with aborted transactions.
 
 
 cdef extern from "_export.h" nogil:

@@ -4,11 +4,11 @@
 Invariant: the same bytes and exception types as in `reference.py`; a record in a batch has no Python object except its handle and its
 callback.
 
-**The GIL is the lock**: between the choice of a batch and the written record no Python code may run. Python code runs in calls to Python,
-but also when an object that the garbage collector tracks is allocated (the collector runs `__del__` methods), and when the last reference
-to an object of other code is dropped. Without this rule: a thread finds room in batch B, an allocation runs the collector, a `__del__`
-method calls `send`, which fills and seals B, and the thread writes its record into the sealed B, perhaps beyond its end. So functions
-allocate before they choose, and drop references afterwards.
+**The GIL is the lock**: between the choice of a batch and the written record no Python code may run. Python code runs in calls to Python.
+It also runs when an object that the garbage collector tracks is allocated (`__del__` methods), and when the last reference to an object of
+other code is dropped. Without this rule: a thread finds room in batch B. An allocation runs the collector. A `__del__` method calls `send`,
+which fills and seals B. The thread writes its record into the sealed B, perhaps beyond its end. So functions allocate before they choose,
+and drop references afterwards.
 """
 
 cimport cython
