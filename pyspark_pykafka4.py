@@ -23,7 +23,6 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name of this data source for `format`."""
         return "pykafka4"
 
     def schema(self) -> StructType:
@@ -33,25 +32,21 @@ class DefaultSource(DataSource):
         return data_source.schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader of `spark.read`."""
         from pykafka4.spark import data_source
 
         return data_source.batch_reader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """The reader of `spark.readStream`."""
         from pykafka4.spark import data_source
 
         return data_source.stream_reader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """The writer of `df.write`."""
         from pykafka4.spark import data_source
 
         return data_source.batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """The writer of `df.writeStream`."""
         from pykafka4.spark import data_source
 
         return data_source.stream_writer(self.options, schema, overwrite)

@@ -31,7 +31,6 @@ YOUNG_OBJECTS = 20_000  # new objects between two collections of cyclic garbage;
 
 
 def main() -> int:
-    """Run the command line; return the exit code."""
     fill_closed()
     try:
         return _run()

@@ -1,8 +1,8 @@
 """Computes one offset range per partition from the two ends of a bounded read. Invariant: the ranges are fixed before the first record is
 read.
 
-`as_bound` parses `start` and `until`. `Bounds.timestamps` has the ListOffsets lookups that a partition needs. `Bounds.span` computes the
-partition's range from their results. This module does no I/O: `read`, `read_arrow` and `Client.splits` do the lookups.
+This module does no I/O: `read`, `read_arrow` and `Client.splits` do the ListOffsets lookups in `Bounds.timestamps`, and `Bounds.span`
+computes a partition's range from their results.
 """
 
 from __future__ import annotations
@@ -83,8 +83,6 @@ class Bound:
 
 @attrs.frozen
 class Bounds:
-    """Both ends of a read."""
-
     start: Bound
     until: Bound
 
@@ -146,12 +144,11 @@ def _partition(item: object, names: Collection[str], what: str) -> TopicPartitio
 
 
 def now_ms() -> int:
-    """Return the current time in milliseconds since 1970, from which durations count back."""
     return int(time.time() * 1000)
 
 
 def as_bounds(start: object, until: object, topics: Collection[str], now_ms: int) -> Bounds:
-    """Return both ends of a read. Durations count back from `now_ms`, a time in milliseconds since 1970."""
+    """Durations count back from `now_ms`, in milliseconds since 1970."""
     return Bounds(as_bound("start", start, topics, now_ms), as_bound("until", until, topics, now_ms))
 
 

@@ -34,7 +34,7 @@ class Subject(str):
 
     @classmethod
     def of(cls, client_id: str, text: str, **fields: object) -> Subject:
-        """Return the subject `text` of this client, with these fields in addition to the client's id."""
+        """Return the subject of a client; `fields` come in addition to the client's id."""
         subject = cls(f"{client_id}: {text}")
         subject.fields = {"client_id": client_id, **fields}
         return subject

@@ -52,7 +52,6 @@ def check_count(value: object, what: str, highest: int = 2**63 - 1) -> int:
 
 
 def is_legal_topic(topic: str) -> bool:
-    """Whether Kafka allows the name `topic`."""
     return LEGAL_TOPIC.fullmatch(topic) is not None and topic not in (".", "..")
 
 

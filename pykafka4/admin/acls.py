@@ -12,13 +12,11 @@ __all__ = ["AclCalls"]
 
 
 class AclCalls(AdminCalls):
-    """The calls of an `AdminClient` about access control lists."""
-
     def describe_acls(self, wanted: AclFilter | None = None, *, timeout: float | None = None) -> tuple[Acl, ...]:
         """Return the ACLs that match a filter, in order; without a filter, all ACLs.
 
-        The result comes from one broker, which might learn of a change only a moment after the call that made it. Needs DESCRIBE on the
-        cluster. Raises BrokerError SECURITY_DISABLED if brokers have no authorizer, AuthorizationError. Source: KIP-140.
+        The result comes from one broker, which may not know the latest changes yet. Needs DESCRIBE on the cluster.
+        Raises BrokerError SECURITY_DISABLED if brokers have no authorizer, AuthorizationError. Source: KIP-140.
         """
         key = AclFilter() if wanted is None else _filter(wanted)
         return value_or_raise(self._ask_any_broker(DescribeAcls(), [key], self._begin(timeout))[key])

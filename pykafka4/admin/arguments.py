@@ -23,7 +23,6 @@ MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def as_groups(groups: object) -> list[str]:
-    """Check group ids, and drop duplicates."""
     if isinstance(groups, (str, bytes)) or not isinstance(groups, Iterable):
         raise ConfigError(f"groups={shown(groups)}: takes a list of group ids")
     return list(dict.fromkeys(map(check_group, groups)))

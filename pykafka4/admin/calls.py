@@ -71,7 +71,6 @@ def cause_of(error: KafkaError) -> object:
 
 
 def value_or_raise(found: V | KafkaError) -> V:
-    """Return `found`, or raise it if it is an error."""
     if isinstance(found, KafkaError):
         raise found.again()
     return found

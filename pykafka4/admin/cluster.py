@@ -34,8 +34,6 @@ MOST_BROKER: Final = 2**31 - 1  # an int32, as all ids of brokers
 
 
 class ClusterCalls(AdminCalls):
-    """The calls of an `AdminClient` about brokers, the quorum of controllers and features."""
-
     def describe_cluster(self, timeout: float | None = None) -> ClusterDescription:
         """Return the cluster's id, its controller, and its brokers with host, port and rack; from Kafka 4.0 on, fenced brokers, too.
 

@@ -27,8 +27,6 @@ __all__ = ["ConfigCalls"]
 
 
 class ConfigCalls(AdminCalls):
-    """The calls of an `AdminClient` about settings."""
-
     def describe_configs(
         self, resources: Iterable[tuple[str, str | int | None]], *, documentation: bool = False, timeout: float | None = None
     ) -> dict[Resource, dict[str, ConfigEntry] | KafkaError]:

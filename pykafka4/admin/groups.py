@@ -37,7 +37,6 @@ class Groups:
     # -- descriptions
 
     def listed(self, states: Collection[str], types: Collection[str], protocol_types: Collection[str], deadline: Deadline) -> GroupList:
-        """See AdminClient.list_groups."""
 
         def wanted(group: GroupListing) -> bool:
             return _among(group.type, types) and _among(group.protocol_type, protocol_types)
@@ -53,21 +52,17 @@ class Groups:
         return GroupList(tuple(sorted(chosen, key=lambda group: group.group_id)), errors)
 
     def describe(self, groups: Collection[str], deadline: Deadline) -> dict[str, GroupDescription | KafkaError]:
-        """See AdminClient.describe_groups."""
         return self._session.ask(calls.described_with_shares(groups), deadline).wait()
 
     def offsets(self, groups: Collection[str], deadline: Deadline, *, stable: bool) -> dict[str, Committed | KafkaError]:
-        """See AdminClient.group_offsets."""
         found = self._session.ask(calls.committed(groups, stable=stable), deadline).wait()
         return {name: one if isinstance(one, KafkaError) else dict(sorted(one.items())) for name, one in found.items()}
 
     def lag(self, groups: Collection[str], deadline: Deadline) -> dict[str, GroupLag | KafkaError]:
-        """See AdminClient.group_lag."""
         found = self._session.ask(calls.lags(groups), deadline).wait()
         return {name: one if isinstance(one, KafkaError) else _lag(one) for name, one in found.items()}
 
     def partitions(self, topics: Iterable[str], deadline: Deadline) -> dict[str, int | KafkaError]:
-        """Return the number of partitions of each topic."""
         return self._session.ask_any_broker(CountPartitions(), topics, deadline).wait()
 
     # -- changes
@@ -87,18 +82,16 @@ class Groups:
         return value_or_raise(found)
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
-        """See AdminClient.set_offsets. The coordinator refuses the commit while the group has members; `require_empty` names them."""
+        """The coordinator refuses the commit while the group has members; `require_empty` names them."""
         self.require_empty(group, f"offsets of group {group} cannot be set", REWIND_INSTEAD, deadline)
         found = self._session.ask_coordinator(CommitOffsets(group, offsets), group, offsets, deadline).wait()
         self._require_done(group, found, "set", deadline)
 
     def delete_offsets(self, group: str, partitions: Collection[TopicPartition], deadline: Deadline) -> None:
-        """See AdminClient.delete_offsets."""
         found = self._session.ask_coordinator(DeleteOffsets(group), group, partitions, deadline).wait()
         self._require_done(group, found, "deleted", deadline)
 
     def delete(self, groups: Collection[str], deadline: Deadline) -> None:
-        """See AdminClient.delete_groups."""
         require_all_done("groups cannot be deleted", self._session.ask(calls.deleted(groups), deadline).wait())
 
     def _require_done(self, group: str, found: Mapping[TopicPartition, bool | KafkaError], done: str, deadline: Deadline) -> None:

@@ -18,8 +18,7 @@ class QuotaCalls(AdminCalls):
         """Return the quotas of each entity that a filter matches; without a filter, all quotas that are set.
 
         Defaults apply to entities without a quota of their own; the result has defaults as entities with `QuotaScope.DEFAULT`. The result
-        comes from one broker, which might learn of a change only a moment after the call that made it. Needs DESCRIBE_CONFIGS on the
-        cluster, and Kafka 2.6.
+        comes from one broker, which may not know the latest changes yet. Needs DESCRIBE_CONFIGS on the cluster, and Kafka 2.6.
         """
         key = QuotaFilter() if wanted is None else wanted
         if not isinstance(key, QuotaFilter):

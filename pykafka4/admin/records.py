@@ -17,8 +17,6 @@ __all__ = ["RecordCalls"]
 
 
 class RecordCalls(AdminCalls):
-    """The calls of an `AdminClient` about records, and about offsets of logs."""
-
     def delete_records(self, offsets: Mapping[Any, int | OffsetSpec], *, timeout: float | None = None) -> dict[TopicPartition, int]:
         """Delete the records before an offset: `{("orders", 0): 1000}`. Returns the first remaining offset of each log.
 

@@ -43,8 +43,6 @@ class ReassignmentProgress:
 
 
 class ReplicaCalls(AdminCalls):
-    """The calls of an `AdminClient` about replicas and leaders."""
-
     def describe_log_dirs(
         self, brokers: Iterable[int] | None = None, timeout: float | None = None
     ) -> dict[int, tuple[LogDir, ...] | KafkaError]:
@@ -142,7 +140,6 @@ class ReplicaCalls(AdminCalls):
 
 
 def as_partitions(partitions: object) -> list[TopicPartition]:
-    """Check partitions, and drop duplicates."""
     if isinstance(partitions, (str, bytes, TopicPartition)) or not isinstance(partitions, Iterable):
         raise ConfigError(f"partitions={shown(partitions)}: takes a list of (topic, partition) pairs")
     return list(dict.fromkeys(map(topic_partition, partitions)))

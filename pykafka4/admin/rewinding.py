@@ -39,7 +39,6 @@ class Rewinding:
         self._session, self._groups = session, groups
 
     def plan(self, group: str, topics: tuple[list[str], list[TopicPartition]] | None, goal: Goal, deadline: Deadline) -> OffsetPlan:
-        """See AdminClient.plan_offsets."""
         # Stable, because offsets of an open transaction would replace the planned ones.
         committed = value_or_raise(self._groups.offsets([group], deadline, stable=True)[group])
         partitions = self._partitions(topics, goal, committed, deadline)
@@ -54,7 +53,6 @@ class Rewinding:
         return OffsetPlan(group, tuple(rows), self._groups.find(group, deadline), bool(committed))
 
     def resolve(self, targets: tuple[list[str], list[TopicPartition]], deadline: Deadline) -> list[TopicPartition]:
-        """List all partitions of whole topics, and the single partitions."""
         names, single = targets
         found = set(single)
         for name, count in self._groups.partitions(names, deadline).items():

@@ -96,17 +96,14 @@ class AdminSession(Attachment[AdminMachine]):
     def ask_coordinator(
         self, question: Question[K, V], group: str, keys: Iterable[K], deadline: Deadline
     ) -> Answers[dict[K, V | KafkaError]]:
-        """Ask the coordinator of one group."""
         return self._asked(question, lambda: GroupCoordinatorChoice(self.machine.coordinators, group), keys, deadline)
 
     def ask_leaders(
         self, question: Question[TopicPartition, V], partitions: Iterable[TopicPartition], deadline: Deadline
     ) -> Answers[dict[TopicPartition, V | KafkaError]]:
-        """Ask the leaders of `partitions`."""
         return self._asked(question, lambda: LeaderChoice(self.machine.cluster), partitions, deadline)
 
     def ask_any_broker(self, question: Question[K, V], keys: Iterable[K], deadline: Deadline) -> Answers[dict[K, V | KafkaError]]:
-        """Ask any broker."""
         return self._asked(question, lambda: self.machine.any_broker(), keys, deadline)
 
     def _asked(
@@ -117,13 +114,11 @@ class AdminSession(Attachment[AdminMachine]):
         return self.ask(lambda machine, now, seconds, done: machine.begin(now, question, choice(), kept, seconds, done), deadline)
 
     def refresh_brokers(self, deadline: Deadline) -> None:
-        """Refresh the metadata, so that the list of brokers is current."""
         self.runtime.refresh_metadata([], deadline.left)
 
     # -- the end
 
     def close(self, timeout: float | None = None) -> None:
-        """See AdminClient.close."""
         if self.closed or self.runtime.loop.forked:
             return
         self.closed = True  # before `open` is walked: see `ask`
@@ -132,7 +127,6 @@ class AdminSession(Attachment[AdminMachine]):
         self.disconnect(timeout)
 
     def drain(self, timeout: float) -> None:
-        """See `runtime.RuntimeUser`."""
         self.close(timeout)
 
     @staticmethod

@@ -49,7 +49,7 @@ class TokenCalls(AdminCalls):
         """Return the tokens of some owners, or of all (None), with their secrets.
 
         The result has a token of another user only if the caller has DESCRIBE on the token or DESCRIBE_TOKENS on its owner. The result
-        comes from one broker, which might learn of a change only a moment after the call that made it.
+        comes from one broker, which may not know the latest changes yet.
         """
         names = None if owners is None else [as_principal(one) for one in _principals("owners", owners)]
         found = self._ask_any_broker(DescribeTokens(names), [TOKEN], self._begin(timeout))

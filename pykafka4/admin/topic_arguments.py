@@ -20,14 +20,12 @@ NUMBERED: Final = ("broker", "broker-logger")  # kinds of resources whose names 
 
 
 def as_topics(topics: object) -> list[str | UUID]:
-    """Check names and ids of topics, and drop duplicates."""
     if isinstance(topics, (str, bytes, UUID)) or not isinstance(topics, Iterable):
         raise ConfigError(f"topics={shown(topics)}: takes a list of topic names or ids")
     return list(dict.fromkeys(topic if isinstance(topic, UUID) else check_topic(topic) for topic in topics))
 
 
 def as_topic_names(topics: object) -> list[str]:
-    """Check names of topics, and drop duplicates."""
     return [check_topic(topic) for topic in as_topics(topics)]
 
 
@@ -72,7 +70,6 @@ def _brokers(nodes: object) -> list[int]:
 
 
 def as_new_partitions(topics: object) -> dict[str, NewPartitions]:
-    """Check the new number of partitions of each topic."""
     if not isinstance(topics, Mapping):
         raise ConfigError(f"topics={shown(topics)}: takes a mapping of topic names to their new number of partitions, or to NewPartitions")
     found = {}
@@ -100,14 +97,12 @@ def as_resource(resource: object) -> Resource:
 
 
 def as_resources(resources: object) -> list[Resource]:
-    """Check resources, and drop duplicates."""
     if isinstance(resources, (str, bytes, tuple)) or not isinstance(resources, Iterable):
         raise ConfigError(f"resources={shown(resources)}: takes a list of pairs such as ('topic', 'orders') and ('broker', 1)")
     return list(dict.fromkeys(map(as_resource, resources)))
 
 
 def as_kinds(kinds: object) -> list[str]:
-    """Check kinds of resources."""
     if isinstance(kinds, (str, bytes)) or not isinstance(kinds, Iterable):
         raise ConfigError(f"kinds={shown(kinds)}: takes a list of {', '.join(KINDS)}")
     found = list(kinds)

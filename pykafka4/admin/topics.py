@@ -33,8 +33,6 @@ BROKERS_REFRESH_S: Final = 3.0
 
 
 class TopicCalls(AdminCalls):
-    """The calls of an `AdminClient` about topics."""
-
     def create_topics(
         self,
         topics: Mapping[str, int | NewTopic] | Iterable[str],

@@ -63,8 +63,6 @@ class HangingTransaction:
 
 
 class TransactionCalls(AdminCalls):
-    """The calls of an `AdminClient` about producers and transactions."""
-
     def describe_producers(
         self, partitions: Iterable[Any], timeout: float | None = None
     ) -> dict[TopicPartition, tuple[ActiveProducer, ...] | KafkaError]:

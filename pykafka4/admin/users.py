@@ -39,8 +39,7 @@ class UserCalls(AdminCalls):
     def list_users(self, *, timeout: float | None = None) -> dict[str, tuple[ScramCredential, ...]]:
         """Return all users that have a SCRAM credential, with mechanism and iterations. Needs DESCRIBE on the cluster.
 
-        The result comes from one broker, which might learn of a change only a moment after the call that made it. Needs Kafka 2.7, or 3.5
-        with KRaft.
+        The result comes from one broker, which may not know the latest changes yet. Needs Kafka 2.7, or 3.5 with KRaft.
         """
         return value_or_raise(self._ask_any_broker(ListUsers(), [ALL_USERS], self._begin(timeout))[ALL_USERS])
 

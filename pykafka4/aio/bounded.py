@@ -95,7 +95,6 @@ class Read:
 
     @property
     def is_over(self) -> bool:
-        """Whether all records have been returned."""
         return self._opened and self._reading.done
 
     async def next_list(self, iteration: Iteration) -> Iterator[Record[Any, Any]]:

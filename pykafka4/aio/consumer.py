@@ -352,7 +352,6 @@ class Records:
         return self._next()
 
     async def aclose(self) -> None:
-        """End the generator, because the loop is left."""
         await self._records.aclose()
 
 

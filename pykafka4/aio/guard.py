@@ -37,7 +37,6 @@ class TaskUse:
 
     @property
     def over(self) -> bool:
-        """Whether the call can never continue."""
         return _ended(self.task)
 
     @property
@@ -66,7 +65,6 @@ class TaskGuard(Guard):
         return False
 
     def check_whole(self, what: str) -> None:
-        """See Guard.check_whole."""
         if self._reader.changing:
             if self._inside(system.current_thread()):
                 raise KafkaError(f"a signal handler or destructor called {what} during another call of this consumer: call wakeup() there")
@@ -122,24 +120,21 @@ class TaskGuard(Guard):
         return True
 
     def shut(self) -> bool:
-        """See Guard.shut."""
         if self.detached:
             return super().shut()
         return self.closing and self._closing_scope not in SCOPES.get() and not self.in_listener()
 
     def end_closing(self) -> None:
-        """See Guard.end_closing."""
         super().end_closing()
         self._closing_scope = None
 
     @contextlib.contextmanager
     def use_last(self, timeout: float) -> Iterator[None]:
-        """See Guard.use_last. For a thread that closes the consumer without its event loop: waits for no task that this thread holds up."""
+        """For a thread that closes the consumer without its event loop: waits for no task that this thread holds up."""
         self._signal.wait(lambda: self.unused() or self._holder is None or self._holder.stuck, timeout)
         yield
 
     def unused(self) -> bool:
-        """Whether no task has the consumer for itself."""
         return self._holder is None or self._holder.over
 
 

@@ -50,7 +50,7 @@ class TaskWork(HandlerWork):
     """Work whose handlers are awaited. Callbacks of producers run on another thread; everything else runs on the event loop."""
 
     def __init__(self, plan: Plan, wake: Callable[[], object]) -> None:
-        """See HandlerWork; called on the event loop."""
+        """Called on the event loop."""
         super().__init__(plan, wake)
         self._loop, self._thread = asyncio.get_running_loop(), system.get_ident()
         # The context of the call of `process`: a handler may start in a callback, or at the end of another handler, in another context.
@@ -130,7 +130,6 @@ class TaskWork(HandlerWork):
 
     @property
     def abandoned(self) -> bool:
-        """See RecordsInHand.abandoned."""
         return self._loop.is_closed()
 
     def _handled_here(self) -> PartitionProgress | None:
@@ -156,7 +155,6 @@ class TaskWork(HandlerWork):
         return RELEASE_COMMIT_S
 
     def cancel_handlers(self) -> None:
-        """See RecordsInHand.cancel_handlers."""
         self.refuse()
         if self.abandoned:
             return
@@ -175,7 +173,6 @@ class TaskWork(HandlerWork):
 
 
 async def run_in_tasks(consumer: RunConsumer, work: TaskWork, reads: BeginsRuns) -> None:
-    """Run `process` in this task until its end."""
     loop = RunLoop(consumer, work, reads)
     try:
         await reads.await_run(loop)

@@ -2,9 +2,8 @@
 record.
 
 The handle uses the session of the threaded producer (`producer.session`). A `send` first makes an attempt that never waits: usually there
-is room. Where the attempt would have to wait, it raises WouldBlock, and the task waits; for room, it waits in the same queue as threads.
-Then the task makes another attempt. The task awaits nothing between the successful attempt and the return: a cancellation there would lose
-the Delivery.
+is room. An attempt that would have to wait raises WouldBlock. The task then waits (for room, in the same queue as threads), and makes
+another attempt. It awaits nothing between the successful attempt and the return: a cancellation there would lose the Delivery.
 """
 
 from __future__ import annotations
@@ -194,7 +193,6 @@ class Producer(ProducerHandle):
         return await self._attempt(lambda: raw.accept(*prepared))
 
     async def _offer(self, topic: str, value: Any, key: Any, more: More, on_delivery: Callable[[Delivery], None] | None) -> Delivery:
-        """Wait until the serialized record is accepted."""
         return await self._attempt(lambda: self._accept(topic, value, key, more, on_delivery))
 
     async def _attempt(self, attempt: Callable[[], T]) -> T:

@@ -83,7 +83,6 @@ class TaskConsumerSession(ConsumerSession):
 
     @call
     async def next_list(self, timeout: float | None, most: int | None, form: Form[T], iteration: Iteration | None = None) -> T:
-        """See aio.Consumer.poll."""
         limit, timeout = form.limit(most), check_timeout(timeout)
         self.enter()
         if self.guard.in_listener():
@@ -160,7 +159,6 @@ class TaskConsumerSession(ConsumerSession):
 
     @call
     async def await_run(self, begins: ConsumerRun) -> None:
-        """Begin a run: the form of `begin_run` for tasks."""
         self.enter()
         with self.guard.exclusive("process"):
             await self._let_others_run(None)
@@ -188,26 +186,22 @@ class TaskConsumerSession(ConsumerSession):
 
     @call
     async def await_position(self, tp: TopicPartition, timeout: float) -> int:
-        """See aio.Consumer.position."""
         self.enter()
         self.guard.enter("position")
         return await run(self.finding_position(tp, timeout))
 
     async def await_lookup(self, lookup: Steps[T]) -> T:
-        """See aio.Consumer.beginning_offsets, end_offsets and offsets_for_times."""
         self.enter()
         return await run(lookup)
 
     @call
     async def await_seek_to_end(self, partitions: Partitions | None, timeout: float) -> None:
-        """See aio.Consumer.seek_to_end."""
         self.enter()
         self.guard.enter("seek_to_end")
         await run(self.seeking_to_end(partitions, timeout))
 
     @call
     async def await_commit(self, offsets: Offsets | None, timeout: float, topic: str | None) -> None:
-        """See aio.Consumer.commit."""
         self.enter()
         try:
             await run(self.commits.committing(offsets, timeout, topic))
@@ -217,30 +211,25 @@ class TaskConsumerSession(ConsumerSession):
 
     @call
     async def await_committed(self, partitions: Partitions, timeout: float) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """See aio.Consumer.committed."""
         self.enter()
         return await run(self.commits.looking_up(partitions, timeout))
 
     @call
     async def await_rewind(self, offsets: RewindOffsets, timeout: float) -> dict[TopicPartition, int]:
-        """See aio.Consumer.rewind_group."""
         self.enter()
         return await run(self.rewinding.awaiting(offsets, timeout))
 
     async def await_extend_lease(self, seconds: float) -> None:
-        """See aio.Consumer.extend_lease."""
         self.enter()
         await run(self.assignment.extending_lease(seconds))
 
     @call
     async def await_unsubscribe(self) -> None:
-        """See aio.Consumer.unsubscribe."""
         self.enter()
         with self.guard.exclusive("unsubscribe", within=self.guard.in_listener()):
             await run(self.assignment.unsubscribing())
 
     def commit_async(self, offsets: Offsets | None, on_done: OnDone | None, topic: str | None) -> None:
-        """See aio.Consumer.commit_async."""
         self.enter()
         if callable(on_done):
             on_done = self.binding.call_back(on_done, "on_done")
@@ -250,7 +239,7 @@ class TaskConsumerSession(ConsumerSession):
 
     @call
     async def end(self, timeout: float | None, *, failed: bool | None = None) -> None:
-        """See aio.Consumer.close. A separate task does the work, so that a cancellation of this call does not end the work half-way."""
+        """A separate task does the work, so that a cancellation of this call does not end the work half-way."""
         if self.closed or self.runtime.loop.forked:
             return
         self.binding.enter()
@@ -298,5 +287,5 @@ class TaskConsumerSession(ConsumerSession):
         super().close(timeout, failed=True)
 
     def _late_run(self) -> ConsumerRun | None:
-        """See ConsumerSession._late_run. A close in a task waits for the listener; a close without the event loop calls no listener."""
+        """A close in a task waits for the listener; a close without the event loop calls no listener."""
         return self._detached_run

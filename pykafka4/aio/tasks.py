@@ -32,11 +32,9 @@ class TaskLatch:
         self._future: asyncio.Future[None] | None = None
 
     def locked(self) -> bool:
-        """Whether the latch is closed."""
         return not self._open
 
     def release(self) -> None:
-        """Open the latch, on any thread."""
         self._open = True
         self._tasks.run_soon(self._end_sleep_if_open)
 

@@ -34,7 +34,7 @@ def run(steps: Steps[T]) -> Steps[T]:
 
 
 class TaskWaits(ThreadWaits):
-    """Waits that suspend the task, or block the thread after the consumer has been detached from its event loop."""
+    """`Waits` that suspend the task, or block the thread after the consumer has been detached from its event loop."""
 
     def __init__(self, binding: EventLoopBinding, signal: Signal, guard: TaskGuard) -> None:
         # No executor: `fn` calls a function from `EventLoopBinding.call_back`, which runs the application's callback on the event loop.
@@ -46,13 +46,11 @@ class TaskWaits(ThreadWaits):
 
     @property
     def listening(self) -> bool:
-        """See Waits.listening."""
         if self._running is not None and self._running.get_loop().is_closed():
             self._running = None
         return self._running is not None and not self._guard.in_listener()
 
     def result(self, promise: Promise[T], timeout: float) -> Steps[T]:
-        """See Waits.result."""
         if self.detached:
             return (yield from super().result(promise, timeout))
         if not (yield from self._binding.done(promise, system.monotonic() + timeout).__await__()):
@@ -60,7 +58,6 @@ class TaskWaits(ThreadWaits):
         return promise.result(0.0)
 
     def until(self, predicate: Callable[[], bool], timeout: float | None) -> Steps[bool]:
-        """See Waits.until."""
         if self.detached:
             return (yield from super().until(predicate, timeout))
         return (yield from self._until(predicate, timeout).__await__())
@@ -71,7 +68,6 @@ class TaskWaits(ThreadWaits):
             return await self._binding.until(latch, predicate, None if timeout is None else system.monotonic() + timeout)
 
     def listen(self, method: Listen, tps: list[TopicPartition], event: Assigned | Ended) -> Steps[None]:
-        """See Waits.listen."""
         if self._guard.in_listener():  # a method has called `unsubscribe` or `close` in its own task, which must not wait for itself
             event.reported = True
             if isawaitable(result := method(tps)):
@@ -92,16 +88,13 @@ class TaskWaits(ThreadWaits):
         yield from self.finish_listener()
 
     def awaited(self, result: Any) -> Steps[Any]:
-        """See Waits.awaited."""
         return awaited(result)
 
     async def drive(self, steps: Steps[Any]) -> Any:
-        """See Waits.drive."""
         self._binding.enter()
         return await run(steps)
 
     def finish_listener(self) -> Steps[None]:
-        """See Waits.finish_listener."""
         if not self.listening:
             return
         running = self._running

@@ -1,8 +1,5 @@
 """Assigns to each member a contiguous range of the partitions of each topic. Invariant: within a topic, the subscribers' numbers of
 partitions differ by at most one.
-
-With racks (KIP-881) a member's partitions need not be contiguous: partitions with a replica in the rack of a member are assigned first.
-Topics with the same subscribers and the same number of partitions are still assigned alike.
 """
 
 from __future__ import annotations
@@ -24,15 +21,14 @@ class RangeAssignor:
     """Assigns to each subscriber a contiguous range of the partitions of a topic.
 
     Topics with the same subscribers and the same number of partitions are assigned alike, so that a member gets the same partition numbers
-    of each. If members and brokers have racks, members first get partitions with a replica in their own rack, so their partitions need not
-    be contiguous. In each topic, the subscribers' numbers of partitions differ by at most one.
+    of each. If members and brokers have racks (KIP-881), members first get partitions with a replica in their own rack, so their partitions
+    need not be contiguous. In each topic, the subscribers' numbers of partitions differ by at most one.
     """
 
     name: Final = "range"
     cooperative: Final = False
 
     def assign(self, members: Sequence[GroupMember], topics: Topics) -> dict[str, list[TopicPartition]]:
-        """See `Assignor.assign`."""
         in_rank = ranked(members)
         result: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
         takers = {topic: [member for member in in_rank if topic in member.topics] for topic in sorted(topics, key=utf16)}
@@ -82,7 +78,6 @@ class TopicState:
         self.by_racks = racks_matter({member.rack for member in self.members if member.rack}, self.partitions)
 
     def room(self, member: GroupMember) -> int:
-        """The number of partitions that the member can still get."""
         return max(0, self.each + (self.extra > 0) - len(self.assigned[member.member_id]))
 
     def in_rack(self, member: GroupMember, partition: int) -> bool:
@@ -90,7 +85,6 @@ class TopicState:
         return member.rack is None or member.rack in self.partitions[partition].racks
 
     def give(self, member: GroupMember, partitions: Sequence[int]) -> None:
-        """Assign `partitions` to the member."""
         mine = self.assigned[member.member_id]
         mine += partitions
         if len(mine) > self.each:

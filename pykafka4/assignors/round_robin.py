@@ -23,7 +23,6 @@ class RoundRobinAssignor:
     cooperative: Final = False
 
     def assign(self, members: Sequence[GroupMember], topics: Topics) -> dict[str, list[TopicPartition]]:
-        """See `Assignor.assign`."""
         result: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
         circle, turn = ranked(members), 0
         for topic in sorted({topic for member in members for topic in member.topics} & topics.keys(), key=utf16):

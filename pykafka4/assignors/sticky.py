@@ -49,11 +49,10 @@ class StickyAssignor:
     cooperative: Final = False
 
     def assign(self, members: Sequence[GroupMember], topics: Topics) -> Assignment:
-        """See `Assignor.assign`."""
         return _assign(members, topics, _sent_as_user_data)[0]
 
     def user_data(self, topics: frozenset[str], previous: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """See `SendsUserData.user_data`. The bytes are version 1 of Java's StickyAssignor: version 0, followed by the generation."""
+        """The bytes are version 1 of Java's StickyAssignor: version 0, followed by the generation."""
         if generation == NO_GENERATION:
             return None
         parts = [(topic.encode(), [tp.partition for tp in tps]) for topic, tps in groupby(sorted(previous), attrgetter("topic"))]
@@ -74,14 +73,13 @@ class CooperativeStickyAssignor:
     cooperative: Final = True
 
     def assign(self, members: Sequence[GroupMember], topics: Topics) -> Assignment:
-        """See `Assignor.assign`."""
         result, moving = _assign(members, topics, _sent_as_owned)
         for tp, taker in (_moving(members, result) if moving is None else moving).items():
             result[taker].remove(tp)  # otherwise two members would read the partition until its owner has released it
         return result
 
     def user_data(self, topics: frozenset[str], previous: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """See `SendsUserData.user_data`. The bytes are the generation, for leaders that do not read it from the subscription."""
+        """The bytes are the generation, for leaders that do not read it from the subscription."""
         return struct.pack(">i", generation)
 
 

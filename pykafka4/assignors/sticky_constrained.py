@@ -41,7 +41,6 @@ class ConstrainedAssignment:
         self.moving: dict[TopicPartition, str] = {}  # partitions that another member owned, with the member that gets them
 
     def build(self) -> dict[str, list[TopicPartition]]:
-        """The partitions of each member, by member id."""
         for name, owned in self._owned.items():
             self._keep(name, owned)
         kept = {tp for tps in self._result.values() for tp in tps}

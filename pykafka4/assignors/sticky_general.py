@@ -49,7 +49,6 @@ class TakerHeap:
         return None
 
     def lowered(self, name: str, rank: int) -> None:
-        """Add an entry for `name`, which has lost a partition."""
         heappush(self._heap, (self._counts[name], rank, name))
 
 
@@ -100,7 +99,6 @@ class GeneralAssignment:
             self._heaps[topic] = heap
 
     def build(self) -> dict[str, list[TopicPartition]]:
-        """The partitions of each member, by member id."""
         had_any = bool(self._owner)
         rest = [tp for tp in self._every if tp not in self._owner]
         left = [tp for tp in rest if not (self._racks.members and self._place(tp, self._takers_near(tp)))]
