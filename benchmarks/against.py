@@ -1,9 +1,9 @@
 """Compares this checkout's CPU per record with another commit's, in one interleaved run on the sink.
 
-`python -m benchmarks.against COMMIT` checks COMMIT out under build/, with its own virtual environment, builds the compiled core in both
-checkouts, and runs every case of both in turns. A round gives one ratio per case; their median counts, because the two runs of a round see
-the same machine. With `--peers` confluent-kafka takes turns, too: each CPU per record is also shown as a multiple of its better
-configuration's in the same round. Exits with 1 if a case takes more than 3 % more than before (`--limit`).
+`python -m benchmarks.against COMMIT` checks COMMIT out under build/, with its own virtual environment, and runs every case of both in
+turns, with the compiled core. A round gives one ratio per case, and the median counts, because the two runs of a round see the same
+machine. With `--peers` each CPU per record is also shown as a multiple of confluent-kafka's in the round, in its better configuration.
+Exits with 1 if a case takes more than 3 % more than before (`--limit`).
 """
 
 from __future__ import annotations

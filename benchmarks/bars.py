@@ -62,8 +62,6 @@ class Row:
 
 @attrs.define
 class Table:
-    """Rows by name, in the order in which they were first noted."""
-
     rows: dict[str, Row] = attrs.Factory(dict)
 
     def note(

@@ -51,7 +51,6 @@ class Run:
         return event
 
     def idle(self, seconds: float) -> float:
-        """The client's share of a core while it is idle for `seconds`."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{seconds}\n")
         before, after = self.event(), self.event()
@@ -81,7 +80,6 @@ def fresh(table: Table, bootstrap: str, rounds: int) -> None:
 
 
 def assigned(table: Table, bootstrap: str, partitions: int, rounds: int, seconds: float) -> None:
-    """Measure a consumer of all partitions of a large topic, with one record in each."""
     for number in range(rounds):
         for client in CLIENTS if number % 2 else reversed(CLIENTS):
             run = Run(client, "consume", bootstrap, MANY, partitions)

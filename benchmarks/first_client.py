@@ -1,8 +1,8 @@
 """Runs one client in its own process, for `benchmarks.first`: `first_client.py CLIENT CASE BOOTSTRAP TOPIC COUNT`. COUNT is the number of
 partitions, topics or members.
 
-The module imports only the client and a few standard modules, because the time of the imports is measured, too. It prints one line of JSON
-per event: seconds since the epoch, and the CPU seconds used so far. The idle cases then read lines with numbers of seconds to be idle.
+The module imports only the client and a few standard modules, because the imports are measured, too. Each event is a line of JSON: seconds
+since the epoch, and the CPU seconds so far. The idle cases then read lines with numbers of seconds to be idle.
 """
 
 from __future__ import annotations
@@ -71,7 +71,6 @@ def subscribed(client: str, bootstrap: str, topic: str, topics: int) -> Poll:
 
 
 def members(client: str, bootstrap: str, topic: str, count: int) -> Poll:
-    """`count` members of one group in this process; `poll` polls one after the other."""
     clients: list[Any]
     if client == "pykafka4":
         from pykafka4 import Consumer

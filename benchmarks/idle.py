@@ -51,7 +51,6 @@ class Idler:
             stream.close()
 
     def share(self, seconds: float) -> float:
-        """The cost of the process during `seconds`, as a multiple of the reference."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{seconds}\n")
         return float(self.answer())
@@ -78,7 +77,6 @@ def measure(cluster: Cluster, topic: str, seconds: float, rounds: int = 1) -> di
 
 
 def compare(seconds: float, rounds: int) -> tuple[float, float]:
-    """The median shares over TLS and over plaintext."""
     with LocalCluster(security=Security("SSL")) as secured, LocalCluster() as plain, contextlib.ExitStack() as stack:
         for cluster in (secured, plain):
             cluster.create_topic(TOPIC, 6, 3)
@@ -104,7 +102,6 @@ def cpu() -> float:
 
 
 def reference(seconds: float) -> float:
-    """The part of a core that this thread uses when it wakes up WAKES times a second for WORK steps of Python."""
     began, used = time.monotonic(), time.thread_time()
     while time.monotonic() < began + seconds:
         select.select([], [], [], 1 / WAKES)

@@ -80,8 +80,6 @@ CASES = (Case("block"), Case("raise"), Case("drop"), Case("block", named=False),
 
 @attrs.frozen
 class Run:
-    """The work of one process: a case, a trouble, and the sink."""
-
     case: Case
     trouble: str
     bootstrap: str
@@ -94,7 +92,6 @@ class Run:
 
 
 def send_to(producer: Producer, partitions: Sequence[Partition], rate: float) -> None:
-    """Send to the partitions in turns, forever; a refused record is passed over."""
     send = producer.send
     if rate:
         pace(producer, partitions, rate)
@@ -209,7 +206,6 @@ def measure(case: Case, trouble: str, seconds: float, rate: float) -> Took:
 
 
 def compare(table: Table, case: Case, seconds: float, rate: float = 0.0) -> float:
-    """Run one round of a case; return the records a second of the calm runs."""
     calm, offline, again, late, last = (measure(case, trouble, seconds, rate) for trouble in (CALM, OFFLINE, CALM, LATE, CALM))
     for trouble, run, beside in ((OFFLINE, offline, (calm, again)), (LATE, late, (again, last))):
         partitions = case.counted(trouble)

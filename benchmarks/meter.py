@@ -14,8 +14,6 @@ import attrs
 
 @attrs.frozen
 class Spec:
-    """The work of one contender."""
-
     client: str
     case: str
     bootstrap: str

@@ -29,8 +29,6 @@ ALONE = 200  # number of scrapes that `alone` measures
 
 
 class Scraper:
-    """Scrapes each second while it is `on`."""
-
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry, self.on, self._stop = registry, threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -50,7 +48,7 @@ class Scraper:
 
 
 def turn(producer: Producer, consumer: Consumer[bytes, bytes], topic: str) -> float:
-    """Send and read for SECONDS; return the CPU of the process per record, in microseconds."""
+    """Return the CPU of the process per record, in microseconds."""
     cpu, until, count = time.process_time(), time.monotonic() + SECONDS, 0
     while time.monotonic() < until:
         for _ in range(BURST):

@@ -49,7 +49,6 @@ def _grouped(by: tuple[str, ...]) -> str:
 
 
 def rate(name: str, *by: str, where: str = "", title: str = "") -> Query:
-    """The growth of a counter per second."""
     selector = ", ".join(filter(None, (CLIENTS, where)))
     return Query(f"sum by ({_grouped(by)}) (rate({sample_name(DEFINITIONS[name])}{{{selector}}}[$__rate_interval]))", by, title)
 

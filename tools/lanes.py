@@ -30,8 +30,6 @@ OUTPUT = threading.Lock()
 
 @dataclass
 class Run:
-    """A run of one target, and its outcome."""
-
     target: str
     passed: bool = False
     crashed: bool = False

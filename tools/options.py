@@ -76,7 +76,6 @@ def default_of(name: str, default: object) -> str:
 
 
 def inherited(cls: type[SecurityConfig]) -> set[str]:
-    """The options of the class that `cls` extends."""
     return {a.name for a in attrs.fields(cls.__base__)} if cls is not SecurityConfig else set()  # type: ignore[arg-type]
 
 

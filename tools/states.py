@@ -1,12 +1,11 @@
 """Renders docs/states.md and its diagrams from the tables that the client runs on; the page and the diagrams are never edited by hand.
 
-`python -m tools.states` writes them; with `--check` it only checks that they are up to date. A diagram and a table with the meanings of the
-states are made from each `Transitions` table of `pykafka4.core`, and of the batch's table in the plain core. A state without a meaning is
-an error. A picture that belongs to no table is deleted.
+`python -m tools.states` writes them; with `--check` it only checks that they are up to date. Each `Transitions` table of `pykafka4.core`,
+and the batch's table in the plain core, becomes a diagram and a table of meanings. A state without a meaning is an error. A picture that
+belongs to no table is deleted.
 
 A diagram is a column of states. An arrow to the next state down is straight. All other arrows to one state share a line next to the column:
-on the right for arrows that lead down, on the left for arrows that lead up. A dot joins a state to the line; lines without a dot only
-cross.
+on the right if they lead down, on the left if they lead up. A dot joins a state to the line; lines without a dot only cross.
 """
 
 from __future__ import annotations

@@ -29,8 +29,6 @@ QUEUE = Path("/proc/sys/net/unix/max_dgram_qlen")
 
 @attrs.frozen
 class Run:
-    """A load, the sums of its clients' reports, and the agent's counts before and after."""
-
     name: str
     load: Load
     sent: Sent

@@ -46,7 +46,6 @@ class Sent:
 
     @property
     def fast(self) -> float:
-        """The share of the calls that took at most a millisecond."""
         return 1 - self.slow / max(1, self.calls)
 
 

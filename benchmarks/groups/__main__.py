@@ -1,9 +1,9 @@
 """Measures a group of 100 members over 1,000 partitions on three real brokers, with this client and with confluent-kafka.
 
-The figures: the time until the group has settled when all members start together, the CPU time until then, and the CPU time of idle
-members. `python -m benchmarks.groups` runs both clients in turns, for each protocol, prints medians and ratios, and writes
-build/groups.json. A group settles with its last rebalance callback, after which every member has its equal share, each partition has one
-owner, and nothing changes for `--quiet` seconds. CPU time counts for all processes of the members, from the start of the members on.
+All members start together. The figures: the time and the CPU time until the group has settled, and the CPU time of idle members.
+`python -m benchmarks.groups` runs both clients in turns, for each protocol, prints medians and ratios, and writes build/groups.json. A
+group settles with its last rebalance callback, after which every member has its equal share, each partition has one owner, and nothing
+changes for `--quiet` seconds. CPU time counts for all processes of the members, from the start of the members on.
 """
 
 from __future__ import annotations
@@ -113,7 +113,6 @@ def settle(group: Group, members: int, partitions: int, quiet: float) -> tuple[f
 
 
 def idle(group: Group, seconds: float) -> float:
-    """Return the share of a core that all members use together."""
     before = group.states()
     time.sleep(seconds)
     after = group.states()

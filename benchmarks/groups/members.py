@@ -1,9 +1,8 @@
 """Runs members of one group in their own process, for `benchmarks.groups`: `members.py CLIENT PROTOCOL GROUP BOOTSTRAP COUNT TOPIC …`.
 
-Each member has a thread that polls, a second at a time, as a usual application does. The script prints `ready` after its imports. Of the
-lines on its input, `go` starts the members, and `state` prints one line of JSON: the partitions of each member, the time of their last
-change, and the CPU time used. A thread samples the CPU time twenty times a second, because the moment at which the group settled is
-known only later.
+Each member has a thread that polls, a second at a time. The script prints `ready` after its imports. Of the lines on its input, `go` starts
+the members, and `state` prints a line of JSON: the partitions of each member, the time of their last change, and the CPU time used. A
+thread samples the CPU time twenty times a second, because the moment at which the group settled is known only later.
 """
 
 from __future__ import annotations
@@ -27,8 +26,6 @@ def cpu() -> float:
 
 
 class Member:
-    """The partitions that one member owns, according to its rebalance callbacks."""
-
     def __init__(self) -> None:
         self.owned: Owned = set()
         self.changed, self.rebalances = 0.0, 0

@@ -84,5 +84,4 @@ WRITERS: dict[str, Callable[[Spec], AsyncWriter]] = {"pykafka4": Ours, "aiokafka
 
 
 def async_writer(spec: Spec) -> AsyncWriter:
-    """Return a writer that `open` connects."""
     return WRITERS[spec.client](spec)

@@ -13,8 +13,6 @@ __all__ = ["Beats", "lateness"]
 
 
 class Beats:
-    """The moments at which heartbeats arrived, from any member."""
-
     def __init__(self, server: ModelServer) -> None:
         self.arrived: list[float] = []
 

@@ -37,7 +37,7 @@ class Bar:
         return f"at most {self.times:g} x" if self.times is not None else f"at least {self.least:g} x"
 
     def met(self, ours: float | None, ratio: float | None) -> bool | None:
-        """Return whether the bar is met; None if it cannot be judged, because there is no figure or no ratio."""
+        """None if there is no figure or no ratio."""
         if self.most is not None:
             return None if ours is None else ours <= self.most
         if ratio is None:
@@ -65,7 +65,7 @@ def figures(run: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def medians(rounds: Sequence[Figures]) -> dict[str, float | None]:
-    """Return the medians over all rounds; None for a figure that a round lacks."""
+    """None for a figure that a round lacks."""
     found: dict[str, float | None] = {}
     for name in FIGURES:
         values = [each[name] for each in rounds]

@@ -130,7 +130,7 @@ class Samples:
         return self.taken - len(self.noted) - len(self.failed)
 
     def within(self, window: Window) -> list[float]:
-        """Return the latencies in milliseconds of the records sent in the window; exit if any sampled record failed or has no outcome."""
+        """Return milliseconds; exit if any sampled record failed or has no outcome."""
         if self.failed or self.open:
             sys.exit(f"of {self.taken} sampled records {len(self.failed)} failed and {self.open} had no outcome: {self.failed[:3]}")
         return [round(1e3 * seconds, 4) for began, seconds in self.noted if window.began <= began < window.ended]
@@ -146,7 +146,7 @@ class Window:
     cpu: float = 0.0
 
     def start(self, operations: int = 0) -> None:
-        """Begin the window. `operations`: their number so far."""
+        """`operations`: their number so far."""
         self.operations, self.cpu, self.began = -operations, -cpu(), clock()
 
     def stop(self, operations: int) -> None:

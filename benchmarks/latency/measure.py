@@ -71,7 +71,7 @@ RUNNERS: dict[str, Callable[[Case, Contender, Ground], Run]] = {
 
 
 def once(case: Case, contender: Contender, place: Place) -> Run:
-    """Return the result of one run; SystemExit names the contender if the run fails."""
+    """SystemExit names the contender if the run fails."""
     try:
         with place.ground() as ground:
             return RUNNERS[case.kind](case, contender, ground)

@@ -22,8 +22,6 @@ class Member(Protocol):
 
 
 class Blocking:
-    """A consumer whose `poll` blocks."""
-
     def __init__(self, consumer: Any) -> None:
         self._consumer = consumer
 
@@ -60,7 +58,7 @@ def confluent(spec: Spec) -> Member:
 
 
 class Aiokafka:
-    """aiokafka, whose loop runs while it joins and while it polls."""
+    """aiokafka, whose loop runs while it joins and polls."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec, self._loop = spec, asyncio.new_event_loop()
@@ -101,7 +99,6 @@ def open_member(spec: Spec) -> Member:
 
 
 def stay(member: Member, load: Load) -> dict[str, Any]:
-    """Poll next to the threads of the load, for the warm-up and then for the measured time."""
     with burning(load.threads):
         member.poll_until(clock() + load.warm_up)
         began, used = clock(), cpu()

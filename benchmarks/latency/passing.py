@@ -39,8 +39,6 @@ def numbers(load: Load) -> range:
 
 
 class Arrivals:
-    """The records that the reader has seen, and the numbers of the missing ones."""
-
     def __init__(self, load: Load) -> None:
         self.load, self.window, self.latencies = load, Window(), list[float]()
         self.left = set(numbers(load))
@@ -75,8 +73,6 @@ class Reader(Protocol):
 
 
 class Blocking:
-    """A consumer whose `poll` blocks."""
-
     def __init__(self, poll: Poll) -> None:
         self._poll = poll
 
@@ -122,7 +118,7 @@ def confluent(spec: Spec) -> Reader:
 
 
 class Aiokafka:
-    """aiokafka, whose loop runs while it settles and while it reads."""
+    """aiokafka, whose loop runs while it settles and reads."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec, self._loop = spec, asyncio.new_event_loop()
@@ -153,7 +149,7 @@ READERS: dict[str, Callable[[Spec], Reader]] = {"pykafka4": ours, "confluent": c
 
 
 def open_reader(spec: Spec) -> Reader:
-    """Return a connected reader; RuntimeError if the topic is not empty."""
+    """RuntimeError if the topic is not empty."""
     reader = READERS[spec.client](spec)
     reader.settle()
     return reader

@@ -39,8 +39,6 @@ class Line:
 
 @attrs.frozen
 class Panel:
-    """The lines of one case."""
-
     title: str
     lines: tuple[Line, ...]
 

@@ -12,8 +12,6 @@ __all__ = ["computing", "one_by_one", "paced"]
 
 
 class Sending:
-    """A task that computes between two sends, or waits until the next one is due."""
-
     def __init__(self, writer: AsyncWriter, spec: Spec, samples: Samples) -> None:
         self.writer, self.load, self.samples = writer, spec.load, samples
         self.count = 0

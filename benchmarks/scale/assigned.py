@@ -84,7 +84,6 @@ class Run:
             self.table.note("idle: share of a core, the loop's thread alone", self.client, shares["loop"], doubt=late)
 
     def changes(self) -> None:
-        """Move the leaders of partitions of different topics, one after another."""
         seconds = CHANGES * PAUSE + 1.0
         step = max(1, self.shape.total // (CHANGES * REPEATS))
         places = [self.shape.places[n * step % self.shape.total] for n in range(CHANGES * REPEATS)]

@@ -54,7 +54,6 @@ def note(table: Table, role: str, client: str, kind: str, figures: tuple[float, 
 
 
 def figures(role: str, client: str, shape: Shape, release: str, *, traced: bool) -> list[dict[str, int]]:
-    """Return the memory of one process after each step."""
     module, words, few, everything, forget = ROLES[role]
     found: list[dict[str, Any]] = []
     with serve(shape, release) as server, Process(module, client, server.ask("bootstrap"), *words) as process:

@@ -36,8 +36,6 @@ def obey(orders: object) -> None:
 
 
 class Memory:
-    """The orders about memory, for the process of a client."""
-
     def trace(self) -> None:
         """Let `memory` count Python's allocations from now on."""
         tracemalloc.start()

@@ -156,7 +156,7 @@ class Orders(Memory):
         self._reader.assign([(topic, partition) for topic, partition in places])
 
     def read(self, count: int) -> float:
-        """Poll until exactly `count` records have come; return the seconds. A record too many is an error."""
+        """Return the seconds. A record too many is an error."""
         began, left = time.monotonic(), count
         while left > 0:
             left -= self._reader.poll(0.1)

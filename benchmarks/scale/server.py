@@ -1,8 +1,8 @@
 """Runs the model cluster in its own process, so that the CPU time of a client's process is the client's alone.
 
 `python -m benchmarks.scale.server RELEASE BROKERS TOPICS PARTITIONS` carries out the methods of `Orders`. The sink would not do: it has no
-leaders that move. The default release is 2.8, whose Fetch names topics: the model answers a Fetch of 100 partitions in 1 ms. A later Fetch
-has topic ids, which the model looks up one after another; that takes 14 ms.
+leaders that move. The default release is 2.8, whose Fetch names topics: the model answers a Fetch of 100 partitions in 1 ms, and a later
+Fetch, with topic ids, in 14 ms.
 """
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ class Orders:
         return count * len(places)
 
     def move(self, topic: str, partition: int) -> int:
-        """Let the other replica lead the partition; return its broker's id."""
         return self._server.do(lambda cluster: cluster.move_leader(topic, partition))
 
     def orphan(self, places: list[Place]) -> None:
@@ -61,7 +60,6 @@ class Orders:
         self._server.do(act)
 
     def watch(self) -> None:
-        """Let `fetches` count from now on."""
         self._began = (time.monotonic(), self._server.do(lambda cluster: cluster.requests["Fetch"]))
 
     def fetches(self) -> float:

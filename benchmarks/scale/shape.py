@@ -14,8 +14,6 @@ Place = tuple[str, int]  # topic, partition
 
 @attrs.frozen
 class Shape:
-    """The size of a cluster: `partitions` of each of `topics`, on `brokers`."""
-
     brokers: int
     topics: int
     partitions: int

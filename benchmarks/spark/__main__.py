@@ -31,7 +31,6 @@ OUT = Path(__file__).resolve().parents[2] / "build" / "spark.json"
 
 @contextmanager
 def contenders(place: SparkPlace, scratch: str) -> Iterator[dict[str, Callable[[], dict[str, float]]]]:
-    """Provide the job of each contender for one round, and fill the topics that the jobs read."""
     with place.topic() as log, place.topic() as few, place.topic() as small:
         SAVE["kafka"](place.frame, place.cluster.bootstrap, log)
         SAVE["kafka"](place.few, place.cluster.bootstrap, few)

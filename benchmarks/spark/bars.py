@@ -52,7 +52,6 @@ class Bar:
 
 
 def bars(figures: Figures) -> list[Bar]:
-    """All bars, whether their contenders were measured or not."""
     more, less = operator.ge, operator.le
     return [
         Bar("write, rate, against the JVM connector", figures, RATE, FORMAT, JVM, more, 1.0, 1.5),

@@ -15,8 +15,6 @@ LARGE = 100  # from here on without decimals
 
 @attrs.define
 class Figures:
-    """The figures by contender and unit, one for each round."""
-
     of: dict[str, dict[str, list[float]]] = attrs.field(factory=dict)
 
     def note(self, label: str, found: Mapping[str, float]) -> None:

@@ -27,13 +27,11 @@ class MicroBatches:
     _numbers: itertools.count[int] = attrs.field(factory=itertools.count)
 
     def fill(self) -> None:
-        """Write the rows of all micro-batches, evenly over the partitions."""
         frame = self.place.spark.range(ROWS * COUNT).selectExpr("cast(cast(id as string) as binary) AS key", "cast('x' as binary) AS value")
         frame.write.format("kafka").option("kafka.bootstrap.servers", self.place.cluster.bootstrap).option("topic", self.topic).save()
         expect("records for the micro-batches", self.place.filled(self.topic), ROWS * COUNT)
 
     def run(self, label: str) -> dict[str, float]:
-        """Return the cost of a micro-batch in the steady state."""
         place, took = self.place, list[float]()
         with place.topic() as target:
             cost = place.measure(ROWS * COUNT, lambda: took.extend(durations(self.query(MICRO_BATCHES[label], target))))
@@ -55,7 +53,6 @@ class MicroBatches:
 
 
 def durations(query: Any) -> list[float]:
-    """Wait until the query has ended; return the milliseconds of each micro-batch with rows."""
     query.awaitTermination()
     found = [progress for progress in query.recentProgress if progress.numInputRows]
     expect("the largest micro-batch is of about 1,000 rows", max(progress.numInputRows for progress in found) <= ROWS + 4, True)

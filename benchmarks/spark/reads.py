@@ -46,8 +46,6 @@ def in_jvm(frame: Any) -> tuple[int, int]:
 
 @attrs.frozen
 class Read:
-    """A read with one of the data sources, and the job on its frame."""
-
     source: str
     job: Job
     schema: str | None = None
@@ -80,8 +78,6 @@ READS: Mapping[str, Read] = {
 
 @attrs.define
 class Reads:
-    """The topic that all contenders read, and a topic with few rows."""
-
     place: SparkPlace
     topic: str
     few: str

@@ -89,7 +89,6 @@ def named(options: dict[str, Any]) -> list[Named]:
 
 
 def operations(options: dict[str, Any], resources: Iterable[Named]) -> Iterator[tuple[str, Named]]:
-    """Yield each operation with its resource. Raises click.UsageError for options that do not go together."""
     shortcuts = [row for row, given in ((PRODUCER, options["producer"]), (CONSUMER, options["consumer"])) if given]
     if options["idempotent"] and not options["producer"]:
         raise click.UsageError("--idempotent goes with --producer")
@@ -111,7 +110,6 @@ def operations(options: dict[str, Any], resources: Iterable[Named]) -> Iterator[
 
 
 def wanted(options: dict[str, Any]) -> list[Acl]:
-    """The ACLs that the options name. Raises click.UsageError if they name no principal or no resource, or do not go together."""
     who = [(principal, "ALLOW") for principal in options["allow"]] + [(principal, "DENY") for principal in options["deny"]]
     resources = named(options)
     if not who or not resources:

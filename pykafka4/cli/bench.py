@@ -42,8 +42,6 @@ SHOWN: Final = ("p50", "p99", "p99.9")
 
 @attrs.frozen
 class Workload:
-    """The records of a bench, and the options of its producers."""
-
     topic: str
     records: int | None
     seconds: float | None
@@ -233,7 +231,7 @@ class AckLatencies:
 
 
 def _produce(invocation: Invocation, load: Workload) -> Figures:
-    """Measure producing at full speed. Raises KafkaError if a record failed."""
+    """Raises KafkaError if a record failed."""
     values, acks = load.values(), AckLatencies()
     with invocation.producer(**load.options) as producer, Bar("produce", load.records or load.seconds) as bar:
         producer.send(load.topic, values[0]).result(RECORD_TIMEOUT_S)  # the phase does not include the time to connect

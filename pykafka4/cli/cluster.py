@@ -83,7 +83,6 @@ def quorum(invocation: Invocation, json_: bool) -> int:
 
 
 def _texts(_: Any, __: Any, value: Any) -> Any:
-    """Convert ids to texts for JSON."""
     return value if isinstance(value, (int, str, tuple, type(None))) or attrs.has(type(value)) else str(value)
 
 

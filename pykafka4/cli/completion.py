@@ -90,8 +90,6 @@ class TopicName(click.types.StringParamType):
 
 
 class GroupName(TopicName):
-    """The type of an argument that shells complete with the cluster's groups."""
-
     def _look(self, admin: AdminClient) -> list[str]:
         return [group.group_id for group in admin.list_groups(timeout=ANSWER_S)]
 

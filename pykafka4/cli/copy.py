@@ -66,8 +66,6 @@ def copy(
 
 @attrs.frozen
 class Copying:
-    """Copies batches from the session of a consumer to a producer."""
-
     session: ConsumerSession
     destination: Producer
     topic: str | None

@@ -124,7 +124,6 @@ def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
 
 
 def _connect(command: click.Command, path: str) -> None:
-    """Add the options of the connection to a command and to its subcommands."""
     if path in WITHOUT_CLUSTER or any(isinstance(param, ConnectionOption) for param in command.params):
         return
     is_group = isinstance(command, click.Group)

@@ -1,8 +1,7 @@
 """Finds the cluster of a command, makes its clients, and shows its errors. A command returns the code of its worst error.
 
-Invariant: one place names the cluster. If the command line has servers, --config or --profile, the variables PYKAFKA4_BOOTSTRAP,
-PYKAFKA4_CONFIG and PYKAFKA4_PROFILE are ignored: so PYKAFKA4_BOOTSTRAP cannot redirect `--profile prod`, and the passwords of
-PYKAFKA4_PROFILE do not go to the servers of --bootstrap.
+Invariant: one place names the cluster. If the command line has servers, --config or --profile, the variables are ignored: so
+PYKAFKA4_BOOTSTRAP cannot redirect `--profile prod`, and the passwords of PYKAFKA4_PROFILE do not go to the servers of --bootstrap.
 """
 
 from __future__ import annotations
@@ -204,7 +203,7 @@ def _text(error: BaseException | str) -> str:
 
 
 def show_errors(errors: Mapping[Any, KafkaError]) -> int:
-    """Show several errors, equal ones once; return the exit code."""
+    """Equal errors are shown once. Return the exit code."""
     for error in {str(error): error for error in errors.values()}.values():
         show_error(error)
     return FAILED if errors else DONE

@@ -80,7 +80,6 @@ def java() -> str:
 
 
 def jars_of(folder: Path) -> Path:
-    """Find the jars in the folder of an unpacked Kafka. Raises click.BadParameter."""
     for place in (folder / "libs", folder):
         if any(place.glob("kafka-server*.jar")) and any(place.glob("kafka_2.*.jar")):
             return place
@@ -90,7 +89,7 @@ def jars_of(folder: Path) -> Path:
 
 
 def fetched(version: str) -> Path | None:
-    """The folder with the jars of an earlier fetch; None if this version was not fetched."""
+    """None if this version was not fetched."""
     folder = _folder(version)
     return folder if folder.is_dir() else None
 

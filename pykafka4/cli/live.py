@@ -38,7 +38,7 @@ class AbsentAssignor:
 
 
 def live_obstacle(plan: OffsetPlan) -> KafkaError | None:
-    """The error for a plan that the members cannot carry out; None if they can."""
+    """None if the members can carry out the plan."""
     found = plan.description
     if not plan.rows:
         return KafkaError(f"group {plan.group_id} has committed no offsets to move; name topics with --topic")

@@ -1,7 +1,5 @@
-"""Runs the command of a command line. The exit code is 0 if everything is done, 1 if a part was refused or failed, 2 for wrong usage, and
-130 after Ctrl-C (0 after Ctrl-C in `groups lag --watch`). A reader that closes the pipe has read enough: then the code is 0, unless the
-command failed.
-"""
+"""Runs the command of a command line. EPILOG has the exit codes. Ctrl-C in `groups lag --watch` gives 0, and so does a reader that closes
+the pipe, unless the command failed."""
 
 from __future__ import annotations
 

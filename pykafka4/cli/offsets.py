@@ -65,7 +65,7 @@ def rewind(
 
 
 def _obstacle(plan: OffsetPlan) -> KafkaError | None:
-    """The error for a plan that cannot be carried out; None if it can."""
+    """None if the plan can be carried out."""
     if not plan.rows:
         return KafkaError(f"group {plan.group_id} has committed no offsets to move; name topics with --topic")
     if plan.description is not None and plan.description.is_active:
@@ -158,7 +158,7 @@ def delete(invocation: Invocation, group: tuple[str, ...], execute: bool, json_:
 
 
 def _deletion(found: GroupDescription | KafkaError) -> KafkaError | None:
-    """The error for a group that cannot be deleted; None if it can."""
+    """None if the group can be deleted."""
     if isinstance(found, KafkaError):
         return found
     if found.is_active:

@@ -107,7 +107,7 @@ def sending(
     null: bool,
     partition: int | None,
 ) -> tuple[Send, Split]:
-    """The function that sends items, and the function that splits input. Raises click.UsageError for options that do not go together."""
+    """Return the function that sends items, and the function that splits input. Raises click.UsageError."""
     split = FORMATS[format_] or by_separator(literal(delimiter, "--delimiter"))
     if format_ == "json":
         if key_separator is not None or key is not None or headers or null or partition is not None:
@@ -137,8 +137,6 @@ def paced(blocks: Iterator[Block], rate: float | None) -> Iterator[Block]:
 
 @attrs.frozen
 class Run:
-    """One run of the command, with the outcomes of its records."""
-
     send: Send
     outcomes: Outcomes
     meter: Meter
@@ -159,7 +157,6 @@ class Run:
             self.outcomes.settle()
 
     def in_transaction(self, producer: Producer, input_: Iterator[Block]) -> None:
-        """Send all in one transaction, and abort it if a record fails."""
         producer.init_transactions()
         try:
             with producer.transaction():

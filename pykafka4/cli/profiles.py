@@ -23,7 +23,7 @@ def profiles_file() -> Path:
 
 
 def profiles() -> dict[str, dict[str, str]]:
-    """The properties of each profile; none without a file. Raises click.UsageError."""
+    """Empty without a file. Raises click.UsageError."""
     import tomllib  # imported here: most command lines name the cluster themselves
 
     path = profiles_file()
@@ -40,7 +40,6 @@ def profiles() -> dict[str, dict[str, str]]:
 
 
 def profile(name: str) -> dict[str, str]:
-    """The properties of a profile. Raises click.UsageError."""
     known = profiles()
     if name not in known:
         have = f"it has {', '.join(known)}" if known else "there is none yet"
@@ -51,7 +50,7 @@ def profile(name: str) -> dict[str, str]:
 
 
 def _flat(path: Path, place: str, content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """The properties of a profile. TOML reads `sasl.mechanism = …` as a table in a table, so dots join the names again."""
+    """TOML reads `sasl.mechanism = …` as a table in a table, so dots join the names again."""
     for key, value in content.items():
         if isinstance(value, dict):
             yield from _flat(path, place, value, f"{prefix}{key}.")

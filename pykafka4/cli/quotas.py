@@ -49,7 +49,6 @@ def entity_options(command: F) -> F:
 
 
 def given(options: dict[str, Any]) -> dict[str, str | QuotaScope]:
-    """The fields of an entity or a filter, from the options. Raises click.UsageError for a name together with its defaults."""
     found: dict[str, str | QuotaScope] = {field: options[field] for field in KINDS if options[field] is not None}
     for field, begin in KINDS.items():
         if options[f"{begin}_defaults"]:
@@ -62,7 +61,6 @@ def given(options: dict[str, Any]) -> dict[str, str | QuotaScope]:
 
 
 def entity(options: dict[str, Any]) -> QuotaEntity:
-    """The entity that the options name. Raises click.UsageError if they name none."""
     found = given(options)
     if not found:
         raise click.UsageError("no entity is named: give --user, --client-id, both, or --ip; --user-defaults, … for all others")

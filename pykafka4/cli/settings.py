@@ -41,7 +41,6 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Have the brokers 
 
 
 def written(resource: Resource) -> str:
-    """A resource in its form on the command line."""
     kind, name = resource
     return kind if name is ALL_BROKERS else f"{kind}:{name}"
 

@@ -44,7 +44,6 @@ def console() -> Console:
 
 
 def cell_text(value: object) -> str:
-    """A value as text for a cell or message, without control characters."""
     if value is None or value == "":
         return NOTHING
     return escaped(str(value))
@@ -56,14 +55,13 @@ def counted(number: int, noun: str) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> Table:
-    """Make a table; a row with an error in a cell is red."""
+    """A row with an error in a cell is red."""
     kept = list(rows)
     failed = frozenset(number for number, row in enumerate(kept) if any(isinstance(cell, KafkaError) for cell in row))
     return Table(columns, [list(map(cell_text, row)) for row in kept], failed, cell_text(title) if title else "")
 
 
 def at_time(milliseconds: int | None) -> str | None:
-    """A broker's time as text, in UTC."""
     return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

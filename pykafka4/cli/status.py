@@ -56,7 +56,6 @@ def status(invocation: Invocation, topics: tuple[str, ...], groups: tuple[str, .
 
 
 def _merged(source: Properties, **given: Any) -> dict[str, Any]:
-    """All options of a client, from its properties and `given`."""
     return {**translate(ClientConfig, source, given).options, **given}
 
 
@@ -73,7 +72,7 @@ def _code(finding: Finding) -> int:
 
 
 def _as_page(findings: Iterable[Finding], out: Console) -> int:
-    """Show each finding as soon as it is known; return the exit code."""
+    """Show each finding as soon as it is known."""
     wrong = 0
     with out.status("looking …") if out.is_terminal else out:
         for same in _alike(findings):

@@ -181,7 +181,6 @@ def create(
 
 
 def _placed(texts: Iterable[str]) -> list[list[int]]:
-    """Parse the brokers of partitions: `1,2`."""
     if wrong := [text for text in texts if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", text)]:
         raise click.BadParameter(f"{wrong[0]!r}: must be the numbers of brokers, such as 1,2,3", param_hint="--replicas")
     return [list(map(int, text.split(","))) for text in texts]

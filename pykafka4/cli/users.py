@@ -95,7 +95,6 @@ def _of(credentials: tuple[ScramCredential, ...], mechanisms: tuple[str, ...]) -
 
 
 def _print(found: dict[str, tuple[ScramCredential, ...] | KafkaError], json_: bool) -> int:
-    """Print a line for each credential, and the errors; return the exit code."""
     errors = {name: one for name, one in found.items() if isinstance(one, KafkaError)}
     rows = [
         {"user": name, "mechanism": one.mechanism, "iterations": one.iterations}

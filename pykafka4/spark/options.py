@@ -124,7 +124,6 @@ class Given:
         return value
 
     def choice(self, name: str, choices: Collection[str]) -> str | None:
-        """One of the words `choices`, in lower case."""
         if (text := self.text(name)) is None:
             return None
         if text.lower() not in choices:

@@ -22,8 +22,6 @@ ON = "(mutant_on == {})"  # the condition that switches a bug of a compiled sour
 
 @attrs.frozen
 class Entry:
-    """One line of the catalogue."""
-
     symbol: str
     was: str
     becomes: str

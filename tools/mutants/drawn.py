@@ -50,7 +50,6 @@ def judge_all(mutants: Sequence[Mutant], tell: Callable[[Verdict], None]) -> lis
 
 
 def hosted(tree: Tree, mutants: Sequence[Mutant], folder: Path) -> Iterator[list[Any]]:
-    """The lines of the host, one for each mutation, as soon as the host writes them."""
     jobs, out, log = folder / "jobs", folder / "out", folder / "log"
     jobs.write_text(json.dumps([(mutant.file, mutant.new, mutant.tests) for mutant in mutants]))
     out.touch()

@@ -28,8 +28,6 @@ class Stale(Exception):
 
 @attrs.frozen
 class Place:
-    """A function or class: its file, and its lines in that file."""
-
     file: str
     first: int
     last: int

@@ -50,8 +50,6 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 
 
 class Fate(enum.Enum):
-    """The end of a mutant."""
-
     KILLED = "killed"
     SURVIVED = "SURVIVED"
     BROKEN = "BROKEN"  # no verdict: pytest ran no test or took too long, or the test fails without the mutant, too
@@ -59,8 +57,6 @@ class Fate(enum.Enum):
 
 @attrs.frozen
 class Verdict:
-    """A mutant's fate, with its evidence."""
-
     mutant: Mutant
     fate: Fate
     detail: str

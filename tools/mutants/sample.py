@@ -65,7 +65,6 @@ class Candidate:
 
 
 def candidates(file: str, source: str) -> Iterator[Candidate]:
-    """All mutations of a source that may be drawn."""
     from cosmic_ray.ast import ast_nodes, get_ast  # a package of the extra "dev"
     from cosmic_ray.plugins import get_operator, operator_names
 

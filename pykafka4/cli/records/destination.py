@@ -28,7 +28,6 @@ class Destination:
     topic: str | None
 
     def cluster(self, source: Invocation, topics: tuple[str, ...]) -> Invocation:
-        """The cluster to write to. Raises click.UsageError for options that do not go together."""
         if self.topic is not None and len(topics) > 1:
             raise click.UsageError("--to-topic takes one topic: copy several topics one by one")
         for name, value in source.properties.items():

@@ -16,7 +16,6 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def dump_form(records: list[Record[Any, Any]]) -> bytes:
-    """Make a paragraph for each record."""
     return "".join(f"{line}\n" for record in records for line in _paragraph(record)).encode()
 
 

@@ -28,7 +28,6 @@ class ExtentOptions:
     group: str | None
 
     def check(self) -> None:
-        """Raise click.UsageError for options that do not go together."""
         if self.follow and self.until is not None:
             raise click.UsageError("--follow has no end: leave out --until")
         if self.start == LOG_END and not self.follow and self.group is None:  # a group begins at its committed offsets, if it has any

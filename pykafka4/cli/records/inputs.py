@@ -109,7 +109,6 @@ def by_separator(separator: bytes) -> Split:
 
 
 def whole(chunks: Iterator[bytes]) -> Iterator[tuple[Items, int]]:
-    """Yield all of a file as one item."""
     data = b"".join(chunks)
     yield [data], len(data)
 

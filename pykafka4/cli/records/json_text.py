@@ -28,8 +28,6 @@ class NotSendable(ValueError):
 
 @attrs.frozen
 class Row:
-    """The arguments of a `send`."""
-
     value: bytes | None
     key: bytes | None
     headers: list[tuple[str, bytes | None]]
@@ -76,7 +74,7 @@ def _field(name: str, data: bytes | None) -> str:
 
 
 def read_row(line: bytes) -> Row:
-    """Parse the record of a line. Raises NotSendable."""
+    """Raises NotSendable."""
     try:
         found = json.loads(line)
     except json.JSONDecodeError as error:  # its own text counts lines, of which there is one

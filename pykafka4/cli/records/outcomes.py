@@ -16,8 +16,6 @@ MOST_FAILURES = 1_000  # after this many failures the command stops: all later r
 
 
 class Outcomes:
-    """The deliveries that wait for an outcome, and the number of failures so far."""
-
     def __init__(self, tell: Callable[[str], object], most_told: int = 20) -> None:
         """`tell` gets a text for each of the first `most_told` failures, and one more text if there are more."""
         self.sent = self.failed = self.lost = 0  # accepted records; records without success; accepted records without success
@@ -38,7 +36,6 @@ class Outcomes:
             self._tell("more lines failed; their number is shown at the end")
 
     def settle(self) -> None:
-        """Drop the deliveries that have their outcome, and report failures."""
         waiting = self._waiting
         # The check begins with the last delivery, which is seldom done first, so the check of a block that is not done ends at once.
         while waiting and all(map(Delivery.done, reversed(waiting[0][2]))):

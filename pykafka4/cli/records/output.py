@@ -12,7 +12,7 @@ Write = Callable[[bytes], object]
 
 
 def standard_output() -> Write:
-    """A function that writes bytes to standard output at once, and raises OSError, such as BrokenPipeError, if a write fails."""
+    """Return a function that writes at once, and raises OSError, such as BrokenPipeError, if a write fails."""
     sys.stdout.flush()  # earlier text comes first: the bytes below bypass its buffer
     try:
         number = sys.stdout.buffer.fileno()

@@ -80,7 +80,6 @@ def _before(text: str) -> Place | None:
 
 
 def timestamps(*places: Place) -> Collection[int]:
-    """The timestamps to look up in each partition for these places."""
     return {EARLIEST, LATEST, *(place.timestamp for place in places if place.timestamp is not None)}
 
 

@@ -53,7 +53,6 @@ class Meter:
         self._bars.update(self._bars.task_ids[0], completed=self._done, figures=figures, refresh=True)
 
     def _name(self, width: int) -> str:
-        """The name, cut off if it leaves no room for the figures."""
         room = max(LEAST_NAME, width - FIGURES)
         return self._what if len(self._what) <= room else f"{self._what[: room - 1]}…"
 

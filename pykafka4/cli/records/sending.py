@@ -23,7 +23,7 @@ REFUSALS = (RecordTooLarge, BufferFull, ValueError, NotSendable)  # errors of on
 
 @attrs.frozen
 class Plain:
-    """A function that sends items which are values, or keys and values."""
+    """Sends items that are values, or keys and values."""
 
     topic: str
     separator: bytes | None  # the text between key and value

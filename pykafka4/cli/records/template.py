@@ -66,7 +66,6 @@ def literal(text: str, option: str) -> bytes:
 
 
 def _pieces(text: str, null: bytes) -> list[Piece]:
-    """The template's tokens and the texts between them, in order."""
     known = _tokens(null)
     found: list[Piece] = []
     for match in PIECES.finditer(text):

@@ -24,8 +24,6 @@ PLAIN = {bytes, bytearray, str, type(None)}  # types of values that need no chec
 
 @attrs.frozen
 class Column:
-    """A column, and the option that names it."""
-
     option: str
     name: str
 
@@ -38,7 +36,7 @@ class Column:
 
 
 def columns(**names: str | None) -> tuple[Column, ...]:
-    """The configured columns. Raises ConfigError if a name is empty or not a string."""
+    """Raises ConfigError if a name is empty or not a string."""
     for option, name in names.items():
         if name is not None and (not isinstance(name, str) or not name):
             raise ConfigError(f"{option}={name!r}: must be the name of a column, or None for no column")
@@ -113,7 +111,7 @@ def send_rows(
 
 
 def names(row: Any) -> list[str]:
-    """The field names of a dict. Raises TypeError for a row without names."""
+    """Raises TypeError for a row without names."""
     if isinstance(row, Mapping):
         return list(row)
     raise TypeError(f"rows are {type(row).__name__}, which has no column names; use a DataFrame, or an RDD of Row(key=…, value=…) or dict")

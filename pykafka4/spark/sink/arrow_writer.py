@@ -47,12 +47,10 @@ def arrow_writer(
     """A function for `df.mapInArrow` that sends each row, and returns the number of rows: `df.mapInArrow(writer, writer.schema)`.
 
     `config` has the options of the producer. Without `topic`, the column `topic` has the topic of each row. The other arguments are names
-    of columns, or None for no column, as in `Producer.send_arrow`. The job runs when an action needs the counts:
-    `df.mapInArrow(writer, writer.schema).groupBy().sum("sent").first()`.
+    of columns, or None for no column, as in `Producer.send_arrow`. The job runs when an action needs the counts: `df.mapInArrow(writer,
+    writer.schema).groupBy().sum("sent").first()`.
 
-    A task ends when all records are acknowledged; the first record that is not delivered within `delivery_timeout_ms` fails the task with
-    `DeliveryFailed`, which names topic, partition and cause. Delivery is at least once: Spark runs a failed task again from its first row.
-    An invalid option or topic raises ConfigError or TypeError here; a wrong column raises in the task.
+    Delivery and the errors of a task are as with `partition_writer`. An invalid option or topic raises ConfigError or TypeError here.
     """
     columns = {"value": value, "key": key, "headers": headers, "timestamp": timestamp, "partition": partition}
     for argument, name in columns.items():

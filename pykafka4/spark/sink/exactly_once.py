@@ -99,8 +99,6 @@ class CommitToken:
 
 @attrs.frozen
 class Committed(Written):
-    """The result of a task that has committed its rows."""
-
     unit: WriteUnit
     token_partition: TopicPartition  # the partition under which the token is committed
 
@@ -202,12 +200,12 @@ def once_client(options: Mapping[str, Any]) -> Client:
 
 
 def find_token(client: Client, group: str, token_partition: TopicPartition | None, patience: float) -> CommitToken | None:
-    """Find the newest token that a group has committed under `token_partition`; None if the group has no token. With
-    `token_partition=None` the token may be under any topic: the first row chooses the topic, and the rows of the earlier attempt may have
-    had another order. Raises the error of a partition, and ConfigError for an offset that something else has committed.
+    """Find the newest token that a group has committed under `token_partition`; None if the group has no token. With `token_partition=None`
+    the token may be under any topic: the first row chooses the topic, and the earlier attempt may have had its rows in another order.
+    Raises the error of a partition, and ConfigError for an offset that something else has committed.
 
-    `require_stable`: the coordinator may have decided the commit of an attempt that was just fenced, but not have made the commit visible
-    yet. Without `require_stable`, the OffsetFetch would miss this token, and the rows would be written twice.
+    `require_stable`: the coordinator may have decided the commit of an attempt that was just fenced, but not have made it visible yet.
+    Without `require_stable`, the OffsetFetch would miss this token, and the rows would be written twice.
     """
     found = client.committed_offsets(group, None if token_partition is None else [token_partition], patience, require_stable=True)
     for one in found.values():
@@ -254,7 +252,7 @@ def committing(producer: Producer, patience: float) -> Iterator[None]:
 
 
 def abort(producer: Producer) -> ProducerFencedError | None:
-    """Abort the transaction, if possible; returns the error if another producer has the transactional id now."""
+    """Return the error if another producer has the transactional id now."""
     try:
         producer.abort_transaction(ABORT_S)
     except ProducerFencedError as fenced:

@@ -30,8 +30,6 @@ REFUSED_PROPERTIES: Final = {
 
 
 class Delivery(enum.Enum):
-    """The values of the option `delivery`."""
-
     AT_LEAST_ONCE = "at_least_once"
     EXACTLY_ONCE = "exactly_once"
 
@@ -51,7 +49,7 @@ class SinkOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], use: Use) -> SinkOptions:
-        """The parsed options that Spark passes. Raises ConfigError with the wrong option and its allowed values."""
+        """Raises ConfigError with the wrong option and its allowed values."""
         given = Given.of(use, options)
         delivery = given.choice("delivery", [each.value for each in Delivery])
         return cls(

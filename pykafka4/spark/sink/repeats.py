@@ -45,12 +45,11 @@ class Repeated(WriterCommitMessage):
 
 
 def difference(sink: SinkOptions, messages: Messages) -> str | None:
-    """The difference between this run and the run before it, if that run did not end and had committed some partitions; or None.
+    """The difference between this run and an unfinished run before it that had committed some partitions; None if there is none.
 
-    The run before may have had more partitions. A batch job looks for the token of the partition after its last one, even if none of its
-    partitions was skipped: all committed partitions may be beyond the last one. A micro-batch looks for that token only if one of its
-    partitions was skipped: only the first micro-batch after a restart can be a repetition, and otherwise each micro-batch would send
-    requests to brokers.
+    The run before may have had more partitions. A batch job always looks for the token of the partition after its last one, because all
+    committed partitions may be beyond the last one. A micro-batch does so only if one of its partitions was skipped: only the first
+    micro-batch after a restart can be a repetition, and a lookup in each micro-batch would send requests to brokers.
     """
     repeated = [each for each in messages if isinstance(each, Skipped) and not each.same_run]
     for each in repeated:

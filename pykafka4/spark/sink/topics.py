@@ -41,7 +41,6 @@ def _codes(batch: pa.RecordBatch) -> pa.DictionaryArray:
 
 
 def _runs(ordered: pa.RecordBatch, codes: pa.DictionaryArray) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The slices of `ordered`, a batch that is sorted by topic: one for each topic."""
     begin = 0
     counts = {entry["values"]: entry["counts"] for entry in pc.value_counts(codes.indices).to_pylist()}
     for code in sorted(counts):

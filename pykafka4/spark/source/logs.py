@@ -142,7 +142,7 @@ def _known(found: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, i
 
 
 def _exists(topic: MetadataResponse.Topic) -> bool:
-    """Whether the topic exists. Raises the error of a topic that cannot be read."""
+    """Raises the error of a topic that cannot be read."""
     code = error_code(topic.error_code)
     if code.name == "UNKNOWN_TOPIC_OR_PARTITION":
         return False

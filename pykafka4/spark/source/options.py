@@ -59,7 +59,7 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], use: Use) -> SourceOptions:
-        """The parsed options that Spark passes. Raises ConfigError with the wrong option and its allowed values."""
+        """Raises ConfigError with the wrong option and its allowed values."""
         given = Given.of(use, options)
         kafka = _kafka(given)
         delay, timeout = given.seconds("maxTriggerDelay"), given.seconds("kafkaConsumer.pollTimeoutMs")
@@ -90,7 +90,6 @@ class SourceOptions:
 
     @property
     def client(self) -> dict[str, Any]:
-        """The options for a Client."""
         return split_options(self.kafka)[0]
 
     @property

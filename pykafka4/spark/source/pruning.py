@@ -24,9 +24,8 @@ class ReadLimits:
     since_ms: int | None = None  # the read begins at the first record that is not older than this time
 
     def has(self, tp: TopicPartition) -> bool:
-        """Whether rows of the partition can pass the filters."""
         return (self.topics is None or tp.topic in self.topics) and (self.partitions is None or tp.partition in self.partitions)
 
     def span(self, start: int, until: int, since: int) -> tuple[int, int]:
-        """The part of an offset range within the limits; `since` is the offset of `since_ms`."""
+        """`since` is the offset of `since_ms`."""
         return max(start, self.first, since), min(until, self.end)

@@ -32,7 +32,6 @@ class FilteringReader(KafkaBatchReader):
 
 
 def limits_of(filters: Iterable[Filter]) -> tuple[ReadLimits, list[Filter]]:
-    """The limits, and the filters that Spark still has to apply."""
     limits, left = ReadLimits(), []
     for each in filters:
         column = ".".join(getattr(each, "attribute", ()))

@@ -36,7 +36,6 @@ class DriverQuery:
 
     @classmethod
     def of(cls, options: SourceOptions) -> DriverQuery:
-        """The driver's part for these options, with a client of its own, which `close` closes."""
         client = Client(**options.client)
         planning = dict(zip(PLANNING, (options.min_partitions, options.max_records_per_partition), strict=True))
         age_ms = options.client.get("metadata_max_age_ms")
