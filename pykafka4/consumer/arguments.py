@@ -55,7 +55,7 @@ OnDone = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"]
 
 
 def as_seek_offsets(partition: object, offset: object) -> dict[TopicPartition, int]:
-    """The offset of each partition, from the arguments of `seek`: one partition and its offset, or a mapping."""
+    """The offsets from the arguments of `seek`: one partition and its offset, or a mapping."""
     if not isinstance(partition, tuple) and isinstance(partition, Mapping):  # in this order: the second check is slow
         if offset is not None:
             raise ConfigError(f"seek takes a mapping of partitions to offsets without another offset, not offset={shown(offset)}")
@@ -76,7 +76,6 @@ def as_timestamp(time: object) -> int:
 
 
 def check_on_done(on_done: object) -> None:
-    """Raise TypeError for a callback that is not callable."""
     if on_done is not None and not callable(on_done):
         raise TypeError(f"on_done must be callable, not {on_done!r}")
 
@@ -109,7 +108,7 @@ def as_subscription(
 
 
 def _check_pattern_of_group(pattern: SubscriptionPattern, patterns: int, exclude: object, group_protocol: str) -> None:
-    """Reject arguments that do not fit a SubscriptionPattern, whose topics the coordinator chooses."""
+    """Reject arguments that do not fit a SubscriptionPattern: the coordinator chooses its topics."""
     instead = f"pass re.compile({pattern.pattern!r}), which this client matches itself"
     if group_protocol != "consumer":
         raise ConfigError(f"subscribe: only coordinators of group_protocol='consumer' match a SubscriptionPattern; {instead}")
@@ -189,20 +188,18 @@ def check_limit(given: int | None, default: int, name: str = "max_records", othe
 
 
 def check_lease(seconds: object) -> float:
-    """`seconds`, for which a lease is extended, as a float. Raises ConfigError."""
+    """Raises ConfigError."""
     if isinstance(seconds, bool) or not isinstance(seconds, Real) or seconds <= 0 or not seconds <= LONGEST_LEASE_S:
         raise ConfigError(f"extend_lease({shown(seconds)}): takes seconds, more than 0 and at most {LONGEST_LEASE_S:,} (a day)")
     return float(seconds)
 
 
 def check_listener(listener: object | None) -> None:
-    """Reject a listener with none of the methods in LISTENS."""
     if listener is not None and not any(callable(getattr(listener, name, None)) for name in LISTENS):
         raise ConfigError(f"listener={listener!r} has none of the methods {', '.join(LISTENS)}")
 
 
 def check_overlap(topics: Iterable[str], filter: TopicFilter | None, tps: Iterable[TopicPartition]) -> None:
-    """Reject a topic that is both subscribed and assigned."""
     by_hand, names = {tp.topic for tp in tps}, set(topics)
     both = sorted(topic for topic in by_hand if topic in names or (filter is not None and filter.matches(topic)))
     if both and both[0] not in names:

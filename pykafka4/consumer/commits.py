@@ -35,8 +35,6 @@ MOST_OWED: Final = 10_000  # waiting callbacks of `commit_async`: a blocked call
 
 
 class Commits:
-    """Commits of the application, and the last auto-commit before partitions are released."""
-
     def __init__(
         self,
         attachment: Attachment[ConsumerMachine],

@@ -15,7 +15,7 @@ POLLS: Final = "_pykafka4_polls"  # attribute of exceptions
 class HandledError:
     """The mark that one consumer puts on an exception that is being handled during a poll.
 
-    The `id` of the exception would not suffice, because Python reuses ids of freed objects.
+    The `id` of the exception would not suffice: Python reuses ids of freed objects.
     """
 
     __slots__ = ("_mark",)

@@ -1,8 +1,8 @@
 """Guards a consumer. Invariant: one thread at a time uses the consumer (unless a `close` has waited in vain for another thread), and a call
 that Ctrl-C has interrupted blocks no later call.
 
-Ctrl-C can end a call before it releases the consumer. Therefore a thread that finds the consumer in use checks whether the other thread is
-still in a call, that is, whether a function marked with `call` is on that thread's stack.
+Ctrl-C can end a call before it releases the consumer. Therefore a thread that finds the consumer in use checks whether a function marked
+with `call` is on the other thread's stack.
 
 Every public method in `session`, `assignment` and `commits` is marked `@call` and does its work inside `self.guard.using(name)`.
 `tests/consumer/test_guard.py` lists the exceptions, with the reasons.
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def call(method: Call) -> Call:
-    """Mark a method of an object with a `guard`: while the method is on a thread's stack, the thread uses the consumer."""
+    """Mark a method of an object with a `guard`: a thread with the method on its stack uses the consumer."""
     CALLS.add(method.__code__)
     return method
 
@@ -45,7 +45,7 @@ class Recoverable(Protocol):
 
 
 class GuardedUse:
-    """See `Guard.using`. A class, because a context manager from a generator would take as long as a seek."""
+    """A class, because a context manager from a generator would take as long as a seek."""
 
     __slots__ = ("_guard", "_outermost", "_what")
 
@@ -63,7 +63,7 @@ class GuardedUse:
 
 
 class Iteration:
-    """A loop over a consumer. Even between two polls, its thread or task has the consumer, because a record of the last poll is in hand."""
+    """A loop over a consumer. Even between two polls, its thread or task has the consumer: a record of the last poll is in hand."""
 
     __slots__ = ("iterator", "user")
 
@@ -84,7 +84,7 @@ class Iteration:
 
 
 class Guard:
-    """Remembers which thread uses a consumer, and which thread closes the consumer. Only `use_last` waits."""
+    """Remembers which thread uses a consumer, and which thread closes it. Only `use_last` waits."""
 
     def __init__(self, reader: Recoverable, signal: Signal, check: Callable[[], None]) -> None:
         """`signal` is notified when the last call before a close ends; `check` raises the error that every call would raise, if any."""
@@ -93,16 +93,15 @@ class Guard:
         self.busy: dict[str, tuple[Thread, str]] = {}
         self._closer: dict[str, tuple[Thread, object]] = {}  # the thread that closes: its listener may still commit
         self.closing = False
-        self.listening = False  # whether the thread that uses the consumer is in a method of the listener
+        self.listening = False  # the thread that uses the consumer is in a method of the listener
         self.iterations: list[Iteration] = []  # loops that have polled, and may have a record in hand
         self.lent: tuple[Thread, str] | None = None  # the thread that has the consumer even between its calls, and the reason, for messages
 
     def using(self, what: str) -> GuardedUse:
-        """A block in which this thread uses the consumer."""
         return GuardedUse(self, what)
 
     def exclusive(self, what: str) -> contextlib.AbstractContextManager[Any]:
-        """A block, perhaps with awaits, in which only this thread or task uses the consumer."""
+        """Only this thread or task uses the consumer in the block, perhaps with awaits."""
         return self.using(what)
 
     def enter(self, what: str) -> bool:
@@ -142,7 +141,7 @@ class Guard:
             self.iterations.append(iteration)
 
     def looping(self, user: Any, iteration: Iteration | None = None) -> Iteration | None:
-        """A loop other than `iteration`, of a user other than `user`; None if there is no such loop."""
+        """A loop other than `iteration`, of another user, if any."""
         self.iterations = [one for one in self.iterations if one is not iteration and not one.ended and not self._ended(one.user)]
         return next((one for one in self.iterations if one.user is not user), None)
 
@@ -166,7 +165,6 @@ class Guard:
             self._reader.recover()
 
     def leave(self) -> None:
-        """Release the consumer."""
         self.busy = {}
         if self.closing:
             self._signal.notify()
@@ -178,7 +176,7 @@ class Guard:
             raise _nested_call(what, holder[1])
 
     def refusal(self, what: str) -> KafkaError:
-        """The error for a call of the method `what` inside the running call."""
+        """The error for a call of `what` inside the running call."""
         return _nested_call(what, self.busy["user"][1])
 
     def _inside(self, thread: Thread) -> bool:
@@ -209,11 +207,9 @@ class Guard:
         return self.closing and me is not self.closer() and not (self.listening and self.busy.get("user", (None, ""))[0] is me)
 
     def closer(self) -> Thread | None:
-        """The thread that closes the consumer."""
         return self._closer.get("closer", (None, None))[0]
 
     def end_closing(self) -> None:
-        """Forget the closing thread: the close has ended."""
         self._closer.clear()
 
     @contextlib.contextmanager
@@ -233,7 +229,6 @@ class Guard:
                 self.busy = {}
 
     def _unused(self) -> bool:
-        """Whether no other thread is in a call of this consumer."""
         holder = self.busy.get("user")
         return holder is None or not self._inside(holder[0])
 

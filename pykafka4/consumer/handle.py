@@ -41,11 +41,11 @@ class ConsumerHandle(ServesStatus):
         """Read `topics` as a member of the group, instead of the topics subscribed before. The next poll joins the group.
 
         Without a group_id, the consumer itself reads all partitions of `topics` and commits nothing. Partitions that exist at the next poll
-        are read from the offset that auto_offset_reset chooses, partitions that are created later from their first record. `listener` is
-        called as in a group.
+        are read from the offset that auto_offset_reset chooses, later partitions from their first record. `listener` is called as in a
+        group.
 
         `topics` is a list of names, or a pattern: a text or `re.Pattern`. An item of a list is a name, unless it is an `re.Pattern`.
-        A pattern selects all topics whose complete name matches, including topics that are created later, except topics that `exclude` (a
+        A pattern selects all topics whose complete name matches, including later topics, except topics that `exclude` (a
         pattern, or a list as for `topics`) selects. Internal topics are left out (exclude_internal_topics). The consumer notices new topics
         within metadata_max_age_ms.
         With group_protocol="consumer", `topics` can also be or contain one `SubscriptionPattern`, which the coordinator matches.
@@ -78,7 +78,7 @@ class ConsumerHandle(ServesStatus):
     def wakeup(self) -> None:
         """Make the running poll, or the next one if none is running, return immediately: with [] if there are no records.
 
-        May be called from any thread and from signal handlers. Iteration continues; `close` ends it.
+        Any thread and signal handler may call it. Iteration continues; `close` ends it.
         Most other methods raise KafkaError if a signal handler or destructor calls them while a poll on the same thread takes records.
         """
         self._session.wakeup()
@@ -111,8 +111,8 @@ class ConsumerHandle(ServesStatus):
     def seek_to_time(self, time: int | datetime, partitions: Partitions | None = None) -> None:
         """Continue at the first record whose timestamp is `time` or later; without such a record, at the end of the log.
 
-        `time` is in milliseconds since 1970, or a datetime with a time zone. `partitions=None` means all assigned partitions. The offset is
-        looked up in the background; `position` waits for it.
+        `time` is in milliseconds since 1970, or a datetime with a time zone. `partitions=None` means all assigned partitions. The lookup
+        continues in the background; `position` waits for it.
         Raises ConfigError for a partition that is not assigned, or a datetime without a time zone.
         """
         self._visit().seek_to(partitions, Since(as_timestamp(time)), "seek_to_time")

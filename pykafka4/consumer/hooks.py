@@ -21,18 +21,16 @@ class PollCalls:
     """The hooks of one consumer."""
 
     def __init__(self, hooks: Sequence[Any], client_id: str, group: str | None, clock: Callable[[], float]) -> None:
-        """`clock` is monotonic."""
         self._methods = [(hook, method) for hook in hooks for method in methods(hook, "on_poll")]
         self._client_id, self._group, self._clock = client_id, group, clock
         self._began = clock()
         self._failed: set[int] = set()  # ids of hooks that have raised: a broken hook must not log a line for each poll
 
     def begin(self) -> None:
-        """Remember when a poll begins."""
         self._began = self._clock()
 
     def call_hooks(self, records: Sequence[Any]) -> None:
-        """Call the hooks: the poll is about to return `records`."""
+        """Called just before the poll returns `records`."""
         if not records:
             return
         polled = Polled(records, self._clock() - self._began, self._client_id, self._group)

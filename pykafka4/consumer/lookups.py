@@ -84,7 +84,7 @@ class Lookups:
     def _listed(
         self, what: str, times: dict[TopicPartition, Any], timeout: float, isolation_level: str | None = None
     ) -> Steps[dict[TopicPartition, ListedOffset]]:
-        """The answers for `times`. `isolation_level=None` means the level of the consumer.
+        """`isolation_level=None` means the level of the consumer.
 
         Raises the error of a single partition; PartialFailure if any of several partitions fails.
         """

@@ -32,7 +32,7 @@ class PoisonTopic(OnPoison):
     """Implements `on_poison="dead-letter:<topic>"` with a producer on the consumer's client. Used by the thread that polls or closes."""
 
     def __init__(self, topic: str, config: ConsumerConfig, runtime: Runtime) -> None:
-        """Raises ConfigError for a topic that cannot exist. `open` starts the producer."""
+        """Raises ConfigError for a topic that cannot exist."""
         client = ClientConfig(**{a.name: getattr(config, a.name) for a in attrs.fields(ClientConfig)})
         self._topic, self._group = check_topic(topic), config.group_id
         self._session = ProducerSession(Client.of(runtime, client), None, {**LIMITS, "on_full": "raise"})
@@ -40,7 +40,7 @@ class PoisonTopic(OnPoison):
         self.passed = 0
 
     def open(self) -> None:
-        """Start the producer. A producer that was started earlier would keep running if the construction of the consumer failed."""
+        """A producer that was started earlier would keep running if the construction of the consumer failed."""
         self._session.open()
         self._letters = DeadLetters(self._topic, self._session.acc, self._group)
 
@@ -74,11 +74,9 @@ class PoisonTopic(OnPoison):
         return sent
 
     def close(self, timeout: float) -> None:
-        """End the producer."""
         self._session.close(timeout)
 
 
 def _lost(error: DeserializationError, refused: BaseException) -> DeserializationError:
-    """`error`, with the reason why there is no dead letter."""
     error.add_note(f"pykafka4: its dead letter was not written ({type(refused).__name__}: {refused}); seek to {error.offset} to try again")
     return error

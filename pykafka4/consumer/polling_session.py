@@ -51,7 +51,6 @@ class PollingSession(Attachment[M]):
         """End the work of the consumer within `close_time_left()` seconds. With `in_hand`, the list of the last poll counts as finished."""
 
     def check(self) -> None:
-        """Raise the error that every call would raise, if any."""
         if self.closed and not self.runtime.loop.forked:  # first: a private client is closed, too, and `runtime.check` would report that
             raise ClosedError(f"this {self.kind} is closed; create a new one")
         self.runtime.check()
@@ -75,12 +74,11 @@ class PollingSession(Attachment[M]):
     # ---------------------------------------------------------------- the end
 
     def close_time_left(self) -> float:
-        """Seconds until a close has to end."""
         return max(0.0, self._close_by - system.monotonic())
 
     @call
     def close(self, timeout: float | None = None, *, failed: bool | None = None) -> None:
-        """See Consumer.close. `failed`: whether an exception interrupted the processing of the last list; with None, `handled` says so."""
+        """`failed`: whether an exception interrupted the processing of the last list; with None, `handled` says so."""
         if failed is None:
             failed = self.handled.interrupted()
         in_hand = not failed and self._reads is system.current_thread()
@@ -109,7 +107,7 @@ class PollingSession(Attachment[M]):
         self.signal.notify()
 
     def drain(self, timeout: float) -> None:
-        """Close at the exit of the interpreter. The records of the last list do not count as finished."""
+        """The records of the last list do not count as finished."""
         self.close(timeout, failed=True)
 
     @staticmethod

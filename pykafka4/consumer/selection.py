@@ -14,10 +14,10 @@ __all__ = ["ConsumerRun", "Selection"]
 
 
 class ConsumerRun(Protocol):
-    """A run of `process` or streams, which uses a consumer until the run ends, and has the methods of a listener, too."""
+    """A run of `process` or streams, which uses a consumer until the run ends. It has the methods of a listener, too."""
 
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offset after the finished records of each partition: during a run, polled records need not be finished."""
+        """The offsets after the finished records: during a run, polled records need not be finished."""
 
     def paused_by_application(self, tps: Collection[TopicPartition]) -> None:
         """Leave these partitions paused from now on, even if the run has paused them itself."""
@@ -36,7 +36,6 @@ class Selection:
 
     @property
     def subscribed(self) -> bool:
-        """Whether there is a subscription, by name or by pattern."""
         return bool(self.topics) or self.filter is not None
 
     def selects(self, topic: str) -> bool:

@@ -2,7 +2,7 @@
 
 Positions go into a transaction only with the membership under which the records were read (KIP-447). From the beginning of a transaction
 on, the consumer owes a rewind; only a known commit clears this debt. The next transaction first carries out the rewind. A transaction that
-could not begin leaves such a debt, too: the application has the records that were read for that transaction, and has not processed them.
+could not begin leaves such a debt, too: the application has not processed the records that were read for it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RecordsInTransaction:
 
 
 class TransactionalReads:
-    """The calls of a consumer that a transactional producer makes: see `Producer.transaction`."""
+    """The calls of a consumer that a transactional producer makes (`producer.transaction_block.ConsumerSide`)."""
 
     def __init__(
         self,
@@ -65,7 +65,6 @@ class TransactionalReads:
         self._application_stretches: dict[TopicPartition, object] = {}  # stretches whose offsets the application may have stored itself
 
     def check(self) -> None:
-        """Refuse a consumer whose offsets cannot be part of a transaction."""
         if self._config.group_id is None:
             raise ConfigError("transaction(consumer): the consumer needs a group_id: offsets are stored per group")
         if self._config.enable_auto_commit:
@@ -93,7 +92,7 @@ class TransactionalReads:
 
     @call
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """See Consumer.group_metadata. The application may then store offsets itself, so a rewind has to look up the committed offsets."""
+        """The application may then store offsets itself, so a rewind has to look up the committed offsets."""
         self._attachment.check()
         with self.guard.using("group_metadata"):
             self._application_stretches = {tp: self._reader.delivered.stretch(claim) for tp, claim in self._reader.claims.items()}
@@ -120,14 +119,14 @@ class TransactionalReads:
         return self._attachment.runtime.loop.ask(self._identity, LOOP_ANSWER_S, "the group's membership")
 
     def _membership_of_block(self, member: MemberIdentity | None) -> ConsumerGroupMetadata:
-        """See `membership`. A membership that ends a moment later makes the coordinator refuse the offsets: the exception is the same."""
+        """If the membership ends a moment later, the coordinator refuses the offsets: the exception is the same."""
         try:
             return self._membership(member)
         except GroupError as error:
             raise TransactionAborted(str(error)) from error
 
     def _identity(self, _: float) -> MemberIdentity | None:
-        """The identity of the member. Call this on the loop thread."""
+        """Call this on the loop thread."""
         return self._attachment.machine.membership.protocol.identity
 
     def _membership(self, member: MemberIdentity | None) -> ConsumerGroupMetadata:
@@ -142,13 +141,13 @@ class TransactionalReads:
         return ConsumerGroupMetadata(group, member.generation, member.member_id, member.instance_id)
 
     def announce(self) -> None:
-        """Remember that a block is made for the records in hand. A block that has not begun when the next block is made never begins."""
+        """A block that has not begun when the next block is made never begins."""
         self._refused = self._refused or self._announced
         self._announced = not self._nothing_new()
 
     @call
     def begin(self, timeout: float | None) -> Any:
-        """Begin a transaction. Raises TransactionAborted after a rewind that takes back unprocessed records: poll returns them again."""
+        """Raises TransactionAborted after a rewind that takes back unprocessed records: poll returns them again."""
         self._attachment.check()
         return self._waits.drive(self._beginning(timeout))
 
@@ -174,7 +173,7 @@ class TransactionalReads:
             return self._reading
 
     def refuse(self) -> None:
-        """Remember that a transaction could not begin: its records are read again, unless the transaction of an open block commits them."""
+        """A transaction could not begin: its records are read again, unless the transaction of an open block commits them."""
         self._refused = self._refused or not self._nothing_new()
         self._announced = False
 
@@ -218,7 +217,6 @@ class TransactionalReads:
             return {tp: OffsetAndMetadata(*positions[tp]) for tp in changed}
 
     def _leave(self, reading: RecordsInTransaction) -> dict[TopicPartition, OffsetAndEpoch]:
-        """Store the positions of the application in `reading`, and return them."""
         reading.left_after, reading.left_at = self._reader.delivered.changes, self._reader.handed_out()
         return reading.left_at
 
@@ -228,7 +226,7 @@ class TransactionalReads:
 
     @call
     def settle(self, reading: RecordsInTransaction) -> None:
-        """Settle an ended transaction: if its commit is known, the consumer owes no rewind."""
+        """After a known commit, the consumer owes no rewind."""
         with self.guard.using("transaction"):
             if self._reading is reading:
                 self._settled(reading)
@@ -244,7 +242,7 @@ class TransactionalReads:
 
     @call
     def fail(self, reading: RecordsInTransaction, timeout: float | None) -> Any:
-        """Read again the records of a transaction that was not committed."""
+        """Read again the records of an uncommitted transaction."""
         return self._waits.drive(self._failing(reading, timeout))
 
     def _failing(self, reading: RecordsInTransaction, timeout: float | None) -> Steps[None]:

@@ -37,7 +37,7 @@ class LoopSession(Protocol):
 
 
 class UntilEnd:
-    """The ends of one loop."""
+    """The ends of one loop (a `consumer.session.BoundedEnds`)."""
 
     def __init__(self, session: LoopSession, iteration: Iteration) -> None:
         self._session, self.iteration = session, iteration
@@ -69,7 +69,7 @@ class UntilEnd:
         return claim.tp in reader.paused or reader.has_reached_end(claim)
 
     def finding(self) -> Steps[None]:
-        """Look up the end of each partition that has none. Raises the errors of `Consumer.position` and `Consumer.end_offsets`."""
+        """Raises the errors of `Consumer.position` and `Consumer.end_offsets`."""
         session, reader = self._session, self._session.reader
         if not (new := list(self._without_end())):
             return
@@ -79,7 +79,6 @@ class UntilEnd:
         reader.bound_each({tp: end for tp, end in found.items() if tp in reader.claims})
 
     def lift(self) -> None:
-        """Read on without ends."""
         reader = self._session.reader
         ends: Mapping[TopicPartition, int] = {tp: UNBOUNDED for tp, claim in reader.claims.items() if claim.until != UNBOUNDED}
         reader.bound_each(ends)

@@ -23,19 +23,19 @@ class Waits(Protocol):
 
     @property
     def listening(self) -> bool:
-        """Whether a method of the listener still runs, because the call that it belongs to was cancelled."""
+        """Whether a method of the listener still runs, because its call was cancelled."""
 
     def result(self, promise: Promise[T], timeout: float) -> Steps[T]:
-        """Wait up to `timeout` seconds for the result of `promise`. Raises its error, or KafkaTimeoutError."""
+        """Raises the error of `promise`, or KafkaTimeoutError."""
 
     def until(self, predicate: Callable[[], bool], timeout: float | None) -> Steps[bool]:
-        """Wait up to `timeout` seconds until `predicate()`, called at each notification of the signal, is true. Returns its last value."""
+        """Wait until `predicate()`, called at each notification of the signal, is true. Returns its last value."""
 
     def listen(self, method: Listen, tps: list[TopicPartition], event: Assigned | Ended) -> Steps[None]:
         """Mark `event` as reported, call `method`, and wait for the end of the method."""
 
     def finish_listener(self) -> Steps[None]:
-        """Wait for the end of a method of the listener that still runs. Raises the exceptions of the method."""
+        """Wait for the end of a method of the listener that still runs. Raises its exceptions."""
 
     def call_back(self, fn: Callable[[], None]) -> None:
         """Run a callback of the application on the callback executor, or on the event loop."""
@@ -48,7 +48,7 @@ class Waits(Protocol):
 
 
 class ThreadWaits:
-    """Waits that block the calling thread."""
+    """Implements `Waits` by blocking the calling thread."""
 
     def __init__(self, signal: Signal, call_back: Callable[[Callable[[], None]], None]) -> None:
         """`call_back(fn)` runs `fn` on the callback executor."""

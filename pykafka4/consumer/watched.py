@@ -23,7 +23,7 @@ class WatchedConsumer:
     kind: Kind = Kind.CONSUMER
 
     def figures(self) -> Figures:
-        """See Watched. Partitions with a known position have `position` and `lag` besides the figures of `status()`."""
+        """Partitions with a known position have `position` and `lag` besides the figures of `status()`."""
         session = self._session
         member, standing = session.status(), session.reader.standing()
         rows = member.get("partitions", {})

@@ -1,8 +1,7 @@
 """Allots partitions to streams. Invariant: a partition is on one stream at a time; an unfinished record is in its queue or in hand.
 
 Records wait in one queue per partition, so that a partition moves between streams together with its waiting records. The partition
-starts on the new stream when the old stream has finished the record in hand. A record is finished when the application takes the next one
-from its stream, or calls `finish`.
+starts on the new stream when the old stream has finished the record in hand.
 
 Any thread may iterate a stream, also the main thread, where Ctrl-C can end every call. So waiting threads hold no lock, `with` takes the
 lock, and a step takes effect with its last store.
@@ -34,7 +33,7 @@ class StreamState:
     __slots__ = ("asked_at", "hand", "name", "owner", "queues", "ready", "signal", "topic", "warned")
 
     def __init__(self, topic: str | None, name: str) -> None:
-        """`topic` is None for a stream of a pattern or list of topics; `name` is for messages."""
+        """`topic` is None for a stream of a pattern or list of topics."""
         self.topic, self.name = topic, name
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         self.ready: deque[PartitionQueue] = deque()  # queues with records, and some that have since moved or become empty
@@ -42,14 +41,14 @@ class StreamState:
         self.owner: Thread | None = None  # the thread that iterates the stream
         self.signal = Signal()  # notified when a queue is ready, or the streams end
         self.asked_at = system.monotonic()  # when a thread last requested a record
-        self.warned = False  # whether a log line has said that no thread reads the stream
+        self.warned = False  # a log line has said that no thread reads the stream
 
     def __repr__(self) -> str:
         return self.name
 
 
 class PartitionQueue:
-    """The records of a partition that no stream has taken. An assignment begins a queue, and so does the truncation of the log."""
+    """The records of a partition that no stream has taken. An assignment begins a queue, and so does a truncation of the log."""
 
     __slots__ = ("ended", "last", "listed", "records", "stream", "tp")
 
@@ -80,7 +79,7 @@ class Allotment:
         self._ending: dict[TopicPartition, PartitionQueue] = {}  # queues of partitions that end, until their records are dropped
         self.stopping = False
         self.error: BaseException | None = None  # the error that ended the streams
-        self.raised = False  # whether a loop has raised `error`
+        self.raised = False  # a loop has raised `error`
 
     # ---------------------------------------------------------------- threads that iterate
 
@@ -111,7 +110,6 @@ class Allotment:
             raise
 
     def _end_of(self, stream: StreamState) -> None:
-        """End the loop over a stream: raise the error that ended the streams, or StopIteration."""
         stream.owner = None
         error = self.error
         if error is not None:
@@ -120,7 +118,7 @@ class Allotment:
         raise StopIteration
 
     def finish(self, stream: StreamState) -> None:
-        """Count the record in hand as finished; another thread may then iterate the stream."""
+        """The record in hand is finished; another thread may then iterate the stream."""
         with self._lock:
             self._enter(stream, system.current_thread())
             self._finish(stream)
@@ -148,13 +146,13 @@ class Allotment:
         stream.owner = me
 
     def _finish(self, stream: StreamState) -> None:
-        """Count the record in hand as finished. Each step may be done twice, until `hand` is None."""
+        """Each step may be done twice, until `hand` is None."""
         if stream.hand is None:
             return
         self._release(stream, stream.hand[0])
 
     def _give_back(self, stream: StreamState) -> None:
-        """Put the record in hand back (see `leave`). Each step may be done twice, until `hand` is None."""
+        """See `leave`. Each step may be done twice, until `hand` is None."""
         if stream.hand is None:
             return
         queue, record = stream.hand
@@ -195,11 +193,9 @@ class Allotment:
         return None
 
     def _held_elsewhere(self, queue: PartitionQueue) -> bool:
-        """Whether another stream has a record of this partition in hand."""
         return self._busy.get(queue.tp, queue.stream) is not queue.stream
 
     def _list(self, queue: PartitionQueue) -> None:
-        """Have the stream of `queue` check the queue, if it has a record that the stream may take."""
         stream = queue.stream
         if queue.records and not self._held_elsewhere(queue):
             if queue.listed is not stream:
@@ -297,7 +293,6 @@ class Allotment:
         self._wait_for(self._take_away(tps), timeout)
 
     def _take_away(self, tps: Collection[TopicPartition]) -> list[PartitionQueue]:
-        """Hand out no more records of these partitions."""
         with self._lock:
             ending = [self.queues.pop(tp) for tp in tps if tp in self.queues]
             for queue in ending:
@@ -320,11 +315,10 @@ class Allotment:
         return ()
 
     def wait_for_hands(self, timeout: float) -> bool:
-        """Wait for the records in hand (see `_wait_for`); returns whether none is left."""
         return self._wait_for(list(self.queues.values()), timeout)
 
     def _wait_for(self, queues: Collection[PartitionQueue], timeout: float) -> bool:
-        """Wait up to `timeout` seconds until no record of `queues` is in hand; returns False after a timeout.
+        """Wait until no record of `queues` is in hand; returns False after a timeout.
 
         Records of this thread, of threads that have ended, and of threads that wait for this one are left out: nothing would finish them
         during the wait.
@@ -344,7 +338,6 @@ class Allotment:
         return True
 
     def size(self, tp: TopicPartition) -> int:
-        """How many records of this partition wait."""
         queue = self.queues.get(tp)
         return 0 if queue is None else len(queue.records)
 
@@ -356,7 +349,6 @@ class Allotment:
             self._wake()
 
     def unfinished(self) -> dict[TopicPartition, OffsetAndEpoch]:
-        """The offset of the first unfinished record of each partition."""
         with self._lock:
             queues = {**self.queues, **self._ending}
             first = {tp: queue.records[0] for tp, queue in queues.items() if queue.records}
@@ -387,12 +379,12 @@ class Allotment:
     # ---------------------------------------------------------------- the end
 
     def stop(self) -> None:
-        """Hand out no more records: every loop ends when it requests its next record. May be called in signal handlers."""
+        """End every loop when it requests its next record. May be called in signal handlers."""
         self.stopping = True
         self._wake_all()
 
     def fail(self, error: BaseException) -> None:
-        """Hand out no more records: every loop raises `error` when it requests its next record."""
+        """Have every loop raise `error` when it requests its next record."""
         self.error = error
         self._wake_all()
 

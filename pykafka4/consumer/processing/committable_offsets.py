@@ -29,14 +29,14 @@ class RunSession(Protocol):
 
     @property
     def guard(self) -> Guard:
-        """The guard of the consumer."""
+        """The consumer's guard."""
 
     @property
     def waits(self) -> Waits:
-        """The waits of steps, for threads or for tasks."""
+        """For threads or for tasks."""
 
     def close_time_left(self) -> float:
-        """Seconds that are left to close the consumer; infinity while no thread closes it."""
+        """Seconds left to close the consumer; infinity while no thread closes it."""
 
     def closer(self) -> Thread | None:
         """The thread that closes the consumer."""
@@ -48,10 +48,10 @@ class RunSession(Protocol):
         """
 
     def end_run(self, run: ConsumerRun) -> None:
-        """End `run`. May be called again."""
+        """May be called again."""
 
     def take_over(self) -> None:
-        """Count the records that polls have returned so far as finished. For a thread to which the consumer is lent."""
+        """Count the records returned so far as finished. For a thread to which the consumer is lent."""
 
     def taken(self) -> None:
         """Count the records that the last poll returned as in the hands of the run."""
@@ -60,17 +60,14 @@ class RunSession(Protocol):
         """The offsets that are known to be committed. Any thread may read them."""
 
     def taken_offsets(self) -> dict[TopicPartition, OffsetAndEpoch]:
-        """The offset after the records in the hands of the run, and after records that polls do not return, of each partition.
-
-        Any thread may call it.
-        """
+        """The offsets after the records in the hands of the run, and after records that polls do not return. Any thread may call it."""
 
     def go_back(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Read on from these offsets in partitions whose position differs; records in hand after these offsets do not count any more."""
 
 
 class CommittableOffsets:
-    """The committable offset of each partition, and which of these offsets are not committed yet."""
+    """The committable offsets, and which of them are not committed yet."""
 
     def __init__(self, reads: RunSession, unfinished: Callable[[], Mapping[TopicPartition, OffsetAndEpoch]]) -> None:
         """`unfinished()` returns the offset of the first unfinished record in hand of each partition."""
@@ -78,7 +75,7 @@ class CommittableOffsets:
         self._ended: set[TopicPartition] = set()  # partitions that go to another member, even while the application's listener runs
 
     def offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The committable offset of each partition. Any thread may call it."""
+        """Any thread may call it."""
         # `taken` is read before `first`: records that come into hand in between are after `taken`. In the other order, `first` could lack
         # an unfinished record that comes into hand in between, `taken` would be the offset after it, and the commit would pass it.
         taken = self._reads.taken_offsets()
@@ -96,7 +93,7 @@ class CommittableOffsets:
         self._ended.difference_update(tps)
 
     def keep(self, tps: Collection[TopicPartition]) -> None:
-        """End the exclusion of all partitions except these, which are assigned now."""
+        """Forget all exclusions except of these partitions, which are assigned now."""
         self._ended.intersection_update(tps)
 
     def end(self, tps: Iterable[TopicPartition]) -> None:

@@ -49,7 +49,6 @@ class Dispatcher(Allotment):
     # ---------------------------------------------------------------- calls of the application
 
     def commit(self, timeout: float) -> None:
-        """Commit all records that streams have finished, and wait for the commit."""
         if self.in_own_thread():
             if offsets := self.run.committable():
                 self._consumer.commit(offsets, timeout)
@@ -82,13 +81,11 @@ class Dispatcher(Allotment):
         return system.current_thread() is self._thread
 
     def wait_for_end(self, timeout: float) -> bool:
-        """Wait up to `timeout` seconds for the end of the streams; returns whether they have ended."""
         return self._signal.wait(lambda: self.ended, timeout)
 
     # ---------------------------------------------------------------- the dispatcher's thread
 
     def serve(self) -> None:
-        """Run until the streams end."""
         self._thread = system.current_thread()
         try:
             self._reads.take_over()
@@ -101,14 +98,12 @@ class Dispatcher(Allotment):
             self._signal.notify()
 
     def _end_by(self, error: BaseException) -> None:
-        """End every loop. Unless `error` is a ClosedError, each loop raises it."""
         if isinstance(error, ClosedError):
             self.stop()
         elif self.error is None:
             self.fail(error.again() if isinstance(error, KafkaError) else error)
 
     def give_back(self) -> None:
-        """Release the consumer for other threads."""
         self.run.end()
         if not self.run.closed:  # otherwise the closing thread still needs these queues for its commit
             self.drop(list(self.queues))

@@ -16,25 +16,25 @@ __all__ = ["Limits", "at_least_one", "seconds"]
 
 @attrs.frozen
 class Limits:
-    """The bounds of a run: how many records are in hand, and how long the run waits; times are seconds."""
+    """The bounds of a run. Times are seconds."""
 
     where: str  # the beginning of log lines
     most_in_hand: int  # records of all partitions together
     most_polled: int  # records of one poll
     drain: float  # the wait for records in hand, before partitions go to another member and at the end
     max_poll: float  # max_poll_interval_ms: bounds a listener; after this time without a request, a log line names the stream
-    commits: bool  # whether there is a group to commit to
+    commits: bool  # there is a group to commit to
 
     @classmethod
     def of(cls, config: ConsumerConfig, max_in_hand: object, drain_timeout: object) -> Self:
-        """The limits for these arguments. Raises TypeError or ConfigError with the name of the wrong argument."""
+        """Raises TypeError or ConfigError with the name of the wrong argument."""
         most = at_least_one(max_in_hand, "max_in_hand", 2**31 - 1)
         drain, max_poll = seconds(drain_timeout, "drain_timeout"), config.max_poll_interval_ms / 1000
         return cls(config.log_name, most, min(most, config.max_poll_records), drain, max_poll, config.group_id is not None)
 
 
 def at_least_one(value: object, what: str, most: int) -> int:
-    """`value` as a count from 1 to `most`. Raises TypeError or ConfigError."""
+    """Raises TypeError or ConfigError."""
     count = check_count(value, what, most)
     if not count:
         raise ConfigError(f"{what} must be at least 1")
@@ -42,7 +42,7 @@ def at_least_one(value: object, what: str, most: int) -> int:
 
 
 def seconds(value: object, what: str) -> float:
-    """`value` as a number of seconds. Raises TypeError or ConfigError."""
+    """Raises TypeError or ConfigError."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{what} must be a number of seconds, not {shown(value)}")
     if not 0 <= value < system.TIMEOUT_MAX:

@@ -28,11 +28,10 @@ class PartitionTurns:
         return bool(self._calls)
 
     def add(self, tp: TopicPartition, call: Call) -> None:
-        """Queue a call for this partition."""
         self._calls.setdefault(tp, deque()).append(call)
 
     def take(self) -> Call:
-        """Remove and return the next call; raises KeyError if none waits."""
+        """Raises KeyError if no call waits."""
         tp, calls = self._calls.popitem(last=False)
         call = calls.popleft()
         if calls:
@@ -40,5 +39,4 @@ class PartitionTurns:
         return call
 
     def clear(self) -> None:
-        """Drop all calls."""
         self._calls.clear()

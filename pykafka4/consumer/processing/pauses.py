@@ -52,7 +52,7 @@ class Pauses:
         return min(most, max(self._share(), self._most - held))
 
     def pause_full(self, tps: Collection[TopicPartition], size: Size) -> None:
-        """Pause the partitions among `tps` that have their share in hand; `size(tp)` is the number of records of `tp` in hand."""
+        """`size(tp)` is the number of records of `tp` in hand."""
         limit = self._share()
         full = {tp for tp in tps if size(tp) >= limit} - self._consumer.paused()
         if full:
@@ -61,7 +61,7 @@ class Pauses:
             self._paused |= full
 
     def leave_out(self, tps: Collection[TopicPartition]) -> None:
-        """Pause these partitions until the end of the run."""
+        """Until the end of the run."""
         if left_out := set(tps) - self._consumer.paused():
             self._consumer.pause(left_out)
             self._left_out |= left_out
@@ -84,12 +84,11 @@ class Pauses:
         self.forget(tps)
 
     def forget(self, tps: Collection[TopicPartition]) -> None:
-        """Forget the pauses of these partitions: they are not assigned any more, or the application pauses them."""
+        """These partitions are not assigned any more, or the application pauses them."""
         self._paused.difference_update(tps)
         self._left_out.difference_update(tps)
 
     def end(self) -> None:
-        """Resume all partitions that the run has paused."""
         self._consumer.resume((self._paused | self._left_out) & self._consumer.assignment())
         self._paused.clear()
         self._left_out.clear()

@@ -38,20 +38,17 @@ class Stop(Protocol):
 
 @attrs.frozen
 class Retries:
-    """How many times at most a record is handled again after an exception, and after how many seconds; this wait doubles each time."""
+    """How many times at most a record is handled again after an exception, and the seconds before that, doubled each time."""
 
     most: int
     backoff: float
 
     def wait(self, attempts: int) -> float:
-        """Seconds until the next attempt, after `attempts` attempts."""
         return float(min(self.backoff * 2 ** min(attempts - 1, 60), max(self.backoff, LONGEST_BACKOFF_S)))
 
 
 @attrs.frozen
 class Plan:
-    """How records are processed."""
-
     handle: Handler
     order: Order
     retries: Retries
@@ -76,7 +73,7 @@ def plan(
     stop: Stop | None,
     executor: Executor | None = None,
 ) -> Plan:
-    """The plan of a run. Raises TypeError or ConfigError with the name of the wrong argument of `process`."""
+    """Raises TypeError or ConfigError with the name of the wrong argument of `process`."""
     if dead_letter is None and producer is not None:
         raise ConfigError("producer is for dead letters: pass dead_letter='a topic' as well, or leave out producer; handlers use their own")
     _check_handler(handle)
@@ -96,13 +93,13 @@ def plan(
 
 
 def check_commits(config: ConsumerConfig) -> None:
-    """Raise ConfigError for a consumer with auto-commit, which would commit records that handlers have not finished."""
+    """Refuse a consumer with auto-commit, which would commit records that handlers have not finished."""
     if config.group_id is not None and config.enable_auto_commit:
         raise ConfigError("process commits finished records itself: create the consumer with enable_auto_commit=False")
 
 
 def check_sends(producer: object) -> None:
-    """Raise TypeError for a producer of dead letters whose `send` must be awaited."""
+    """Refuse a producer of dead letters whose `send` must be awaited."""
     if _is(inspect.iscoroutinefunction, getattr(producer, "send", None)):
         raise TypeError(
             f"producer must be a pykafka4.Producer, not {type(producer).__module__}.{type(producer).__name__}, whose send must be awaited: "
@@ -154,7 +151,7 @@ def _by_partition(record: Record) -> Hashable:
 
 
 def _by_key(record: Record) -> Hashable:
-    """The key with its partition; records without a key get a value of their own, because they have no order."""
+    """Records without a key get a value of their own, because they have no order."""
     key = record.raw.key  # bytes: a deserialized key may have no hash
     return record.topic, record.partition, key, None if key is not None else record.offset
 

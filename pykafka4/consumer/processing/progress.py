@@ -29,7 +29,6 @@ class TaskInHand:
 
     @property
     def ended(self) -> bool:
-        """Whether the record is not handled any more."""
         return self.void or self.progress.ended
 
 
@@ -46,17 +45,16 @@ class PartitionProgress:
 
     @property
     def window(self) -> int:
-        """How many records were handed out from the first unfinished one on."""
         return len(self._window)
 
     @property
     def first(self) -> OffsetAndEpoch | None:
-        """The offset of the first unfinished record; None if all are finished."""
+        """The offset of the first unfinished record, if any."""
         task = next(iter(self._window.values()), None)
         return None if task is None else (task.record.offset, task.record.leader_epoch)
 
     def add(self, record: Record) -> TaskInHand:
-        """Put `record` into the window. If a truncated log made reading go back, tasks from the record's offset on become void."""
+        """If a truncated log made reading go back, tasks from the record's offset on become void."""
         window = self._window
         while window and next(reversed(window)) >= record.offset:
             window.popitem()[1].void = True
@@ -64,7 +62,6 @@ class PartitionProgress:
         return task
 
     def finish(self, task: TaskInHand) -> None:
-        """Count this record as finished, and move the window past finished records at its beginning."""
         task.finished = True
         window = self._window
         while window and next(iter(window.values())).finished:

@@ -4,8 +4,8 @@ Invariant: no commit passes an unfinished record; a revoked partition is release
 a run makes such an attempt at its end. The loop keeps polling while handlers or streams work, so that the member keeps its partitions. A
 partition is paused while its share of records is in hand: one slow record does not hold up the other partitions.
 
-The loop is written once, as steps (see `consumer.waits`). Threads and tasks differ in how calls wait: calls of a `Consumer` and of
-`HandlerWork` block, calls of an `aio.Consumer` and of `TaskWork` return awaitables.
+The loop is written once, as steps (see `consumer.waits`): calls of a `Consumer` and of `HandlerWork` block, calls of an `aio.Consumer` and
+of `TaskWork` return awaitables.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class RecordsInHand(Protocol):
 
     @property
     def abandoned(self) -> bool:
-        """Whether the run can never continue, because its event loop was closed."""
+        """Whether the run can never continue: its event loop was closed."""
 
     @property
     def partitions(self) -> Collection[TopicPartition]:
@@ -72,13 +72,13 @@ class RecordsInHand(Protocol):
         """Start the attempts and commits that are due; called after each poll."""
 
     def assign(self, tps: Collection[TopicPartition]) -> Collection[TopicPartition]:
-        """Adopt these partitions; returns the partitions among them that no stream reads."""
+        """Adopt these partitions; returns those that no stream reads."""
 
     def add(self, records: Collection[Record], taken: Callable[[], object]) -> None:
-        """Take these records into hand; call `taken()` before a handler or stream gets one of them."""
+        """Take these records; call `taken()` before a handler or stream gets one of them."""
 
     def size(self, tp: TopicPartition) -> int:
-        """The number of records of this partition that count against its share."""
+        """The number of records that count against the partition's share."""
 
     def watch(self, sizes: Mapping[TopicPartition, int]) -> None:
         """Wake the thread or task that polls, once, when a partition has no more records in hand than its size in `sizes`."""
@@ -90,7 +90,7 @@ class RecordsInHand(Protocol):
         """Hand out no more records of these partitions, and wait for the records in hand."""
 
     def drop(self, tps: Collection[TopicPartition]) -> None:
-        """Forget the records of these partitions; a record that is finished later does not count."""
+        """Forget these partitions' records; a record that is finished later does not count."""
 
     def drain(self, error: BaseException | None) -> Any:
         """Wait for the records in hand at the end of the run, which `error` may have ended. Returns the seconds for the last commit."""
@@ -100,7 +100,7 @@ class RecordsInHand(Protocol):
 
 
 class RunLoop:
-    """One run. The thread or task that polls uses it; its listener methods run there, or on the thread that closes the consumer."""
+    """The thread or task that polls uses a run; its listener methods run there, or on the thread that closes the consumer."""
 
     def __init__(self, consumer: RunConsumer, in_hand: RecordsInHand, reads: RunSession) -> None:
         self._consumer, self._in_hand, self._reads, self._waits = consumer, in_hand, reads, reads.waits
@@ -108,12 +108,11 @@ class RunLoop:
         self._committable = CommittableOffsets(reads, in_hand.unfinished)
         self._pauses = Pauses(consumer, self._limits.most_in_hand)
         self._commit_at = system.monotonic() + COMMIT_INTERVAL_S
-        self.closed = False  # whether the consumer is closed elsewhere, where the listener commits the finished records
+        self.closed = False  # the consumer is closed elsewhere, where the listener commits the finished records
 
     # ---------------------------------------------------------------- rounds
 
     def run(self) -> Steps[None]:
-        """Poll until `goes_on` of the records in hand returns False, or an error ends the run."""
         try:
             while self._in_hand.goes_on():
                 most = self._pauses.room(self._in_hand.held, self._limits.most_polled)
@@ -148,7 +147,7 @@ class RunLoop:
     # ---------------------------------------------------------------- commits
 
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets that a `commit` of the application may store."""
+        """For `commit` of the application."""
         return self._committable.offsets()
 
     def paused_by_application(self, tps: Collection[TopicPartition]) -> None:
@@ -159,7 +158,6 @@ class RunLoop:
         return self._committable.uncommitted(tps) if self._limits.commits else {}
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
-        """Log a failed commit."""
         if error is not None:
             log.warning("%s: the commit of finished records failed, and is repeated: %s", self._limits.where, error)
 
@@ -174,10 +172,10 @@ class RunLoop:
             then(offsets, error)
 
     def _commit_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float) -> Steps[None]:
-        """Commit before partitions are released, or at the end; if no time is left, without waiting for the outcome.
+        """Commit before partitions are released, or at the end; without waiting if no time is left.
 
-        A failure is only logged, because later steps have to be done all the same. ClosedError is raised: the thread or task that closes
-        the consumer commits instead.
+        A failure is only logged: later steps have to be done all the same. ClosedError is raised: the thread or task that closes the
+        consumer commits instead.
         """
         left = min(timeout, self._reads.close_time_left())
         if left <= 0 or not offsets:
@@ -207,7 +205,7 @@ class RunLoop:
         return self._waits.drive(self._release(partitions))
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> Any:
-        """Drop these partitions without a commit: another member may have begun with them."""
+        """Another member may have begun with these partitions: no commit."""
         self._gone(partitions)
         return self._tell(partitions, "on_partitions_lost", "on_partitions_revoked")
 
@@ -223,13 +221,11 @@ class RunLoop:
         yield from self._waits.awaited(self._tell(partitions, "on_partitions_revoked"))
 
     def _gone(self, tps: Collection[TopicPartition]) -> None:
-        """Drop the records and pauses of these partitions, which another member has or gets."""
         self._committable.end(tps)
         self._in_hand.drop(tps)
         self._pauses.release(tps)
 
     def _tell(self, partitions: list[TopicPartition], *methods: str) -> Any:
-        """Call the first of these methods that the application's listener has."""
         for method in methods:
             listen: Callable[[list[TopicPartition]], Any] | None = getattr(self._reads.selection.listener, method, None)
             if listen is not None:
@@ -271,17 +267,16 @@ class RunLoop:
         self._pauses.end()
 
     def end(self) -> None:
-        """Stop using the consumer; may be called again."""
+        """May be called again."""
         if not self.closed:
             self._reads.end_run(self)
 
     @property
     def abandoned(self) -> bool:
-        """Whether the run can never continue, because its event loop was closed."""
         return self._in_hand.abandoned
 
     def abandon(self) -> None:
-        """End an abandoned run, before the consumer is used on another event loop."""
+        """Called before the consumer is used on another event loop."""
         self._in_hand.cancel_handlers()
         self._go_back()
         offsets = self._uncommitted()
@@ -290,7 +285,6 @@ class RunLoop:
 
 
 def run(consumer: RunConsumer, in_hand: RecordsInHand, reads: RunSession) -> None:
-    """Run on this thread until the end."""
     loop = RunLoop(consumer, in_hand, reads)
     try:
         reads.begin_run(loop)

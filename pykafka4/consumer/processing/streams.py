@@ -53,7 +53,7 @@ class Stream(Generic[KeyT, ValueT]):
 
     @property
     def partitions(self) -> set[TopicPartition]:
-        """The partitions that the stream has now. A partition is on one stream at a time."""
+        """The partitions that the stream has now."""
         return set(self._state.queues)
 
     def __iter__(self) -> Iterator[Record[KeyT, ValueT]]:
@@ -71,14 +71,14 @@ class Stream(Generic[KeyT, ValueT]):
         return self._allotment.next_record(self._state)
 
     def finish(self) -> None:
-        """Count the current record as finished, without a request for the next one. After that another thread may read this stream.
+        """Count the current record as finished, without requesting the next one. Then another thread may read this stream.
 
         Raises KafkaError while another thread reads it.
         """
         self._allotment.finish(self._state)
 
     def leave(self) -> None:
-        """Leave the current record unfinished: the next loop returns it again. After that another thread may read this stream.
+        """Leave the current record unfinished: the next loop returns it again. Then another thread may read this stream.
 
         Raises KafkaError while another thread reads it.
         """
@@ -100,8 +100,7 @@ class Stream(Generic[KeyT, ValueT]):
 class Streams(Sequence[Stream[KeyT, ValueT]]):
     """The streams of a consumer, each for one thread: a sequence of `Stream`. Leaving a `with` block closes them.
 
-    While the streams are open, they use the consumer: other threads may still call its `close`, `wakeup`, `assignment`, `committed`,
-    `stats` and `status`.
+    Open streams use the consumer: other threads may still call its `close`, `wakeup`, `assignment`, `committed`, `stats` and `status`.
     """
 
     def __init__(self, dispatcher: Dispatcher, loop: Any) -> None:
@@ -145,8 +144,7 @@ class Streams(Sequence[Stream[KeyT, ValueT]]):
 
         Waits up to `timeout` seconds (default: drain_timeout, and 10 s for the commit). Records that are unfinished by then are not
         committed, and reading goes back to the first of them. `close` does not wait for current records of the calling thread; they stay
-        unfinished.
-        In a listener `close` does not wait: the streams end when the listener has returned.
+        unfinished. In a listener `close` does not wait: the streams end when the listener has returned.
         Raises the error that ended the streams, if no loop has raised it.
         """
         limit = check_timeout(timeout)
@@ -186,7 +184,7 @@ class Streams(Sequence[Stream[KeyT, ValueT]]):
 
 
 def _forgotten(dispatcher: Dispatcher) -> None:
-    """Warn and close: the handle was garbage-collected while open, so no thread reads a stream."""
+    """The handle was garbage-collected while open, so no thread reads a stream."""
     if not dispatcher.ended:
         warn_unclosed("Streams")
         dispatcher.close(0.0)
@@ -207,7 +205,7 @@ def stream_counts(topics: object, count: object) -> tuple[Counts, Any]:
 
 
 def open_streams(consumer: RunConsumer, counts: Counts, limits: Limits, session: Any, subscribe: Callable[[], object]) -> Streams[Any, Any]:
-    """See Consumer.streams. `session` is the consumer's session; `subscribe()` subscribes it to the topics."""
+    """`session` is the consumer's session; `subscribe()` subscribes it to the topics."""
     states = [
         StreamState(topic, f"stream {n}" if topic is None else f"stream {n} of {topic}")
         for topic, most in counts.items()

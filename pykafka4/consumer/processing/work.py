@@ -1,6 +1,6 @@
 """Runs the handlers of `Consumer.process` on threads. Invariant: of ordered records, only the first is handled, until it is finished.
 
-Ordered records have equal keys (`OrderedRecords`). A record is finished when its handler has returned and the deliveries that the handler
+Ordered records have equal keys. A record is finished when its handler has returned and the deliveries that the handler
 returned are acknowledged, or when its dead letter is acknowledged. An error of a handler, an executor or a producer that nothing handles
 ends the work: no further handler starts.
 A thread holds the lock for a few lines, and calls no handler, executor or producer meanwhile. `with` takes the lock, because Ctrl-C can end
@@ -117,12 +117,10 @@ class HandlerWork:
         return ()
 
     def size(self, tp: TopicPartition) -> int:
-        """The window of this partition."""
         progress = self.partitions.get(tp)
         return 0 if progress is None else progress.window
 
     def start_due(self, now: float) -> None:
-        """Start the attempts that are due."""
         due: list[OrderedRecords] = []
         with self._lock:
             while self._waiting and self._waiting[0][0] <= now:
@@ -136,15 +134,14 @@ class HandlerWork:
         return self._until(lambda: not any(progress.running > (progress is mine) for progress in ending), timeout)
 
     def _until(self, condition: Callable[[], bool], timeout: float) -> Any:
-        """Wait for `condition`, which only the end of handlers and acknowledgements makes true; returns its last value."""
+        """Only the end of handlers and acknowledgements makes `condition` true."""
         return self._ends.wait(condition, timeout)
 
     def _handled_here(self) -> PartitionProgress | None:
-        """The partition of the handler that runs on this thread; None on other threads."""
+        """The partition of the handler that runs on this thread, if any."""
         return self._runs.get(system.get_ident())
 
     def _begin_end(self, tps: Collection[TopicPartition]) -> list[PartitionProgress]:
-        """Start no more records of these partitions."""
         with self._lock:
             ending = [self.partitions[tp] for tp in tps if tp in self.partitions]
             for progress in ending:
@@ -164,7 +161,6 @@ class HandlerWork:
             self._wake()
 
     def unfinished(self) -> dict[TopicPartition, OffsetAndEpoch]:
-        """The offset of the first unfinished record of each partition."""
         found = {}
         with self._lock:
             for tp, progress in self.partitions.items():
@@ -173,7 +169,6 @@ class HandlerWork:
         return found
 
     def drain(self, error: BaseException | None) -> Any:
-        """Wait for the running handlers."""
         if not self.stop(self.limits.drain):
             log.warning(
                 "%s: handlers still run after drain_timeout=%g s; their records are not finished", self.limits.where, self.limits.drain
@@ -195,7 +190,7 @@ class HandlerWork:
         self._threads.end()
 
     def result(self) -> Processed:
-        """The counts of the run. Raises the error that ended it; not for use in a context manager, which cannot pass on every exception."""
+        """Raises the error that ended the run. Not for use in a context manager, which cannot pass on every exception."""
         if self.error is not None:
             raise self.error
         return self.processed
@@ -209,7 +204,6 @@ class HandlerWork:
         self._start_worker()
 
     def _start_worker(self) -> None:
-        """Have a worker take one of the queued calls."""
         if self._plan.executor is None:
             self._threads.submit(self._take_turn)
             return
@@ -234,7 +228,7 @@ class HandlerWork:
             )
 
     def _whole(self, what: Callable[..., object], *arguments: Any) -> None:
-        """Run a call to its end; any exception ends the work. An executor would keep the exception in a Future that no code reads."""
+        """Any exception ends the work. An executor would keep the exception in a Future that no code reads."""
         try:
             what(*arguments)
         except BaseException as error:
@@ -256,7 +250,6 @@ class HandlerWork:
         return task
 
     def _run(self, ordered: OrderedRecords) -> Any:
-        """Handle the first record, on a worker."""
         task = self._begin(ordered)
         if task is None:
             return
@@ -274,13 +267,12 @@ class HandlerWork:
             self._runs.pop(thread, None)
 
     def _abandon(self, task: TaskInHand, error: BaseException) -> None:
-        """End the work with the `error` of an attempt at `task`."""
         with self._lock:
             self._count(task, -1)
         self._fail(error, task)
 
     def _settle(self, ordered: OrderedRecords, task: TaskInHand, returned: object) -> None:
-        """Finish the record when all deliveries that its handler returned are acknowledged."""
+        """The record is finished when all deliveries that its handler returned are acknowledged."""
         try:
             sent = deliveries(returned)
         except TypeError as error:  # the handler would return this for every record: neither another attempt nor a dead letter helps
@@ -326,7 +318,6 @@ class HandlerWork:
         self._next(ordered)
 
     def _next(self, ordered: OrderedRecords) -> None:
-        """Remove the first record of `ordered`, and continue with the next record."""
         with self._lock:
             ordered.tasks.popleft()
             if not ordered.tasks:
@@ -353,7 +344,6 @@ class HandlerWork:
             self._submit(self._bury, ordered, task, error)  # on a worker: `send` may wait for room, and this may be a callback thread
 
     def _bury(self, ordered: OrderedRecords, task: TaskInHand, error: BaseException) -> Any:
-        """Send the dead letter of a record, on a worker."""
         assert self._plan.dead_letters is not None
         try:
             delivery = checked_delivery(self._plan.dead_letters.send(task.record, task.attempts, error))
@@ -363,11 +353,10 @@ class HandlerWork:
             self._settle_letter(ordered, task, error, delivery)
 
     def _settle_letter(self, ordered: OrderedRecords, task: TaskInHand, error: BaseException, delivery: Delivery) -> None:
-        """Finish the record when its dead letter is acknowledged."""
         self._await([delivery], lambda lost: self._finished(ordered, task, 1) if lost is None else self._lose(task, error, lost))
 
     def _lose(self, task: TaskInHand, error: BaseException, refused: BaseException) -> None:
-        """End the work: the dead letter was not written, so the record stays unfinished."""
+        """The dead letter was not written: end the work."""
         with self._lock:
             self._count(task, -1)
         if not isinstance(refused, Exception):  # SystemExit, for example, ends the work unchanged
@@ -407,14 +396,13 @@ def _text(error: BaseException, how: Callable[[BaseException], str]) -> str:
 
 
 def checked_delivery(sent: Delivery) -> Delivery:
-    """`sent`, which the application's producer returned for a dead letter. Raises TypeError if it is not a Delivery."""
     if not callable(getattr(sent, "add_done_callback", None)):
         raise TypeError(f"producer.send must return a Delivery, not {shown(sent)}")
     return sent
 
 
 def deliveries(returned: object) -> list[Delivery]:
-    """The deliveries that a handler returned; its record waits for them. Raises TypeError for generators and awaitables, even in a list."""
+    """The deliveries that a handler returned. Raises TypeError for generators and awaitables, even in a list."""
     several: Collection[object] = returned if isinstance(returned, (list, tuple)) else (returned,)
     sent = [item for item in several if isinstance(item, Delivery)]
     if len(sent) < len(several):
