@@ -54,7 +54,7 @@ def _first(case: Case) -> tuple[list[Address], Role]:
 
 
 def look_at(step: str, case: Case, addresses: Sequence[Address], role: Role, seconds: float) -> Iterator[Finding]:
-    """Carry out the step `names`, `ports` or `tls` at the addresses that passed the step before. Yields equal findings once."""
+    """`step`: names, ports or tls. Equal findings are yielded once."""
     looks: dict[str, tuple[Callable[[Address, float], LookResult[Any]], Container[Address], dict[Address, Any], str]] = {
         "names": (partial(look_up, role=role), addresses, case.resolved, SILENT_NAMES),
         "ports": (lambda one, limit: connect(one, case.resolved[one], role, limit), case.resolved, case.reachable, role.port_is_silent),
@@ -86,8 +86,6 @@ def look_at(step: str, case: Case, addresses: Sequence[Address], role: Role, sec
 
 @attrs.frozen
 class Login:
-    """The result of a client's first request: the cluster's id, or the error."""
-
     cluster_id: str | None = None
     error: str = ""
 

@@ -60,7 +60,6 @@ def _up(case: Case) -> list[Broker]:
 
 
 def _answers(case: Case, brokers: list[Broker], seconds: float) -> Iterator[Finding]:
-    """Ask each broker for its versions, at its advertised address."""
     waiting = [(broker, case.client.futures.request(broker.id, ASKED, seconds)) for broker in brokers]
     ranges: dict[Any, list[Broker]] = {}
     for broker, future in waiting:

@@ -42,13 +42,13 @@ def look_at_groups(case: Case, seconds: float) -> Iterator[Finding]:
 
 
 def _without_offsets(case: Case, name: str, error: KafkaError, seconds: float) -> GroupLag | KafkaError:
-    """Describe a group of another type, without lag: a share group commits no offsets. Returns `error` if the group has no description."""
+    """A share group commits no offsets. Returns `error` if the group has no description."""
     found = case.admin.describe_groups([name], seconds)[name]
     return error if isinstance(found, KafkaError) else GroupLag(found, ())
 
 
 def _rights(case: Case, group: GroupDescription, seconds: float) -> Iterator[Finding]:
-    """Check this user's rights on a group of consumers. Yields no finding for other groups, or if brokers are too old to report rights."""
+    """Yields no finding for groups of other kinds, or if brokers are too old to report rights."""
     from pykafka4.messages import ConsumerGroupDescribeRequest, DescribeGroupsRequest  # declaring all messages takes time
 
     if group.type not in (CLASSIC, CONSUMER):

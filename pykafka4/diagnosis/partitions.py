@@ -25,7 +25,7 @@ MISSING: Final = "check the name; brokers create topics at the first record only
 
 @attrs.frozen
 class PartitionState:
-    """A partition in a broker's metadata, with its brokers as numbers. `leader` is -1 if the partition has no leader."""
+    """`leader` is -1 if the partition has no leader."""
 
     tp: TopicPartition
     leader: int
@@ -57,7 +57,7 @@ def look_at_partitions(case: Case, seconds: float) -> Iterator[Finding]:
 
 
 def _metadata(case: Case, seconds: float) -> MetadataResponse:
-    """Fetch the metadata of the named topics, or of all topics. Rows of named topics have this user's rights, if brokers report these."""
+    """Rows of named topics have this user's rights, if brokers report these."""
     topics = [MetadataRequest.Topic(name=name) for name in case.topics] or None
     message = MetadataRequest(topics=topics, allow_auto_topic_creation=False, include_topic_authorized_operations=topics is not None)
     try:
@@ -133,7 +133,7 @@ def lost_disks(parts: list[PartitionState], up: set[int]) -> Iterator[Finding]:
 
 
 def _replicas(case: Case, parts: list[PartitionState], up: set[int], seconds: float) -> Iterator[Finding]:
-    """Yield the findings about replicas that are not in sync; partitions that refuse producers come first."""
+    """Partitions that refuse producers come first."""
     behind = [part for part in parts if len(part.isr) < len(part.replicas)]
     if not behind:
         yield Finding("replicas", "", Outcome.FINE, f"all replicas of {len(parts)} partitions are in sync")
@@ -153,7 +153,7 @@ def _replicas(case: Case, parts: list[PartitionState], up: set[int], seconds: fl
 
 
 def _minimum(case: Case, topics: list[str], seconds: float) -> tuple[dict[str, int], KafkaError | None]:
-    """The min.insync.replicas of topics, and the error of one topic whose setting is unknown, None if there is no such topic."""
+    """Also returns the error of one topic whose setting is unknown; None if there is no such topic."""
     try:
         found = case.admin.describe_configs([("topic", name) for name in topics[:MOST_TOPICS]], timeout=seconds)
     except KafkaError as error:

@@ -88,7 +88,6 @@ ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 def _parse_strategies(value: Any) -> tuple[str | Assignor, ...]:
-    """Names and objects of assignors as a tuple, unchecked."""
     parts: Any = str.split(value, ",") if isinstance(value, str) else value
     if not isinstance(parts, Iterable) or isinstance(parts, (bytes, Mapping)):
         parts = (parts,)

@@ -89,7 +89,7 @@ def _rows(name: str, value: object) -> list[tuple[str, Any]]:
 
 
 def policies_of(value: object) -> Any:
-    """The option `topic_policies` as `TopicPolicy`s; `policy_with` checks their settings."""
+    """`policy_with` checks the settings."""
     if isinstance(value, tuple) and all(isinstance(row, TopicPolicy) for row in value):
         return value
     rows = _rows("topic_policies", value)

@@ -61,9 +61,8 @@ class Proxy(Secret):
 
 
 def parse_proxy(value: object) -> Proxy | None:
-    """Parse `socks5://[user:password@]host:port` or `http://…`. The proxy resolves brokers' names, so `socks5h` equals `socks5`.
-
-    Raises ConfigError.
+    """Parse `socks5://[user:password@]host:port` or `http://…`. Raises ConfigError. The proxy resolves brokers' names, so `socks5h` equals
+    `socks5`.
     """
     if value is None or isinstance(value, Proxy):
         return value

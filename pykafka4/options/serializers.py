@@ -38,8 +38,6 @@ class TopicSerializers:
 
 @attrs.frozen
 class Kind:
-    """The kind of an option: serializers or deserializers."""
-
     noun: str
     named: Mapping[str, Callable[..., Any]]
     arguments: str  # the arguments of a callable, for messages
@@ -96,12 +94,12 @@ def _parse_one(option: str, kind: Kind, given: object) -> str | Callable[..., An
 
 
 def serializer_finder(given: Any) -> Callable[[str], Serializer | None]:
-    """A function that returns a topic's serializer according to the option; None for a topic whose bytes and str are sent as they are."""
+    """Returns a function of a topic; the function returns None if the topic's bytes and str are sent as they are."""
     return _finder(given, _serializer)
 
 
 def deserializer_finder(given: Any) -> Callable[[str], Deserialize | None]:
-    """A function that returns a topic's deserializer according to the option: a callable with topic, data and record, or None."""
+    """Returns a function of a topic, which returns a callable with topic, data and record, or None."""
     return _finder(given, _deserializer)
 
 

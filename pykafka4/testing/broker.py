@@ -10,8 +10,6 @@ __all__ = ["Broker", "Brokers", "Connection"]
 
 
 class Connection(Protocol):
-    """A client's connection, as its broker sees it."""
-
     def proceed(self) -> None:
         """Execute the requests that have arrived."""
 

@@ -185,7 +185,7 @@ class Cluster:
     # ---- records
 
     def appended(self, target: Partition, base: int) -> None:
-        """Call the watchers, because the leader has new records from `base` on; execute an ordered fault; let the followers copy.
+        """Call the watchers, execute an ordered fault, and let the followers copy the records from `base` on.
 
         The fault comes before the copies: `lose_leadership_after_append` has to change the leader while followers lack the records.
         """

@@ -16,10 +16,7 @@ __all__ = ["Metadata", "Snapshot"]
 
 @attrs.frozen
 class Snapshot:
-    """The state of a cluster at one time: running brokers, controller, and topics.
-
-    `topics` has for each topic its id, and (leader, epoch, replicas, in-sync replicas) of each partition.
-    """
+    """`topics` has for each topic its id, and (leader, epoch, replicas, in-sync replicas) of each partition."""
 
     brokers: tuple[int, ...]
     controller: int
@@ -35,7 +32,7 @@ class Metadata:
         self._deaf: dict[int, tuple[Snapshot, float]] = {}  # broker: the state that it returns, and until when
 
     def snapshot(self, node: int | None = None) -> Snapshot:
-        """The state that `node` returns now; None: a broker that has learned of all changes."""
+        """None: the state for a broker that has learned of all changes."""
         now = self._timeline.now
         outdated, until = self._deaf.get(node or 0, (None, 0.0))
         if outdated is not None and now < until:
@@ -60,7 +57,7 @@ class Metadata:
         self._deaf[node] = (attrs.evolve(self.snapshot(), coordinators=coordinators), self._timeline.now + seconds)
 
     def was_replaced(self, node: int, partition: Partition) -> bool:
-        """Whether `node`, which learns of no changes, still believes that it leads the partition, although it no longer does."""
+        """Whether `node`, which learns of no changes, wrongly believes that it leads the partition."""
         known, until = self._deaf.get(node, (None, 0.0))
         if known is None or self._timeline.now >= until or partition.leader == node:
             return False

@@ -62,7 +62,7 @@ RELEASES: Final[Mapping[str, Ranges]] = {
 
 
 def versions_of(release: str) -> Ranges:
-    """The version ranges of `release`. Raises TypeError unless it is a string, ValueError with the known releases for an unknown one."""
+    """Raises TypeError for a release that is no string, ValueError with the known releases for an unknown one."""
     if not isinstance(release, str):
         raise TypeError(f"release={release!r} must be a string such as '3.9'")
     if release not in RELEASES:

@@ -67,7 +67,7 @@ def settings_from_configs(configs: Mapping[str, str]) -> dict[str, Any]:
 
 
 def altered(settings: Mapping[str, Any], changes: Mapping[str, str | None]) -> dict[str, Any]:
-    """`settings` after a change of configs; None restores the default of a config. Raises ValueError for an invalid value."""
+    """None restores the default of a config. Raises ValueError for an invalid value."""
     gone = {CONFIGS[config][0] for config, value in changes.items() if value is None and config in CONFIGS}
     new = settings_from_configs({config: value for config, value in changes.items() if value is not None})
     return {name: value for name, value in settings.items() if name not in gone} | new

@@ -41,8 +41,6 @@ class When(Enum):
 
 @attrs.define(eq=False)
 class Injected:
-    """An ordered fault that waits for its requests."""
-
     key: int
     fault: Fault
     node: int | None
@@ -55,8 +53,6 @@ class Injected:
 
 @attrs.define(eq=False)
 class PushedError:
-    """An ordered error that waits for its requests or partitions."""
-
     key: int
     error: str
     topic: str | None
@@ -154,7 +150,7 @@ class Controls:
     # ---- called by brokers
 
     def use_fault(self, key: int, node: int) -> Injected | None:
-        """Count down the fault that matches this request, and return it; None if no fault matches."""
+        """Count the matching fault down; None if no fault matches."""
         return _taken(self.injected, next((f for f in self.injected if f.fits(key, node)), None))
 
     def use_error(self, key: int, topic: str | None = None, partition: int | None = None, when: When = When.BEFORE) -> str | None:
@@ -162,7 +158,7 @@ class Controls:
         return found.error if found else None
 
     def use_error_of_part(self, key: int, topic: str, partition: int, when: When) -> str | None:
-        """As `use_error`, but only for errors that name the topic: an error without a topic is for the request as a whole."""
+        """An error without a topic does not match: it is for the request as a whole."""
         fitting = (e for e in self.pushed if e.topic is not None and e.fits(key, topic, partition, when))
         found = _taken(self.pushed, next(fitting, None))
         return found.error if found else None
@@ -175,7 +171,7 @@ class Controls:
         return waiting.pop(0) if waiting else 0.0
 
     def use_function(self, key: int, call: Any) -> Any:
-        """Call the control functions, and return the first response; None if no function responds."""
+        """The first response of a control function; None if no function responds."""
         for entry in list(self.functions.get(key, ())):
             function, keep = entry
             if not keep:

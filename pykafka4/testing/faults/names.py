@@ -41,7 +41,7 @@ def api_name(api: Api) -> str:
 
 
 def error_name(error: str) -> str:
-    """`error`, which must be the name of a Kafka error. Raises ValueError with the nearest name."""
+    """Raises ValueError, with the nearest name, if Kafka has no such error."""
     if not isinstance(error, str) or error not in BY_NAME or BY_NAME[error].code == 0:
         hint = nearest(FORMER.get(error, error), BY_NAME.keys() - {"NONE"}) if isinstance(error, str) else ""
         raise ValueError(f"{error!r} is not the name of a Kafka error{hint}")
@@ -49,7 +49,7 @@ def error_name(error: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint for an unknown name, as the end of an error message; empty if no known name is near."""
+    """The end of an error message; empty if no known name is near."""
     known = list(known)
     folded = {candidate.lower().replace("_", ""): candidate for candidate in known}
     wanted = name.lower().replace("_", "").removesuffix("request")

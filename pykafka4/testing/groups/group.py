@@ -164,7 +164,7 @@ class Group:
             self._complete()
 
     def _common(self, more: list[JoinRequest]) -> list[str]:
-        """The protocols that all members support, in the first member's order of preference."""
+        """In the first member's order of preference."""
         requests = [m.request for m in self.members.values()] + more
         names = [{name for name, _ in r.protocols} for r in requests]
         return [name for name, _ in requests[0].protocols if all(name in known for known in names)]
@@ -181,9 +181,8 @@ class Group:
         self._rebalance = self.timeline.after(self._longest(), self._complete)
 
     def _complete(self) -> None:
-        """Begin the next generation: all members have joined, or the rebalance timeout has passed.
-
-        Members that have not joined are dropped; static members stay until their session ends. If only such members are left, wait again.
+        """Members that have not joined are dropped; static members stay until their session ends. If only such members are left, wait
+        again.
         """
         self._rebalance.cancel()
         for member in [m for m in self.members.values() if m.joining is None and m.request.instance_id is None]:
@@ -224,7 +223,7 @@ class Group:
     # ---- SyncGroup, Heartbeat, LeaveGroup
 
     def refusal(self, generation: int, member_id: str, instance_id: str | None) -> str | None:
-        """The error for a request of a member; None if the member is in this generation."""
+        """None if the member is in this generation."""
         static = self._static(instance_id)
         if static is not None and static.id != member_id:
             return "FENCED_INSTANCE_ID"
@@ -297,7 +296,7 @@ class Group:
     # ---- ConsumerGroupHeartbeat
 
     def group_heartbeat(self, beat: GroupHeartbeat) -> GroupHeartbeatResponse:
-        """Let a member join, stay in or leave a group with the consumer protocol. The first join converts a group with classic members."""
+        """The first join converts a group with classic members."""
         if self.members and beat.epoch == JOIN and (static := self._static(beat.instance_id)) is not None:
             return GroupHeartbeatResponse("UNRELEASED_INSTANCE_ID", message=f"the instance id is owned by {static.id}")
         if beat.epoch != JOIN and not self.exists:
@@ -307,7 +306,7 @@ class Group:
         return self.modern.heartbeat(beat)
 
     def hand_over(self) -> None:
-        """Give all members to the consumer protocol; their waiting joins and syncs get REBALANCE_IN_PROGRESS."""
+        """Waiting joins and syncs get REBALANCE_IN_PROGRESS."""
         self.upgrades += 1
         olds, self.members = list(self.members.values()), {}
         for old in olds:
@@ -359,7 +358,7 @@ class Group:
 
     @property
     def exists(self) -> bool:
-        """Whether brokers would know the group: it has or had members, or has offsets."""
+        """Whether brokers would know the group."""
         return bool(self.members or self.modern.members or self.generation or self.modern.epoch or self.offsets or self.pending)
 
     def forget(self, tp: TopicPartition) -> None:
@@ -367,7 +366,7 @@ class Group:
         self._before.pop(tp, None)
 
     def may_commit(self, generation: int, member_id: str, instance_id: str | None) -> str | None:
-        """The error for a commit, or None. Members commit in their generation, other clients only to an empty group."""
+        """Members commit in their generation, other clients only to an empty group."""
         if self.modern.members:
             error = self.modern.stale(member_id, generation)
             classic = member_id in self.modern.members and self.modern.members[member_id].classic is not None
@@ -397,14 +396,14 @@ class Group:
         self.offsets[tp] = position
 
     def stored(self, tp: TopicPartition, *, stable: bool) -> OffsetAndMetadata | None:
-        """The committed offset. Unless `stable`, a new coordinator may return the offset before it, which is known to be replicated."""
+        """Unless `stable`, a new coordinator may return the offset before the last one, which is known to be replicated."""
         behind = not stable and self.timeline.now < self._behind_until
         return self._before.get(tp) if behind else self.offsets.get(tp)
 
     # ---- offsets in transactions
 
     def may_pend(self, producer: tuple[int, int], generation: int, member_id: str, instance_id: str | None) -> str | None:
-        """The error for offsets in a transaction, or None. Members name their generation; others are trusted (KIP-447)."""
+        """Members name their generation; other clients are trusted (KIP-447)."""
         if producer[1] < self.producer_epochs.get(producer[0], 0):
             return "INVALID_PRODUCER_EPOCH"
         if generation < 0 and not member_id and instance_id is None:
@@ -415,13 +414,12 @@ class Group:
         return self.refusal(generation, member_id, instance_id)
 
     def pend(self, producer: tuple[int, int], tp: TopicPartition, position: OffsetAndMetadata) -> None:
-        """Keep an offset until its transaction ends."""
         self._commits += 1
         self.producer_epochs[producer[0]] = producer[1]
         self.pending.setdefault(producer[0], {})[tp] = self._commits, position
 
     def settle(self, producer_id: int, epoch: int, *, committed: bool) -> None:
-        """Store or forget the offsets of a transaction that has ended. A commit that came after them stays."""
+        """A commit that came after the transaction's offsets stays."""
         self.producer_epochs[producer_id] = max(epoch, self.producer_epochs.get(producer_id, 0))
         for tp, (number, position) in self.pending.pop(producer_id, {}).items():
             if committed and number > self._last_commit.get(tp, 0):
@@ -432,7 +430,7 @@ class Group:
         return any(tp in offsets for offsets in self.pending.values())
 
     def change_coordinator(self, behind: float = 0.0) -> None:
-        """Move to another coordinator: waiting requests get NOT_COORDINATOR; members and offsets stay.
+        """Waiting requests get NOT_COORDINATOR; members and offsets stay.
 
         The new coordinator needs `behind` seconds to learn that the other replicas have all of its log.
         """

@@ -66,7 +66,7 @@ class Mixed:
     # ---- conversions
 
     def upgrade(self) -> bool:
-        """Convert the classic group; False if its members are not consumers, or have sent data that cannot be decoded."""
+        """False if the members are not consumers, or have sent data that cannot be decoded."""
         group, modern = self.group, self._modern
         if group.protocol_type != CONSUMER:
             return False
@@ -98,7 +98,6 @@ class Mixed:
         )
 
     def _downgrade(self) -> None:
-        """Convert the group to a classic one, unless it still has a member of the consumer protocol."""
         modern = self._modern
         members = list(modern.members.values())
         if not members or not all(member.classic for member in members):
@@ -111,7 +110,7 @@ class Mixed:
     # ---- JoinGroup
 
     def join(self, request: JoinRequest, answer: Callable[[Joined], None]) -> None:
-        """Let a classic member join. `answer` is called at once, because the coordinator assigns the partitions."""
+        """`answer` is called at once, because the coordinator assigns the partitions."""
         group, modern = self.group, self._modern
         try:
             sent = _subscription(request)
@@ -185,7 +184,7 @@ class Mixed:
         return "NONE"
 
     def leave(self, member_id: str, instance_id: str | None) -> str:
-        """Remove a member of either protocol, a static member also by its instance id alone; returns NONE or the error."""
+        """A static member may leave by its instance id alone. Returns NONE or the error."""
         static = self._modern.static(instance_id)
         if static is not None and not member_id:
             member_id = static.id
@@ -202,5 +201,5 @@ class Mixed:
 
 
 def _subscription(request: JoinRequest) -> ConsumerProtocolSubscription:
-    """The subscription of a classic member, from its first protocol: all its protocols name the same topics."""
+    """All protocols of a member name the same topics."""
     return decode_data(ConsumerProtocolSubscription, request.protocols[0][1])

@@ -201,13 +201,13 @@ class ConsumerProtocolGroup:
     # ---- members that use the classic protocol
 
     def adopt(self, member: ModernMember) -> None:
-        """Add a member of a classic group that is converted; it keeps its partitions."""
+        """The member, of a classic group that is converted, keeps its partitions."""
         self.members[member.id], member.adopted = member, True
         self.target[member.id] = set(member.assigned)
         self.keep_alive(member)
 
     def join_classic(self, member_id: str, request: JoinRequest) -> ModernMember:
-        """The member that has sent JoinGroup: a known one, a new one, or one in the place of a static member."""
+        """A known member, a new one, or one in the place of a static member."""
         old = self.static(request.instance_id)
         if old is not None and old.id != member_id:
             member = self._replace(old, member_id)
@@ -237,7 +237,7 @@ class ConsumerProtocolGroup:
         return {part for m in self.members.values() if m is not member for part in m.assigned | m.pending}
 
     def compute_target(self) -> None:
-        """Compute the target of all members again if members, subscriptions, topics or the assignor have changed."""
+        """Compute the target again if members, subscriptions, topics or the assignor have changed."""
         known = self.cluster_topics
         wanted = {
             m.id: {name for name in known if name in m.topics or (m.regex and re.fullmatch(m.regex, name))} for m in self.members.values()
@@ -305,12 +305,12 @@ class ConsumerProtocolGroup:
         return GroupHeartbeatResponse("NONE", beat.member_id, beat.epoch)
 
     def remove(self, member: ModernMember) -> None:
-        """Remove a member that is gone; the group may become a classic one again."""
+        """The group may become a classic one again."""
         self.release(member)
         self.on_removed()
 
     def release(self, member: ModernMember) -> None:
-        """Remove a member without a conversion of the group."""
+        """The group is not converted."""
         self._stop(member)
         del self.members[member.id]
         self.target.pop(member.id, None)

@@ -58,7 +58,7 @@ def keep(
     topic: Any,
     part: Any,
 ) -> T:
-    """Store one offset, unless an error prevents that; return its row in the response, of class `kind`.
+    """Returns the row in the response, of class `kind`.
 
     `by_id`: the request has topic ids; `refused`: the error of the whole request; `after`: the error in the response although the offset is
     stored.
@@ -139,7 +139,7 @@ def _stored(call: Call, kind: Callable[..., Any], group: Group, refused: str | N
 
 
 def delete_offsets(call: Call) -> OffsetDeleteResponse:
-    """Delete committed offsets, except in topics to which members subscribe."""
+    """Offsets in topics to which members subscribe stay."""
     message: OffsetDeleteRequest = call.message
     refused = refusal(call, message.group_id, "DELETE")
     group = existing(call, message.group_id)

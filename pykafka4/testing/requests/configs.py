@@ -47,7 +47,7 @@ def _describe(call: Call, wanted: DescribeConfigsRequest.Resource) -> DescribeCo
 
 
 def alter_configs(call: Call) -> IncrementalAlterConfigsResponse:
-    """Change configs of topics. Configs that the model does not have are kept, and have no effect."""
+    """Configs that the model does not have are kept, and have no effect."""
     return IncrementalAlterConfigsResponse(responses=[_alter(call, resource) for resource in call.message.resources])
 
 
@@ -72,7 +72,7 @@ def _refusal(call: Call, resource_type: int, name: str, operation: str) -> str |
 
 
 def _changed(before: str, row: IncrementalAlterConfigsRequest.Resource.Config) -> str | None:
-    """The new value of a config; None for the default."""
+    """None for the default."""
     items = [item for item in before.split(",") if item]
     given = (row.value or "").split(",")
     if row.config_operation == APPEND:

@@ -64,7 +64,7 @@ def refusal(call: Call, group_id: str, operation: str = "READ", *, nameless: boo
 
 
 def error_after(call: Call, error: str) -> str:
-    """`error`; if it is NONE, the error that a test has ordered with `When.AFTER`, if any."""
+    """`error`, or if it is NONE, an error that was ordered with `When.AFTER`."""
     return (call.ordered_error(when=When.AFTER) if error == "NONE" else None) or error
 
 
@@ -183,7 +183,7 @@ def _beaten(call: Call, beat: GroupHeartbeatResponse) -> ConsumerGroupHeartbeatR
 
 
 def member_refusal(call: Call, topics: list[str] | None) -> str | None:
-    """The error of `refusal` for a heartbeat, or the error if one of `topics` is denied; otherwise None."""
+    """The error of `refusal`, or the error if one of `topics` is denied."""
     refused = refusal(call, call.message.group_id)
     for topic in topics or ():
         refused = refused or call.denied("topic", topic, "DESCRIBE")
@@ -191,7 +191,7 @@ def member_refusal(call: Call, topics: list[str] | None) -> str | None:
 
 
 def beaten(kind: Any, beat: Any, member_id: str, interval: float) -> Any:
-    """The response, of class `kind`, to a heartbeat that also assigns partitions, with the contents of the group's `beat`."""
+    """The response, of class `kind`, with the contents of the group's `beat`."""
     assignment = None
     if beat.assignment is not None:
         row = kind.Assignment.TopicPartitions
@@ -273,7 +273,7 @@ def _described(member: Member, protocol: str | None) -> DescribeGroupsResponse.G
 
 
 def list_groups(call: Call) -> ListGroupsResponse:
-    """The groups that this broker coordinates, except those whose description is denied."""
+    """Without groups whose description is denied."""
     refused = call.ordered_error()
     if refused:
         return ListGroupsResponse(error_code=code(refused))

@@ -17,7 +17,7 @@ FETCH_FROM_FOLLOWERS: Final = 11  # the first version of Fetch that any replica 
 
 
 def named(call: Call, topic: Any, name: str, since: int) -> tuple[str | None, str | None]:
-    """(topic name, error) for a topic of a request, which has topic ids instead of names from version `since` on."""
+    """(topic name, error). From version `since` on, requests have topic ids instead of names."""
     if call.version < since:
         return name, None
     found = call.cluster.topics.by_id(topic.topic_id)

@@ -36,7 +36,7 @@ class Row:
 
 
 def produce(call: Call) -> Any:
-    """Append each partition's batch; with acks=0 there is no response, and an error closes the connection."""
+    """With acks=0 there is no response, and an error closes the connection."""
     message: ProduceRequest = call.message
     rows: list[Row] = []
     response = ProduceResponse(responses=[_topic(call, topic, rows) for topic in message.topic_data])
@@ -68,7 +68,7 @@ def _settle(call: Call, rows: list[Row]) -> bool:
 
 
 def _outcome(call: Call, row: Row) -> str | None:
-    """The error of the row, or NONE; None while the row has to wait."""
+    """NONE or an error; None while the row has to wait."""
     partition = row.partition
     if call.cluster.partition(*partition.tp) is not partition:
         return "UNKNOWN_TOPIC_OR_PARTITION"
@@ -82,7 +82,7 @@ def _outcome(call: Call, row: Row) -> str | None:
 
 
 def _answer(call: Call, response: ProduceResponse, rows: list[Row]) -> None:
-    """Respond now; the partitions that are left in `rows` have timed out."""
+    """The partitions that are left in `rows` have timed out."""
     for row in rows:
         _set_error(call, row, "REQUEST_TIMED_OUT")
     _with_leaders(call, response)

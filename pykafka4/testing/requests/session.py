@@ -116,7 +116,6 @@ class Session:
         return self.proceed()
 
     def lost(self) -> None:
-        """React to a disconnect by the client."""
         self.abandoned = True
         if self.open:
             self.open = False
@@ -167,7 +166,7 @@ class Session:
             self._run(call)
 
     def _decode(self, frame: bytes) -> Call | None:
-        """The request in `frame`; None if the broker refuses it. As in brokers, extra bytes are ignored: librdkafka sends some."""
+        """None if the broker refuses the request. As in brokers, extra bytes are ignored: librdkafka sends some."""
         if len(frame) < 8:
             self._refuse(frame, f"{len(frame)} bytes are too few for a request header")
             return None
@@ -184,7 +183,7 @@ class Session:
         return Call(self, key, version, correlation_id, header.client_id, message)
 
     def _refuse(self, frame: bytes, reason: str) -> None:
-        """Close the connection, as brokers do after an undecodable request, and log the reason, which the client does not get."""
+        """Close the connection, as brokers do. Only the log has the reason."""
         key, version, _, length = struct.unpack_from(">hhih", frame.ljust(10, b"\xff"))
         what = f"{NAMES.get(key, f'API {key}')} v{version}" if len(frame) >= 10 else "a request"
         client = frame[10 : 10 + min(max(length, 0), 100)].decode(errors="replace")

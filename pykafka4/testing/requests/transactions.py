@@ -135,7 +135,7 @@ def _part_refusal(call: Call, tp: TopicPartition) -> str | None:
 
 
 def add_offsets(call: Call) -> AddOffsetsToTxnResponse:
-    """Add a group to the transaction, before TxnOffsetCommit writes offsets of the group."""
+    """The request comes before TxnOffsetCommit writes offsets of the group."""
     message: AddOffsetsToTxnRequest = call.message
     name, group = message.transactional_id, message.group_id
     refused = refusal(call, name) or call.denied("group", group, "READ")

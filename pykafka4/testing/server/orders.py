@@ -36,7 +36,7 @@ AFTER: Final = (
 
 @attrs.frozen(eq=False)
 class Order:
-    """One ordered fault: its text, and its entry in the cluster's list, which counts the remaining times."""
+    """`entry` is in the cluster's list, and counts the remaining times."""
 
     text: str
     times: int
@@ -91,7 +91,7 @@ def known(cluster: ModelCluster, api: Api) -> str:
 
 
 def check_place(cluster: ModelCluster, name: str, topic: str | None, partition: int | None) -> int | None:
-    """Check that responses of the API have an error for such a topic or partition; return `partition`. The topic may be created later."""
+    """Returns `partition`. The topic may be created later."""
     if topic is not None and PLACES[name] == "request":
         raise ValueError(f"topic={topic!r}: a response to {name} has one error for the whole request")
     if topic is not None:

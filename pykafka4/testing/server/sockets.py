@@ -42,7 +42,7 @@ class SocketFront:
         self.flush()
 
     def flush(self) -> None:
-        """Write the bytes that the socket accepts now; close a closing connection as soon as all are written."""
+        """A closing connection is closed as soon as all bytes are written."""
         events = selectors.EVENT_READ
         try:
             while self._out:
@@ -86,7 +86,7 @@ def bound(port: int) -> socket.socket:
 
 
 class Sockets:
-    """All sockets of a cluster. Call `wake` and `select` at any time, the other methods only while no other code uses the cluster."""
+    """Call `wake` and `select` at any time, the other methods only while no other code uses the cluster."""
 
     def __init__(self, cluster: ModelCluster) -> None:
         self._cluster = cluster
@@ -119,7 +119,7 @@ class Sockets:
                 key.data(events)
 
     def _listen(self, node: int) -> None:
-        """Listen for `node`, on the port that it had before, if any."""
+        """The port is the broker's former port, if there is one."""
         broker = self._cluster.brokers[node]
         if node not in self._ports:
             self._ports[node] = bound(broker.port if broker.host == HOST else 0)
@@ -131,7 +131,7 @@ class Sockets:
         self._selector.register(listener, selectors.EVENT_READ, lambda events: self._accept(node, listener))
 
     def follow_brokers(self) -> None:
-        """Listen for the brokers that are up, and for no others: a broker that is down refuses connections."""
+        """A broker that is down refuses connections."""
         for node, broker in self._cluster.brokers.items():
             if broker.up and node not in self._listeners:
                 self._listen(node)

@@ -44,8 +44,6 @@ class Holder(Protocol):
 
 @attrs.frozen
 class ShareEvent:
-    """A change of a record's state."""
-
     what: str  # acquired, accepted, released, rejected, renewed, expired, archived
     group: str
     tp: TopicPartition
@@ -56,8 +54,6 @@ class ShareEvent:
 
 @attrs.define(eq=False)
 class Slot:
-    """The state of one record: its deliveries, and the session that holds its lock."""
-
     state: RecordState = RecordState.AVAILABLE
     count: int = 0
     holder: Holder | None = None
@@ -106,7 +102,7 @@ class SharePartition:
                 self._free(offset, slot, "released")
 
     def _free(self, offset: int, slot: Slot, why: str) -> None:
-        """End the lock of a record without a result. After its last delivery the record is archived."""
+        """After its last delivery the record is archived."""
         self._note(why, offset, slot)
         slot.lock.cancel()
         slot.state, slot.holder = RecordState.AVAILABLE, None

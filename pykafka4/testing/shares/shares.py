@@ -22,8 +22,6 @@ class SessionConnection(Protocol):
 
 @attrs.define(eq=False)
 class ShareSession:
-    """The partitions that a member fetches from a broker, over one connection."""
-
     group: str
     member: str
     way: SessionConnection
@@ -89,7 +87,7 @@ class Shares:
     # ---- sessions
 
     def open(self, node: int, group: str, member: str, way: SessionConnection) -> ShareSession:
-        """Open a session, in place of an earlier one of the member. As in Kafka, the replacement alone releases no records."""
+        """The session replaces an earlier one of the member. As in Kafka, the replacement alone releases no records."""
         earlier = self.sessions.get((node, group, member))
         session = self.sessions[node, group, member] = ShareSession(group, member, way)
         if earlier is not None:
@@ -104,7 +102,7 @@ class Shares:
         return None if session is None or session.ended else session
 
     def close(self, node: int, group: str, member: str) -> None:
-        """End a session: the records that it has acquired from its partitions are released."""
+        """Releases the records that the session has acquired from its partitions."""
         session = self.sessions.pop((node, group, member), None)
         if session is not None:
             session.closed = True

@@ -53,7 +53,6 @@ class Header(NamedTuple):
 
     @property
     def control(self) -> bool:
-        """Whether the batch is a control batch, which ends a transaction."""
         return bool(self.attributes & CONTROL)
 
     @property
@@ -108,7 +107,7 @@ def request_refusal(data: bytes, version: int, transactional_id: str | None) -> 
 
 
 def batch_refusal(header: Header | None, data: bytes, max_bytes: int) -> str | None:
-    """The error for a batch that a log with the limit `max_bytes` rejects, whatever the log contains; None if the batch passes."""
+    """The error, whatever the log contains; None if the batch passes."""
     if header is None or header.magic != 2 or header.length != len(data) - 12 or header.base_offset != 0:
         return "INVALID_RECORD"
     if len(data) > max_bytes:
@@ -160,7 +159,7 @@ class StoredBatch:
         return self.base_offset + self.header.last_offset_delta + 1
 
     def records(self) -> tuple[WireRecord, ...]:
-        """The records; a control batch has none for clients. Raises DecodeError for a corrupt batch."""
+        """A control batch has no records for clients. Raises DecodeError for a corrupt batch."""
         if self._records is None:
             self._records = () if self.header.control else tuple(records_of(read_header(self.data)))
         return self._records

@@ -28,7 +28,7 @@ Key: TypeAlias = tuple[str | UUID, int]
 
 @attrs.define(eq=False)
 class RequestedPartition:
-    """A partition that a client requests, and its offsets in the last response of the session (-1: none)."""
+    """The offsets are those of the last response of the session (-1: none)."""
 
     topic: str  # empty if the request names topics by id
     topic_id: UUID
@@ -42,7 +42,7 @@ class RequestedPartition:
         return self.topic if self.topic_id == NO_UUID else self.topic_id, self.wish.partition
 
     def note(self, answer: Answer) -> bool:
-        """Note the offsets in `answer`. True if they changed, or if the response must contain the partition in any case."""
+        """True if the offsets changed, or if the response must contain the partition in any case."""
         changed = (self.high_watermark, self.log_start_offset) != (answer.high_watermark, answer.log_start_offset)
         # -1 after an error: the high watermark differs next time, so that the next response contains the partition.
         self.high_watermark = -1 if answer.error_code else answer.high_watermark
@@ -61,7 +61,7 @@ class FetchSession:
     epoch: int = 1  # the epoch that the next request must have
 
     def update(self, asked: Iterable[RequestedPartition], forgotten: Iterable[Key]) -> None:
-        """Apply a request: add or replace `asked`, then remove `forgotten`. A partition that is in both is removed."""
+        """A partition that is in both `asked` and `forgotten` is removed."""
         for new in asked:
             known = self.partitions.setdefault(new.key, new)
             known.wish = new.wish
@@ -86,14 +86,14 @@ class FetchSessions:
         self.slots = SLOTS
 
     def find(self, number: int) -> FetchSession | None:
-        """The session `number`, which counts as used now; None if it is unknown."""
+        """The session counts as used now."""
         session = self._sessions.get(number)
         if session is not None:
             session.used_at = self._timeline.now
         return session
 
     def open(self, partitions: Iterable[tuple[RequestedPartition, Answer]], *, by_id: bool) -> int:
-        """Begin a session whose first response has these partitions; return its id, or 0 if there is no room."""
+        """Returns the session's id, or 0 if there is no room."""
         known = {}
         for asked, answer in partitions:
             asked.high_watermark, asked.log_start_offset = answer.high_watermark, answer.log_start_offset

@@ -39,8 +39,6 @@ class UnknownProducer(Enum):
 
 
 class DuplicateAnswer(Enum):
-    """A broker's response to a duplicate batch."""
-
     OFFSET = "offset"  # success, with the offset of the first copy
     ERROR = "error"  # DUPLICATE_SEQUENCE_NUMBER
 
@@ -102,7 +100,7 @@ class PartitionLog:
         return Appended("NONE", base, stamp, next_offset=self.end_offset, unchecked=unchecked)
 
     def _record_errors(self, records: tuple[WireRecord, ...]) -> Appended | None:
-        """The error for a batch with invalid records; None if all are valid. One invalid timestamp makes the code INVALID_TIMESTAMP."""
+        """None if all records are valid. One invalid timestamp makes the code INVALID_TIMESTAMP."""
         errors: list[RecordError] = []
         error = "INVALID_RECORD"
         for index, record in enumerate(records):
@@ -133,7 +131,7 @@ class PartitionLog:
         return Appended("NONE", first_copy.base_offset, stamp, duplicate=True, next_offset=first_copy.next_offset)
 
     def _sequence_refusal(self, last: Header | None, header: Header) -> str | None:
-        """The error if the batch cannot follow `last`, the producer's last batch; None if it can."""
+        """`last`: the producer's last batch."""
         ended = self.transactions.epochs.get(header.producer_id)
         if last is None and ended is None:
             return self.unknown_producer.value if header.base_sequence else None
@@ -145,13 +143,12 @@ class PartitionLog:
         return None if header.base_sequence == expected else "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
     def writes_in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether the producer has an open transaction of this epoch in the log."""
         known = self.producers.get(producer_id)
         opened = producer_id in self.transactions.open
         return opened and known is not None and known[-1].header.producer_epoch == producer_epoch
 
     def mark(self, marker: Marker, leader_epoch: int) -> StoredBatch | None:
-        """Append a marker, which ends a producer's transaction, and return its batch; None if the producer has written in a later epoch."""
+        """None if the producer has written in a later epoch."""
         known = self.producers.get(marker.producer_id)
         if known and known[-1].header.producer_epoch > marker.producer_epoch:
             return None
@@ -223,14 +220,13 @@ class PartitionLog:
         return self.batches[0].base_offset if self.batches else None
 
     def _agree(self, leader: PartitionLog) -> None:
-        """Remove the end of this log that the leader's log lacks."""
         while self.batches and self.batches[-1].next_offset > leader.start_offset and not leader.holds(self.batches[-1]):
             self.truncate(self.batches[-1].base_offset)
         if self.end_offset > leader.end_offset:
             self.truncate(leader.end_offset)
 
     def _restart(self, offset: int) -> None:
-        """Clear the log and start at `offset`: the leader has no older records."""
+        """The leader has no older records."""
         self.batches.clear()
         self._bases.clear()
         self.epochs.clear()
@@ -332,7 +328,6 @@ class PartitionLog:
             self.epochs[: len(older)] = [(older[-1][0], self.start_offset)]
 
     def truncate(self, offset: int) -> None:
-        """Remove the batches from `offset` on, with their epochs and producer state."""
         while self.batches and self.batches[-1].next_offset > offset:
             self.batches.pop()
             self._bases.pop()

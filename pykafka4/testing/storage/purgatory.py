@@ -39,7 +39,6 @@ class Purgatory(Generic[K]):
             self._delayed.setdefault(key, []).append(delayed)
 
     def wake(self, key: K) -> None:
-        """Respond to the requests that are ready, because `key` has changed."""
         for delayed in list(self._delayed.get(key, ())):
             # The timer shows whether the request still waits: a response can lead to a request that ends other requests in this copy.
             if delayed.timer.pending and delayed.ready(key):

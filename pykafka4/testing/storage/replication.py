@@ -3,9 +3,9 @@
 Invariant: every running in-sync replica has all records below the high watermark, except after an unclean election.
 
 With a delay of 0, the default, followers have all records at once, and a broker leaves the in-sync replicas when it stops. With a delay, a
-follower copies that many seconds after a write, only while its broker and the leader run, and it learns of a higher high watermark one
-copy later, as in Kafka; a broker then stays in sync until the controller notices that it has stopped, or until it has been behind for
-`lag_max` seconds.
+follower copies that many seconds after a write, only while its broker and the leader run. As in Kafka, it learns of a higher high watermark
+one copy later. A broker then stays in sync until the controller notices that it has stopped, or until it has been behind for `lag_max`
+seconds.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Replication:
         self._advance(partition)
 
     def force(self, partition: Partition) -> None:
-        """Give every in-sync replica the complete log, and raise the high watermark to its end, even if brokers are down."""
+        """Raise the high watermark to the log's end, even if brokers are down."""
         log = partition.log
         for node in partition.in_sync:
             copy = partition.copies[node]
@@ -123,7 +123,7 @@ class Replication:
             self._attend(partition, follower)
 
     def _copy(self, partition: Partition, follower: Replica) -> None:
-        """Do a follower's fetch, of records and of the leader's high watermark, which does not include this fetch yet."""
+        """The leader's high watermark does not include this fetch yet."""
         log = partition.log
         follower.log.follow(log)
         follower.log.high_watermark = min(log.high_watermark, follower.log.end_offset)
@@ -166,12 +166,12 @@ class Replication:
                 self._advance(partition)
 
     def stopped(self, node: int) -> None:
-        """React to the stop of a broker: without a delay, it leaves the in-sync replicas at once, except for partitions that it leads."""
+        """Without a delay, the broker leaves the in-sync replicas at once, except for partitions that it leads."""
         if self._delay(node) <= 0:
             self.gone(node)
 
     def gone(self, node: int) -> None:
-        """Remove a broker from the in-sync replicas of partitions that it does not lead: the controller has noticed that it stopped."""
+        """The controller has noticed that the broker stopped; the broker stays in sync in partitions that it leads."""
         for partition in self._topics.partitions():
             if partition.leader != node:
                 self.shrink(partition, node)
@@ -179,7 +179,7 @@ class Replication:
     # ---- leaders
 
     def lead(self, partition: Partition, node: int) -> None:
-        """Let `node` lead in a new epoch. Records that it lacks are lost; the other replicas copy from it."""
+        """Records that `node` lacks are lost; the other replicas copy from it."""
         before = partition.log
         unclean = node not in partition.in_sync
         partition.leader = partition.last_leader = node
@@ -205,7 +205,7 @@ class Replication:
         self.produces.wake(partition)
 
     def elect(self, partition: Partition) -> None:
-        """Let a running in-sync replica lead, or if the topic allows unclean elections any running replica; otherwise no broker leads."""
+        """If no in-sync replica runs, any running replica leads if the topic allows unclean elections, otherwise no broker."""
         running = [n for n in partition.replicas if self._brokers[n].up]
         candidates = [n for n in running if n in partition.in_sync] or (running if partition.unclean else [])
         if candidates:
@@ -214,7 +214,7 @@ class Replication:
             self.no_leader(partition)
 
     def elect_instead_of(self, node: int) -> None:
-        """Elect new leaders for the partitions that `node` leads, or with NO_LEADER for the partitions without a leader."""
+        """NO_LEADER stands for the partitions without a leader."""
         for partition in [partition for partition in self._topics.partitions() if partition.leader == node]:
             self.elect(partition)
 

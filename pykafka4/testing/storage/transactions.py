@@ -74,7 +74,7 @@ class LogTransactions:
                 self.ended.append(Ended(header.producer_id, first, batch.base_offset, kind is ControlType.ABORT))
 
     def truncate(self, end: int, batches: Iterable[StoredBatch]) -> None:
-        """Forget the transactions and markers from `end` on, where the log ends now; `batches` are the remaining batches."""
+        """`end` is the log's new end, `batches` are the remaining batches."""
         while self.ended and self.ended[-1].marker_offset >= end:
             undone = self.ended.pop()
             self.open[undone.producer_id] = undone.first_offset
@@ -82,7 +82,6 @@ class LogTransactions:
         self.epochs = {b.header.producer_id: b.header.producer_epoch for b in batches if b.header.control and b.header.producer_id >= 0}
 
     def delete_before(self, start: int) -> None:
-        """Forget the transactions below `start`, where the log starts now."""
         self.ended = [entry for entry in self.ended if entry.marker_offset >= start]
 
     def stable_until(self, high_watermark: int, start: int) -> int:
@@ -100,7 +99,7 @@ class LogTransactions:
 
 
 def _kind(batch: StoredBatch) -> ControlType | None:
-    """The type of a control batch; None for an invalid batch that a test has stored."""
+    """None for an invalid batch that a test has stored."""
     try:
         records = records_of(read_header(batch.data))
         return control_type(records[0]) if records else None

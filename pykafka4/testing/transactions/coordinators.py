@@ -78,7 +78,7 @@ class TransactionCoordinators:
     # ---- partitions and groups of a transaction
 
     def find(self, transactional_id: str, producer_id: int, epoch: int) -> tuple[Transaction | None, str | None]:
-        """(the transactional id's state, error) for a request about its current transaction."""
+        """(state, error) for a request about the current transaction."""
         known = self.transactions.get(transactional_id)
         if known is None:
             return None, "INVALID_PRODUCER_ID_MAPPING"
@@ -87,7 +87,7 @@ class TransactionCoordinators:
     def add(
         self, transactional_id: str, producer_id: int, epoch: int, partitions: Iterable[TopicPartition] = (), groups: Iterable[str] = ()
     ) -> str | None:
-        """Add partitions and groups to the transaction, which begins with the first of them."""
+        """The transaction begins with its first partition or group."""
         known, refused = self.find(transactional_id, producer_id, epoch)
         if known is None or refused:
             return refused
@@ -160,7 +160,7 @@ class TransactionCoordinators:
         self._decide(known, False, known.epoch, known.producer_id, before)
 
     def _decide(self, known: Transaction, committed: bool, marker_epoch: int, writer: int | None = None, epoch: int | None = None) -> None:
-        """Decide the outcome, which never changes from here on, and write the markers.
+        """The outcome never changes from here on.
 
         `writer` and `epoch` are the producer id and epoch of the transaction's records, if these are no longer current.
         """

@@ -31,7 +31,7 @@ class Ending:
 
 
 class MarkerWriter:
-    """Writes the markers of ending transactions; its caller repeats `write` until every partition has its marker.
+    """The caller repeats `write` until every partition has its marker.
 
     `appended(partition, offset)` is called after each marker; `settle_offsets(group, marker)` returns whether the group has accepted it.
     """
@@ -51,7 +51,6 @@ class MarkerWriter:
         return Ending(marker, {tp: self._topics.partition(*tp) for tp in partitions}, dict(groups))
 
     def write(self, ending: Ending) -> None:
-        """Write the marker to the partitions and groups that lack it, as far as it can be written now."""
         for tp, partition in list(ending.partitions.items()):
             if partition is None or self._topics.partition(*tp) is not partition or self._write(ending, partition):
                 del ending.partitions[tp]

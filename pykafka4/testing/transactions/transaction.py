@@ -65,7 +65,7 @@ class Transaction:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the producer id has no epoch left for a producer; the highest epoch is for a marker."""
+        """Whether no epoch is left for a producer; the highest epoch is for a marker."""
         return self.epoch >= MAX_EPOCH - 1
 
     def move(self, to: TransactionState) -> None:
@@ -102,7 +102,7 @@ class Transaction:
         self.producer_id, self.epoch = producer_id, 0
 
     def fence(self) -> None:
-        """Fence the producer: no producer has the new epoch."""
+        """No producer has the new epoch."""
         self.epoch, self.last_epoch = self.epoch + 1, NO_EPOCH
 
     # ---- a request that is repeated because its response was lost (KIP-890)
