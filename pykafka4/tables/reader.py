@@ -38,8 +38,6 @@ NO_TOPIC: Final = BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code
 
 
 class TableReader:
-    """The rows of a topic, and the thread that keeps them up to date."""
-
     def __init__(self, session: ConsumerSession, topic: str, limits: Limits, on_change: OnChange | None) -> None:
         self._session, self.topic, self._limits, self._on_change = session, topic, limits, on_change
         self.rows: dict[Any, tuple[Any, int]] = {}  # value and size

@@ -4,8 +4,8 @@ Invariant: the code on the usual path of a record exists twice, compiled and in 
 types.
 
 Modules; each line imports only from lines below it:
-    raw_batch         RawBatch: a batch as a value, and its changes before an application gets it or a broker accepts it
-    hot               the choice between the two cores; all other code imports from this module
+    raw_batch         RawBatch: a batch as a value, and its changes for applications and brokers
+    hot               the choice between the two cores; other code imports from here
     compiled/         the compiled core
     reference         the plain core, used without the compiled one; its parts:
     _plain_columns    from fetched bytes to columns
@@ -21,9 +21,9 @@ Modules; each line imports only from lines below it:
     _plain_arguments  the arguments of `send`
     rows              the types of Arrow columns that can be sent
     columns           names and sizes of columns, parts of Arrow schemas and arrays
-    batch             whole batches, built and read in plain Python, for tests and the model broker
-    encoder           records and batch headers to bytes, in plain Python
-    decoder           batch headers and records from bytes, in plain Python
+    batch             whole batches, built and read, for tests and the model broker
+    encoder           records and batch headers to bytes
+    decoder           batch headers and records from bytes
     common            functions that both cores call
     compression       the codecs; the size of decompressed data is bounded
     checksum          CRC-32C

@@ -30,8 +30,8 @@ class Section:
     A destructor (run by the garbage collector) or a signal handler may call `send` in the middle of a change. If that call continued, it
     would see half a change; if it waited, it would deadlock. (In the compiled core changes are atomic.)
 
-    The `with` enters the lock itself, which is not Python code. If the `with` entered a Python method, a KeyboardInterrupt at the method's
-    end could come after the lock was taken, before the block that releases it: every other thread would wait forever.
+    The `with` enters the lock itself, which is not Python code. In a Python method a KeyboardInterrupt could come after the lock was taken,
+    before the block that releases it: every other thread would wait forever.
     """
 
     __slots__ = ("_lock", "_mine")
@@ -131,7 +131,7 @@ class Account:
             topic.sticky_bytes += batch._used
 
     def _unlist(self, batch: Batch) -> None:
-        """Remove `batch` from the lingering ones: its linger has ended, or it accepts no more records."""
+        """Its linger has ended, or it accepts no more records."""
         if batch in self._opened:
             del self._opened[batch]
             if batch._home.policy.combined:
@@ -232,7 +232,7 @@ class Account:
     # ---- dropped records
 
     def _drop(self, t: Topic, r: Item, code: str, cause: BaseException | None, callback: Callback | None, delivery: Any) -> None:
-        """Drop `r`, for the reason `code`. `r` counts as dropped even if `call_dropped` raises: the callback may run all the same."""
+        """`r` counts as dropped even if `call_dropped` raises: the callback may run all the same."""
         partition = r.decided if t.direct and 0 <= r.decided < t.count else UNDECIDED
         batch = self._count_dropped(t, partition, code, cause, 1, (r.timestamp, r.timestamp))
         delivery._place = batch, 0

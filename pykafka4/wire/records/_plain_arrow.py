@@ -98,10 +98,7 @@ def _keep(*things: object) -> int:
 def _released(
     struct: Any, kept: dict[int, Any] = _kept, size: Any = sizeof, clear: Any = ctypes.memset, at: Any = ctypes.addressof
 ) -> None:
-    """Release a struct and its children, for its reader.
-
-    All names of this module that the function uses are arguments: it may run while the interpreter takes the module apart.
-    """
+    """All names of this module that the function uses are arguments: it may run while the interpreter takes the module apart."""
     for i in range(getattr(struct.contents, "n_children", 0)):
         child = struct.contents.children[i]
         if child.contents.release:
@@ -209,7 +206,6 @@ def schema_capsule(field: Field) -> object:
 
 
 def array_capsule(array: Array) -> object:
-    """Nothing is copied."""
     struct = ArrayStruct()
     _set_array(array, struct)
     return _capsule(struct, ARRAY)

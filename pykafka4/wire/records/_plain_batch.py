@@ -135,7 +135,7 @@ class Batch(bytearray):
 
     @property
     def settled(self) -> bool:
-        """Whether the batch is done and its callbacks have returned."""
+        """Done, and the callbacks have returned."""
         return all(part._settled for part in self.leaves())
 
     def leaves(self) -> list[Batch]:
@@ -178,8 +178,8 @@ class Batch(bytearray):
     def compress(self) -> None:
         """Compress the records with `wanted_codec`, and keep the result if it is small enough; then the batch is `ready`.
 
-        Any thread may call this: usually the thread that filled the batch, or the loop or a helper after the linger. A second call, or a
-        call after the outcome, does nothing. Raises RuntimeError for an open batch.
+        Any thread may call this: usually the one that filled the batch, or the loop or a helper after the linger. A second call, or a call
+        after the outcome, does nothing. Raises RuntimeError for an open batch.
         """
         acc = self._acc
         if self.state == OPEN:
@@ -295,7 +295,7 @@ class Batch(bytearray):
         return self._left_to_call(rows)
 
     def fail(self, code: str, written: Written, cause: BaseException | None = None) -> Callbacks | None:
-        """Fail the batch; its records are kept to be handed back. Returns None, or a callable that runs the callbacks."""
+        """The records are kept to be handed back. Returns None, or a callable that runs the callbacks."""
         with self._acc._lock():
             kept = bytes(self[HEADER_SIZE:]) if self.state in (OPEN, SEALED) else None
             self._move(FAILED)
@@ -349,7 +349,7 @@ class Batch(bytearray):
     def split(self) -> list[Batch]:  # type: ignore[override]
         """Replace the batch by two with half the records each, sealed, not compressed yet, with the old sequence numbers.
 
-        Raises ValueError for a batch of a single record, RuntimeError for a batch that is not sealed.
+        Raises ValueError for a single record, RuntimeError for a batch that is not sealed.
         """
         half = (self.count + 1) // 2
         if self.count < 2:
@@ -381,7 +381,7 @@ class Batch(bytearray):
         """Make a batch for each of `groups`: lists of runs of records (index, count), which together cover all records."""
         if self.state != SEALED:
             raise RuntimeError(f"{self!r} cannot become SPLIT: a batch has one outcome")
-        raws = list(self._raws())  # before anything changes: damaged records of a raw batch raise here, and the batch is unchanged
+        raws = list(self._raws())  # before anything changes: damaged records of a raw batch raise here
         batches: list[Batch] = []
         with self._acc._lock():
             for runs in groups:
@@ -419,7 +419,6 @@ class Batch(bytearray):
         return part
 
     def _take_bytes(self, data: bytes) -> None:
-        """Become the raw batch in `data`."""
         self[:] = data
         self._hold(len(data) - self._used)
         self._raw = self._used = len(data)

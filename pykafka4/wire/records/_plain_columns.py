@@ -34,7 +34,7 @@ LARGEST_MS: Final = INT64_MAX // 1000
 
 
 class _Account:
-    """The bytes of a builder's finished columns that are still in use."""
+    """Bytes of a builder's finished columns that are still in use."""
 
     def __init__(self) -> None:
         self.bytes = 0

@@ -123,7 +123,6 @@ class RecordIterator:
         return record
 
     def __length_hint__(self) -> int:
-        """`stopped` does not matter."""
         return max(0, len(self.records) - self.given)
 
 
@@ -202,7 +201,7 @@ class Chunk:
 
     @staticmethod
     def _is_sparse(view: memoryview, at: int) -> bool:
-        """Whether the batch at `at` has a different number of records than of offsets."""
+        """The numbers of records and of offsets of the batch at `at` differ."""
         if view[at + MAGIC] != 2:
             return False
         return bool(struct.unpack_from(">i", view, at + COUNT)[0] != struct.unpack_from(">i", view, at + LAST_OFFSET_DELTA)[0] + 1)
@@ -376,7 +375,7 @@ class Chunk:
             if len(out) == count:
                 raise self._located(error, batch) from None
         except BaseException:
-            del out[count:]  # the call did not return, so the application does not have these records: the next call returns them
+            del out[count:]  # the application does not have these records: the next call returns them
             self._view, self.position, self._at, self._aborted = before
             self._batch = self._records = None
             raise

@@ -182,7 +182,7 @@ class Parking(Account):
         return lost.count, lost._left_to_call(rows)
 
     def _failed_batch(self, t: Topic, code: str, error: BaseException) -> Batch:
-        """A failed batch without bytes, for parked records that will not get a partition."""
+        """A failed batch without bytes, for parked records that get no partition."""
         batch = Batch(self, t, UNDECIDED, 0.0)
         batch.state, batch._kept, batch._code, batch._cause = SEALED, [], code, fresh(error)
         batch._used, batch._failed_before = 0, self.failed

@@ -317,7 +317,7 @@ class SentRows:
         self._open: list[Delivery] = []  # rows that had no outcome at the last call of `done`
 
     def took(self, rows: ArrowRows, delivery: Delivery) -> None:
-        """Add `delivery`, the handle of the accepted next row of `rows`. A second call with the same handle does nothing."""
+        """`delivery`: the handle of the accepted next row. A second call with the same handle does nothing."""
         if not self._deliveries or self._deliveries[-1][1] is not delivery:
             self._deliveries.append((rows.position, delivery))
             self._open.append(delivery)

@@ -63,7 +63,7 @@ class WireRecord:
 
 
 def batches(buffer: Readable) -> Iterator[RecordBatch]:
-    """The complete batches in `buffer`, with only their headers decoded. Raises DecodeError for an unknown format or too small a size."""
+    """The complete batches in `buffer`, with only their headers decoded. Raises DecodeError."""
     view, pos = memoryview(buffer).cast("B"), 0
     while len(view) - pos > MAGIC:
         size = size_at(view, pos)
@@ -143,7 +143,7 @@ def build_batch(
     last_offset_delta: int | None = None,
     max_timestamp_ms: int | None = None,
 ) -> bytes:
-    """Build a batch of magic 2. Records without an offset are consecutive; offsets with gaps make a compacted batch.
+    """Records without an offset are consecutive; offsets with gaps make a compacted batch.
 
     `last_offset_delta` is the value from before the compaction; `max_timestamp_ms` is the append time for LOG_APPEND_TIME.
     """

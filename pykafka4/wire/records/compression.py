@@ -121,7 +121,7 @@ def _write_gzip(data: Any, level: int | None) -> bytes:
 
 
 def _write_snappy(data: Any, _: int | None) -> bytes:
-    """Compress with the framing of snappy-java, which every Kafka client reads."""
+    """Compress with the framing of snappy-java, which Kafka's clients read."""
     view = memoryview(data).cast("B")
     parts = [_XERIAL.pack(_XERIAL_MAGIC, 1, 1)]
     for start in range(0, len(view), _XERIAL_BLOCK):
@@ -169,8 +169,7 @@ def decompress(codec: int, data: Readable, max_size: int) -> bytes:
     """Decompress `data` to at most `max_size` bytes.
 
     Larger data costs `max_size` bytes of memory and a few MiB; other data costs its own size, and twice that while pieces are joined.
-    Raises RecordTooLarge as soon as the limit is exceeded, DecodeError for damaged or truncated data, ConfigError if the codec's library is
-    missing.
+    Raises RecordTooLarge as soon as the limit is exceeded, DecodeError for damaged data, ConfigError if the codec's library is missing.
     """
     reader = _READERS.get(codec)
     if reader is None:
@@ -294,7 +293,7 @@ def _read_snappy(view: memoryview, max_size: int) -> bytes:
 
 
 def _snappy_block(block: memoryview, out: _Output) -> bytes:
-    """Decompress `block`. It starts with its decompressed size, which is checked before the library allocates that much memory."""
+    """The decompressed size at the start of `block` is checked before the library allocates that much memory."""
     size = 0
     for place, byte in enumerate(block[:5]):
         size |= (byte & 0x7F) << (7 * place)
@@ -355,7 +354,7 @@ def _zstd_frames(view: memoryview) -> Iterator[memoryview]:
 
 
 def _zstd_size(view: memoryview) -> int:
-    """The size of the frame that `view` begins with, from its block sizes."""
+    """The size of the frame that `view` begins with."""
     has_checksum: bool = _zstd().get_frame_parameters(view).has_checksum
     at: int = _zstd().frame_header_size(view)
     last = 0

@@ -118,7 +118,7 @@ class RecordBatch:
 
 
 def size_at(view: memoryview, pos: int) -> int:
-    """The size of the batch at `pos`, whose magic byte is in `view`. Raises DecodeError if the format is unknown or the size too small."""
+    """The size of the batch at `pos`, whose magic byte is in `view`. Raises DecodeError."""
     size = int.from_bytes(view[pos + LENGTH : pos + LENGTH + 4], "big", signed=True) + LOG_OVERHEAD
     magic = view[pos + MAGIC]
     least = LEAST_BATCH.get(magic)
@@ -130,7 +130,7 @@ def size_at(view: memoryview, pos: int) -> int:
 
 
 def read_header(buffer: Readable, pos: int = 0) -> RecordBatch:
-    """The batch at `pos`, with only its header decoded. Raises DecodeError if it is incomplete, too small, or of an unknown format."""
+    """The batch at `pos`, with only its header decoded. Raises DecodeError."""
     view = memoryview(buffer).cast("B")[pos:]
     if len(view) <= MAGIC:
         raise DecodeError(f"a record batch truncated after {len(view)} bytes")
@@ -276,8 +276,8 @@ class Message(NamedTuple):
 def read_messages(batch: RecordBatch, max_size: int) -> Iterator[Message]:
     """The records of a message of magic 0 or 1, created one at a time: as objects they take ten times the bytes that `max_size` limits.
 
-    The complete message, with all checksums, is checked before its first record is created. Raises DecodeError for a corrupt message,
-    RecordTooLarge for more than `max_size` bytes decompressed, ConfigError if the codec's library is missing.
+    The complete message is checked before its first record is created. Raises DecodeError for a corrupt message, RecordTooLarge for more
+    than `max_size` bytes decompressed, ConfigError if the codec's library is missing.
     """
     batch.check()
     if batch.codec not in _CODEC_NUMBERS:

@@ -1,6 +1,6 @@
 """Encodes batch headers and records of magic 2. The caller has checked the values.
 
-In plain Python, `_plain_raw_batch` and `_plain_batch` write this format, too, when they copy parts of records; `decoder` reads it.
+In plain Python, `_plain_raw_batch` and `_plain_batch` write this format, too, when they copy parts of records.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def encode_header(
     count: int,
     checksum: Callable[[Readable, int], int] = crc32c,
 ) -> bytes:
-    """The header of a batch of magic 2, with its checksum. `records` are the bytes after the header, compressed or not."""
+    """`records` are the bytes after the header, compressed or not."""
     times = base_timestamp_ms, max_timestamp_ms
     checked = _CHECKED.pack(attributes, last_offset_delta, *times, producer_id, producer_epoch, base_sequence, count)
     crc = checksum(records, checksum(checked, 0))

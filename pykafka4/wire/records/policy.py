@@ -1,8 +1,8 @@
 """Describes how batches of a topic are filled and compressed. The accumulator asks for a topic's policy when it meets the topic.
 
-Policies are applied in both cores: limits of a batch by `is_reached` in `_policy.pxi`, and by `_plain_batch`; lingers by `LingerList` in
-`_policy.pxi`, and by `reference`; limits of combined batches by `LingerList`, and by `_plain_account`. A batch whose linger has ended is
-sealed when `core.producer.sender` can send it, at the latest after a part of its delivery timeout (`OPEN_SHARE`).
+Both cores apply policies: limits of a batch in `is_reached` and `_plain_batch`, lingers in `LingerList` and `reference`, limits of combined
+batches in `LingerList` and `_plain_account`. (`is_reached` and `LingerList` are in `_policy.pxi`.) A batch whose linger has ended is sealed
+when `core.producer.sender` can send it, at the latest after a part of its delivery timeout (`OPEN_SHARE`).
 """
 
 from __future__ import annotations

@@ -78,13 +78,12 @@ class Accumulator(RawBatches):
     `send` and its variants, `drop_batch`, `hurry`, `room`, `crowded`, `direct` and `unfinished` run on any thread, everything else on the
     loop.
 
-    Callables: `clock()`: monotonic seconds; `wake()` wakes the loop; `new_topic(name)` announces a topic to the loop, or raises for an
-    invalid name; `make_room(topic, partition or -1, bytes, deadline)` waits until a retry makes sense, or raises; `wait(predicate,
-    timeout)` waits for a handle; `failure_seen(n)`: the application has seen the failure of a record, and `n` records had failed before its
-    batch; `submit(callable)` runs a late callback; `wall()`: milliseconds since the epoch, for records without a timestamp;
-    `find_partition(topic, partition, deadline)` looks up an unknown partition before it is rejected; `find_topic(topic, deadline)` waits
-    for the partitions of a topic, for raw batches and for a `partitioner` with a function; `call_dropped(callback, delivery)` calls
-    `callback` soon, or raises.
+    Callables: `clock()`: monotonic seconds; `new_topic(name)` announces a topic to the loop, or raises for an invalid name;
+    `make_room(topic, partition or -1, bytes, deadline)` waits until a retry makes sense, or raises; `wait(predicate, timeout)` waits for a
+    handle; `failure_seen(n)`: the application has seen the failure of a record, and `n` records had failed before its batch;
+    `submit(callable)` runs a late callback; `wall()`: milliseconds since the epoch, for records without a timestamp; `find_partition(topic,
+    partition, deadline)` looks up an unknown partition before it is rejected; `find_topic(topic, deadline)` waits for the partitions of a
+    topic, for raw batches and for a `partitioner` with a function; `call_dropped(callback, delivery)` calls `callback` soon, or raises.
 
     With `drop_error`, a record without room is dropped with that error. `client_id` begins log lines.
 
@@ -133,7 +132,7 @@ class Accumulator(RawBatches):
         alike = Policy(linger, codec)
         self._policy = policy if policy is not None else lambda topic: alike
         self._buffer_memory, self._max_partition_bytes = buffer_memory, max_partition_bytes
-        # The overhead of a parked record has to fit into buffer_memory, too: otherwise `send` would wait in vain for room for the record.
+        # The overhead of a parked record has to fit into buffer_memory, too: otherwise `send` would wait in vain for room.
         self._max_request_size = min(max_request_size, buffer_memory - PARKED_COST)
         self._asked_request_size = max_request_size
         self._clock, self._new_topic, self._make_room = clock, new_topic, make_room
@@ -203,7 +202,7 @@ class Accumulator(RawBatches):
                 give_way()
                 data, now = bytes_of(name, "value", value), self._wall() if given is None else given
                 item = Item(None if others is None else _next_key(name, others, n), data, pairs, partition=asked, timestamp=now)
-                # Before the record is accepted: Ctrl-C may come right after, and `accepted` of the exception has to list the record.
+                # Before the record is accepted: Ctrl-C may come right after, and `accepted` of its exception has to list the record.
                 out.append(Delivery(item))
                 self._accept(self._topics.get(name) or self._meet(name), item, on_delivery, out[-1])
             if others is not None and next(others, MISSING) is not MISSING:
@@ -280,7 +279,7 @@ class Accumulator(RawBatches):
         return admission
 
     def _meet(self, name: str) -> Topic:
-        """Announce the topic `name` to the loop; returns its state."""
+        """Announce the topic to the loop."""
         before = self._used_up
         self._new_topic(name)
         policy = self._policy_of(name)
@@ -398,7 +397,7 @@ class Accumulator(RawBatches):
         t.rotate(self._batch_size if self._plan.adaptive else 0)
 
     def _fill(self, b: Batch, r: Item) -> Callable[[], object] | None:
-        """Seal `b`, which has no room for `r`, or is complete with `r`; returns a function to call without the lock."""
+        """Seal `b`, which has no room for `r`, or is complete with `r`. Returns a function to call without the lock."""
         self._close(b)
         self._sealed.append(b)
         if r.free and b.partition == b._home.sticky:
@@ -435,7 +434,7 @@ class Accumulator(RawBatches):
             return [batch for batch in taken if batch.state == SEALED], due, again  # without batches that have failed meanwhile
 
     def _due_together(self, now: float, no_linger: bool) -> list[Combined]:
-        """The groups of combined batches that are due: one of their batches is due, or the group has reached a limit."""
+        """The groups of combined batches with a batch that is due, or with a reached limit."""
         due = [c for c in self._combined.values() if c.reached]
         for batch in self._opened:
             if batch._home.policy.combined and batch.count and (no_linger or batch.created + batch.linger <= now):
@@ -474,7 +473,7 @@ class Accumulator(RawBatches):
     def limit_records(self, topic: str, size: int) -> None:
         """Replace the limit of `topic`: brokers accept batches of up to `size` bytes (0: unknown).
 
-        No batch is filled beyond `size`. Without compression larger records are refused; with compression they may still fit.
+        Without compression larger records are refused; with compression they may still fit.
         """
         with self._lock():
             t = self._topics.get(exact_name(topic))
