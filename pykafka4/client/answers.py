@@ -1,5 +1,6 @@
 """Passes the answers of a call to the thread, future or task that waits for them. Invariant: a call ends at its deadline, however many
-questions it consists of, unless the loop is stuck."""
+questions it consists of, unless the loop is stuck.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +40,10 @@ class Asker(Protocol):
 
     @property
     def machine(self) -> AdminMachine:
-        """The machine, whose methods are only for the loop thread."""
+        """Its methods are only for the loop thread."""
 
     def promise(self) -> Promise[Any]:
-        """Return a Promise that fails if the machine fails."""
+        """A Promise that fails if the machine fails."""
 
     def post(self, fn: Callable[[float], object]) -> None:
         """Run `fn(now)` on the loop thread."""
@@ -63,33 +64,32 @@ class Answers(Generic[T]):
         asker.post(started)
 
     def wait(self) -> T:
-        """Wait for the result and return it. The machine ends the call at the deadline."""
+        """The machine ends the call at the deadline."""
         try:
-            # The wait takes longer than `seconds` only if the loop does not respond.
+            # Longer than `seconds` only if the loop does not respond.
             self.promise.wait(self.seconds + LOOP_ANSWER_S)
             return self.result()
         finally:
             self.end()
 
     def result(self) -> T:
-        """Return the result of a call that has ended, or raise its error."""
+        """Only for a call that has ended."""
         return self._finish(self.promise.result(0))
 
     def end(self) -> None:
-        """End the call, because no caller waits for it any more."""
+        """No caller waits any more."""
         self.promise.set_exception(CALLER_GONE)
         self._asker.post(lambda now: [stop() for stop in self._stops])  # runs after `started`, which fills the list: posts keep their order
 
 
 class CallFuture(Future[T]):
-    """A future for the result of a call. Its callbacks run on the callback executor of the client."""
+    """Its callbacks run on the callback executor of the client."""
 
     def __init__(self, callbacks: Callbacks) -> None:
         super().__init__()
         self._of_client = callbacks
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
-        """Have `fn(future)` called on the callback executor of the client when the call has ended."""
         super().add_done_callback(lambda future: self._of_client.post(lambda: fn(future)))
 
 
@@ -105,7 +105,7 @@ class Futures:
         self._workers = Workers("pykafka4-futures", 1, callbacks.client_id)
 
     def of(self, answers: Answers[T]) -> Future[T]:
-        """Return a future for `answers`. Its `cancel` ends the call, unless the call has ended."""
+        """The future's `cancel` ends the call, unless the call has ended."""
         future: CallFuture[T] = CallFuture(self._callbacks)
         # `CallFuture.add_done_callback` would run `end` on the callback executor, where a slow callback could delay it.
         Future.add_done_callback(future, lambda _: answers.end())

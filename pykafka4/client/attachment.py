@@ -1,8 +1,8 @@
 """Connects a producer, consumer or admin client with the runtime of its client. Invariant: a runtime closes its producers, consumers and
 admin clients before its loop.
 
-The implementation behind the handle of a producer, consumer or admin client derives from `Attachment`. The runtime keeps the implementation
-alive, but not the handle. So if the application forgets to close a handle, the garbage collector finds the handle, whose finalizer warns.
+The implementation behind a handle derives from `Attachment`. The runtime keeps the implementation alive, but not the handle. So if the
+application forgets to close a handle, the garbage collector finds the handle, whose finalizer warns.
 """
 
 from __future__ import annotations
@@ -29,17 +29,15 @@ C = TypeVar("C", bound=ClientConfig)
 
 
 class RemovableMachine(Machine, Protocol):
-    """A machine that can be removed from the loop."""
-
     def dispose(self) -> None:
-        """Release the machine's entries in other objects, because the machine has been removed."""
+        """Called after the machine's removal: release its entries in other objects."""
 
 
 M = TypeVar("M", bound=RemovableMachine)
 
 
 def read_config(kind: type[C], client: object | None, executor: Executor | None, options: Mapping[str, Any]) -> C:
-    """Return the checked options; a given client supplies the client options. `client` is the application's argument.
+    """The checked options; a given client supplies the client options. `client` is the application's argument.
 
     Raises ConfigError for a wrong option, for a `client` of another type, and for a client option or executor in addition to a client.
     """
@@ -64,13 +62,13 @@ class Attachment(ABC, Generic[M]):
     _push: MetricsPush | None = None
 
     def connect(self, given: Client | None, config: ClientConfig, executor: Executor | None) -> None:
-        """Use the runtime of the given client, or create a private runtime. Raises the errors of `Runtime.check`."""
+        """Use the runtime of the given client, or create a private one. Raises the errors of `Runtime.check`."""
         self.runtime = given._runtime if given is not None else Runtime.private(config, executor)
         self.runtime.check()
 
     @abstractmethod
     def check(self) -> None:
-        """Raise the error that every call would raise, if there is one."""
+        """Raise the error that every call would raise, if any."""
 
     @abstractmethod
     def close(self, timeout: float | None = None) -> Any:
@@ -85,15 +83,15 @@ class Attachment(ABC, Generic[M]):
         self.runtime.loop.call(fn, self.machine)
 
     def promise(self) -> Promise[Any]:
-        """Return a Promise that fails if the machine fails."""
+        """A Promise that fails if the machine fails."""
         return self.runtime.loop.promise(self.machine)
 
     def failure(self) -> KafkaError | None:
-        """Return the internal error that ended the machine; None while the machine works."""
+        """The internal error that ended the machine, if any."""
         return self.runtime.engine.failure(self.machine)
 
     def crashed(self) -> dict[str, Any]:
-        """Return the items of `status` for a machine that an internal error has ended; an empty dict while the machine works."""
+        """The items of `status` for a machine that an internal error has ended; empty while the machine works."""
         failure = self.failure()
         return {} if failure is None else {"state": "crashed", "reason": str(failure)}
 
@@ -105,8 +103,8 @@ class Attachment(ABC, Generic[M]):
     def disconnect(self, timeout: float | None = None) -> None:
         """End the push of metrics, remove the machines from the loop, and detach from the runtime.
 
-        If Ctrl-C ends the wait for the last push, the other steps follow. `timeout` is the time in seconds in which a private runtime must
-        close; None: the limit of the runtime.
+        If Ctrl-C ends the wait for the last push, the other steps follow. A private runtime must close within `timeout` seconds; None: the
+        limit of the runtime.
         """
         try:
             if self._push is not None:

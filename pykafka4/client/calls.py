@@ -1,5 +1,6 @@
 """Checks the arguments of a client's stateless calls, and begins these calls for threads, futures and tasks. Invariant: a wrong argument
-raises an error before any broker gets a request."""
+raises an error before any broker gets a request.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ CONNECTION_MESSAGES: Final = ("SaslHandshake", "SaslAuthenticate")  # messages t
 
 
 class Calls:
-    """The stateless calls of one client, and their machine, which the first call creates."""
+    """The stateless calls of one client (an `Asker`), and their machine, which the first call creates."""
 
     def __init__(self, loop: Loop, engine: Engine, callbacks: Callbacks) -> None:
         self._loop, self._engine = loop, engine
@@ -62,7 +63,7 @@ class Calls:
 
     @property
     def machine(self) -> AdminMachine:
-        """The machine, which exists after the first `begin`. Its methods are only for the loop thread."""
+        """Exists after the first `begin`. Its methods are only for the loop thread."""
         assert self._machine is not None
         return self._machine
 
@@ -73,7 +74,7 @@ class Calls:
         self._loop.call(fn, self._machine)
 
     def begin(self, begin: Begin, timeout: float | None, finish: Callable[[dict[Any, Any]], T]) -> Answers[T]:
-        """Begin a call. `timeout` is the application's argument: seconds, or None."""
+        """`timeout` is the application's argument: seconds, or None."""
         seconds = api_timeout(timeout)
         self._loop.check()
         if self._machine is None:
@@ -90,7 +91,6 @@ class Calls:
             self._machine = machine
 
     def future(self, answers: Answers[T]) -> Future[T]:
-        """Return a future for the answers of a call."""
         return self._futures.of(answers)
 
     # -- the calls; see Client
@@ -165,7 +165,6 @@ class Calls:
 
 
 def listing(times: Times, isolation_level: str) -> Begin:
-    """Return the call of `list_offsets`, with checked arguments."""
     if not isinstance(times, Mapping):
         raise TypeError(f"list_offsets takes a mapping of partitions to an offset spec or a time, not {shown(times)}")
     timestamps = {(tp := topic_partition(item)): as_timestamp(f"the time of {tp}", time) for item, time in times.items()}
@@ -173,12 +172,11 @@ def listing(times: Times, isolation_level: str) -> Begin:
 
 
 def _spans(bounds: Bounds, found: Mapping[Any, Any]) -> dict[TopicPartition, Span]:
-    """Return the range of each partition from the outcome of `locating.located`."""
     return {tp: bounds.span(tp, offsets) for tp, offsets in _located(found).items()}
 
 
 def _located(found: Mapping[Any, Any]) -> dict[TopicPartition, dict[int, int | None]]:
-    """Return the offsets of each partition from the outcome of `locating.located`. Raises the common error, or PartialFailure."""
+    """The offsets of each partition. Raises the common error, or PartialFailure."""
     errors = {key: one for key, one in found.items() if isinstance(one, KafkaError) and not isinstance(key, int)}
     if errors and len(set(map(str, errors.values()))) == 1:
         raise next(iter(errors.values())).again()
@@ -188,7 +186,7 @@ def _located(found: Mapping[Any, Any]) -> dict[TopicPartition, dict[int, int | N
 
 
 def _bytes_per_offset(spans: Mapping[TopicPartition, Span], found: Mapping[Any, Any]) -> dict[TopicPartition, float]:
-    """Return the mean bytes per offset of each partition that is not empty; an empty dict if the size of one of them is unknown or 0."""
+    """The mean bytes per offset of each partition that is not empty; an empty dict if the size of one of them is unknown or 0."""
     sizes = locating.sizes_of(found)
     counts = {tp: found[tp][LATEST] - span.earliest for tp, span in spans.items()}
     if not all(sizes.get(tp) for tp, span in spans.items() if not span.is_empty):
@@ -197,7 +195,6 @@ def _bytes_per_offset(spans: Mapping[TopicPartition, Span], found: Mapping[Any, 
 
 
 def single_outcome(found: Mapping[Any, Any]) -> Any:
-    """Return the single outcome of a call, or raise it if it is an error."""
     (outcome,) = found.values()
     if isinstance(outcome, KafkaError):
         raise outcome.again()
@@ -225,14 +222,14 @@ def _place(tp: TopicPartition, place: object) -> FetchFrom:
 
 
 def as_partitions(partitions: object) -> list[TopicPartition]:
-    """Return the partitions as a list without duplicates. Raises TypeError or ConfigError for a wrong argument."""
+    """Without duplicates. Raises TypeError or ConfigError for a wrong argument."""
     if isinstance(partitions, (str, bytes, TopicPartition)) or not hasattr(partitions, "__iter__"):
         raise TypeError(f"partitions={shown(partitions)}: takes a list of (topic, partition) pairs")
     return list(dict.fromkeys(map(topic_partition, partitions)))
 
 
 def as_timestamp(what: str, time: object) -> int:
-    """Return the timestamp for ListOffsets; `time` is a spec, milliseconds since 1970, or a datetime. Errors begin with `what`."""
+    """The timestamp for ListOffsets; `time` is a spec, milliseconds since 1970, or a datetime. Errors begin with `what`."""
     if isinstance(time, OffsetSpec):
         return time.value
     if isinstance(time, datetime):
@@ -245,7 +242,7 @@ def as_timestamp(what: str, time: object) -> int:
 
 
 def as_isolation(level: object) -> int:
-    """Return the number of the isolation level in requests. Raises ConfigError for an unknown level."""
+    """The number of the isolation level in requests. Raises ConfigError for an unknown level."""
     if not isinstance(level, str) or level not in ISOLATION:
         raise ConfigError(f"isolation_level={shown(level)}: must be {' or '.join(ISOLATION)}")
     return ISOLATION[level]

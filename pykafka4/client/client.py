@@ -1,5 +1,4 @@
-"""Defines `Client`, the public handle of a runtime. Invariant: a client has no state except its options and its `Runtime`, which producers
-and consumers use directly."""
+"""Defines `Client`, the public handle of a runtime. Invariant: a client has no state except its options and its `Runtime`."""
 
 from __future__ import annotations
 
@@ -63,7 +62,7 @@ class Client(ServesStatus):
 
         `properties` is the path of a `.properties` file, or a mapping of names to text, numbers, booleans or None.
         `callback_executor` and `options` are as in the constructor, and take precedence over `properties`.
-        Names, units and values are converted. Properties that have no effect in this client are logged at INFO, on `pykafka4.config`.
+        Names, units and values are converted. Properties without an effect in this client are logged at INFO, on `pykafka4.config`.
         Options that the class does not have are refused.
 
         Raises ConfigError, which names file, line and property, for a property that is unknown, wrong or not supported; OSError if the
@@ -80,7 +79,7 @@ class Client(ServesStatus):
 
     @classmethod
     def of(cls, runtime: Runtime, config: ClientConfig) -> Client:
-        """Return another handle of a runtime. Only code of this package calls this method."""
+        """Another handle of a runtime, for code of this package."""
         client = cls.__new__(cls)
         client.config, client._runtime = config, runtime
         return client
@@ -89,8 +88,8 @@ class Client(ServesStatus):
         """Have `listener(event)` called on the callback executor for PartitionOffline(tp, reason), PartitionOnline(tp), BrokerAdded and
         BrokerRemoved(node, host, port), MetadataChanged(version), and OffsetsLost(tp, first, until, reason) of the client's consumers.
 
-        A slow listener can miss intermediate states, but never the current one: opposite events that occur while the listener is busy
-        cancel each other, and of several losses of offsets in one partition the listener gets only the last.
+        A slow listener can miss intermediate states, but never the current one: opposite events cancel each other while it is busy, and of
+        several losses of offsets in one partition it gets only the last.
         Returns a function that removes the listener: `stop = client.events(listener)`, later `stop()`.
         Raises TypeError if `listener` is not callable.
         """
@@ -103,14 +102,14 @@ class Client(ServesStatus):
         """Refresh the metadata of `topics` (an empty list: only the brokers), or of all topics in use (None).
 
         `timeout` in seconds, default `request_timeout_ms`. Raises AuthorizationError if access to one of `topics` is denied, and
-        KafkaTimeoutError. The message of the timeout has the addresses that were tried, with their errors, if no broker can be reached;
-        otherwise it names the broker that has not answered, if there is one.
+        KafkaTimeoutError. If no broker can be reached, its message has the addresses that were tried, with their errors; otherwise it names
+        the broker that has not answered, if there is one.
         """
         names, limit = None if topics is None else _names(topics), self._seconds(timeout)
         self._runtime.refresh_metadata(names, limit)
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
-        """Return the partitions of `topic`. If the client does not know them, request the metadata, and wait until the topic exists.
+        """Return the partitions of `topic`. If they are unknown, request the metadata, and wait until the topic exists.
 
         `timeout` in seconds, default `request_timeout_ms`. Raises KafkaTimeoutError, BrokerError (AuthorizationError, …).
         """
@@ -139,11 +138,10 @@ class Client(ServesStatus):
         with `high_watermark`, or with `last_stable_offset` for read_committed. A broker returns at most `receive_message_max_bytes`
         in one response, for all partitions together.
 
-        A broker waits up to `max_wait_ms` for `min_bytes` of records; if `max_wait_ms` is 0, it returns the records that it has. Fetches of
-        one client that wait at the same broker are answered one after the other.
-        `timeout` in seconds (default 60). The call follows changes of leaders until the timeout. Each partition has its records or its own
-        `error`: AuthorizationError, BrokerError (OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, …), CorruptRecord, RecordTooLarge,
-        KafkaTimeoutError.
+        A broker waits up to `max_wait_ms` for `min_bytes` of records (0: not at all). Fetches of one client that wait at the same broker
+        are answered one after the other. `timeout` in seconds (default 60). The call follows changes of leaders until the timeout. Each
+        partition has its records or its own `error`: AuthorizationError, BrokerError (OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, …),
+        CorruptRecord, RecordTooLarge, KafkaTimeoutError.
         """
         return self._runtime.calls.fetch(offsets, timeout, max_wait_ms, min_bytes, isolation_level).wait()
 
@@ -160,7 +158,7 @@ class Client(ServesStatus):
         milliseconds since 1970, or an aware datetime. The offset for a time is the offset of the first record with this timestamp or a
         later one. With read_committed, LATEST is the last stable offset, and records after it do not count.
 
-        `timeout` in seconds (default 60). Each partition has its offset (None: there is no such record) or its own `error`, which is
+        `timeout` in seconds (default 60). Each partition has its offset (None: no such record) or its own `error`, which is
         UnsupportedVersion if its leader is too old for a name. Sources: KIP-79, KIP-734, KIP-405, KIP-1005.
         """
         return self._runtime.calls.list_offsets(times, timeout, isolation_level).wait()
@@ -206,7 +204,7 @@ class Client(ServesStatus):
     ) -> list[Split]:
         """Divide a bounded read of `topics` into at most `n` splits for several processes; `read(split=split, …)` reads one of them.
 
-        `start` and `until` are as for `read`, and this call turns them into offsets: each offset between them is in exactly one split, and
+        This call turns `start` and `until`, which are as for `read`, into offsets: each offset between them is in exactly one split, and
         no split is empty. Splits have about the same size in bytes if brokers return sizes (which needs DESCRIBE on the cluster, and Kafka
         2.0), otherwise about the same number of offsets. `partitions` limits the read to (topic, partition) pairs, or to numbers for one
         topic. With isolation_level="read_committed", the default here as for `read`, "now" is before the first open transaction.
@@ -221,8 +219,8 @@ class Client(ServesStatus):
 
         `target` is the number of a broker, ANY, CONTROLLER, `coordinator(group)` or `leader(partition)`. The version of the request is the
         highest that both sides have, and at most `max_version`. Requests that only read (the reference lists them) are repeated after a
-        lost connection, and sent to the new leader, coordinator or controller when the old one refuses all of their items. (A broker that
-        is named by its number is never replaced.) All other requests are written once: their response is returned unchanged, error codes
+        lost connection, and sent to the new leader, coordinator or controller when the old one refuses all of their items. (A broker
+        named by its number is never replaced.) All other requests are written once: their response is returned unchanged, error codes
         included, and after ConnectionLost or KafkaTimeoutError a note says that the broker may have carried the request out.
 
         `timeout` in seconds (default 60). Raises UnsupportedVersion if the broker lacks the request, or a field that is set;
@@ -233,11 +231,11 @@ class Client(ServesStatus):
     # -- status and end
 
     def status(self) -> dict[str, Any]:
-        """Return a dict that shows why no records flow: `state` (connected, connecting, unreachable, unresponsive, crashed, closed,
-        forked), `reason`, `brokers`, `offline` partitions, `topics` with errors, … Times are ages in seconds. The method also works on a
-        closed or crashed client.
+        """Return a dict that shows why no records flow. Also works on a closed or crashed client.
 
-        "unresponsive": the client's thread did not respond within 5 s. "forked": the client was created in another process.
+        Items: `state` (connected, connecting, unreachable, unresponsive, crashed, closed, forked), `reason`, `brokers`, `offline`
+        partitions, `topics` with errors, … Times are ages in seconds. "unresponsive": the client's thread did not respond within 5 s.
+        "forked": the client was created in another process.
         """
         return self._runtime.status()
 
@@ -270,7 +268,6 @@ class Client(ServesStatus):
 
 
 def _names(topics: object) -> list[str]:
-    """Return a list of legal topic names. Raises ConfigError or TypeError for a wrong argument."""
     if isinstance(topics, (str, bytes)) or not isinstance(topics, Iterable):
         raise ConfigError(f"topics={topics!r}: takes a list of topic names")
     return [check_topic(topic) for topic in topics]

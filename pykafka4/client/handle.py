@@ -21,7 +21,6 @@ class Handle:
 
     @property
     def _sources(self) -> tuple[Source, ...]:
-        """The sources of this client's figures."""
         raise NotImplementedError
 
     def metrics(self, *, by: By = "topic", by_broker: bool = False) -> list[Metric]:
@@ -29,7 +28,7 @@ class Handle:
 
         `by` says how figures about records are summed: "topic" by topic, "partition" by partition, "client" all together. With `by_broker`,
         figures about connections and requests have a label `broker`. A client whose thread does not respond within a second has few
-        figures, among them `pykafka4.client.connected` with 0. The method also works after `close`. Raises ConfigError for an unknown `by`.
+        figures, among them `pykafka4.client.connected` with 0. Also works after `close`. Raises ConfigError for an unknown `by`.
         Names and labels: docs/guide/metrics-list.md. Source: OpenTelemetry's conventions for messaging.
         """
         from pykafka4.metrics.sources import Detail, read_all  # imported here: few programs read figures

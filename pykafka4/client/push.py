@@ -26,7 +26,7 @@ class Pushing(Enum):
 
 
 class LazyFigures:
-    """See `core.telemetry.machine.PushedFigures`. Few brokers ask for metrics, so `encode` imports the modules that it needs."""
+    """A `core.telemetry.machine.PushedFigures`. Few brokers ask for metrics, so `encode` imports the modules that it needs."""
 
     def __init__(self, kind: Pushing, session: object, labels: Callable[[], Mapping[str, str | None]]) -> None:
         self._kind, self._session, self._labels = kind, session, labels

@@ -1,9 +1,8 @@
 """Owns one loop, to which producers, consumers and admin clients attach, and closes all of them together. Invariant: the last user of a
 private runtime closes the runtime.
 
-A `Client` is the public handle of a runtime; a producer, consumer or admin client without a client creates a private runtime. The
-loop thread holds no reference to the `Runtime`: if an open runtime is garbage-collected, the loop ends, and the finalizer of a `Client`'s
-runtime warns.
+A producer, consumer or admin client without a client creates a private runtime. The loop thread holds no reference to the `Runtime`: if an
+open runtime is garbage-collected, the loop ends, and the finalizer of a `Client`'s runtime warns.
 """
 
 from __future__ import annotations
@@ -52,33 +51,33 @@ Listener = Callable[[object], Any]
 
 
 class RuntimeUser(Protocol):
-    """A producer, consumer or admin client that uses a client. `kind` is its name on the page of the client."""
+    """A producer, consumer or admin client. `kind` is its name on the page of the client."""
 
     kind: ClassVar[str]
 
     def close(self, timeout: float | None = None) -> Any:
-        """Close the user, and then call `runtime.detach(self)`. `Runtime.close` calls this for users that are still attached."""
+        """Close the user, then call `runtime.detach(self)`. `Runtime.close` calls this for users that are still attached."""
 
     def drain(self, timeout: float) -> Any:
-        """At the exit of the interpreter, finish as much work as possible in `timeout` seconds, and warn about unfinished work."""
+        """At interpreter exit, finish as much work as possible in `timeout` seconds, and warn about unfinished work."""
 
 
 class ServedPage(Protocol):
     """A status page that a server shows."""
 
     def close(self) -> None:
-        """Close the page; a second call is allowed."""
+        """May be called again."""
 
 
 class EventFeeds:
-    """Passes the machines' events to listeners. The object is separate from `Runtime`, which the loop must not keep alive."""
+    """Passes the machines' events to listeners. Separate from `Runtime`, which the loop must not keep alive."""
 
     def __init__(self, callbacks: Callbacks) -> None:
         self._callbacks = callbacks
         self._feeds: dict[Feed, None] = {}
 
     def add(self, listener: Listener) -> Callable[[], None]:
-        """Add a listener, and return a function that removes it. Both steps are atomic, because the loop may emit at the same time.
+        """Add a listener, and return a function that removes it. Both steps are atomic: the loop may emit at the same time.
 
         A removed listener still gets the queued events.
         """
@@ -87,7 +86,7 @@ class EventFeeds:
         return lambda: self._feeds.pop(feed, None)
 
     def emit(self, event: object) -> None:
-        """Queue `event` for all listeners. The loop thread calls this, and never waits for a listener."""
+        """Called on the loop thread; never waits for a listener."""
         for feed in list(self._feeds):
             if isinstance(event, (PartitionOffline, PartitionOnline)):
                 feed.alternate(event.tp, event)
@@ -105,7 +104,7 @@ class Runtime:
     _finalizer: weakref.finalize[Any, Runtime]
 
     def __init__(self, config: ClientConfig, executor: Executor | None) -> None:
-        """To create a runtime, call `shared` or `private`, which also start the loop."""
+        """Use `shared` or `private`, which also start the loop."""
         if executor is not None and not isinstance(executor, Executor):
             raise ConfigError(f"callback_executor={executor!r}: must be a concurrent.futures.Executor, or None for the client's own thread")
         if (library := threads.greenlets()) and executor is not None:
@@ -125,7 +124,7 @@ class Runtime:
 
     @classmethod
     def shared(cls, config: ClientConfig, executor: Executor | None) -> Runtime:
-        """Return a runtime that lives until it is closed or garbage-collected."""
+        """A runtime that lives until it is closed or garbage-collected."""
         runtime = cls(config, executor)
         runtime._finalizer = weakref.finalize(runtime, _forgotten, runtime.loop)  # not the runtime: the finalizer keeps its arguments alive
         runtime._finalizer.atexit = False  # at exit `_drain_all` ends the loop
@@ -134,7 +133,7 @@ class Runtime:
 
     @classmethod
     def private(cls, config: ClientConfig, executor: Executor | None = None) -> Runtime:
-        """Return a runtime that closes itself when its last user detaches."""
+        """A runtime that closes itself when its last user detaches."""
         runtime = cls(config, executor)
         runtime._private = True
         runtime._finalizer = weakref.finalize(runtime, runtime.loop.stop)
@@ -144,7 +143,7 @@ class Runtime:
 
     @property
     def calls(self) -> Calls:
-        """The stateless calls. The first use imports their messages, which takes time."""
+        """The first use imports the messages of the calls, which takes time."""
         from pykafka4.client.calls import Calls
 
         return self._calls.get("") or self._calls.setdefault("", Calls(self.loop, self.engine, self.callbacks))
@@ -152,16 +151,14 @@ class Runtime:
     # -- users
 
     def check(self) -> None:
-        """Raise ForkedClientError, ClosedError or the error of the loop's crash, if one applies."""
         self.loop.check()
 
     def attach(self, user: RuntimeUser) -> None:
-        """Register `user` until it detaches."""
         self.check()
         self._users[id(user)] = user
 
     def detach(self, user: RuntimeUser, timeout: float | None = None) -> None:
-        """Remove `user`. The last user of a private runtime closes the runtime, within `timeout` seconds."""
+        """The last user of a private runtime closes the runtime, within `timeout` seconds."""
         self._users.pop(id(user), None)
         self._close_pages(user)
         if self._private and not self._users:
@@ -169,7 +166,6 @@ class Runtime:
 
     @property
     def users(self) -> list[RuntimeUser]:
-        """The producers, consumers and admin clients that use this client."""
         return list(self._users.values())
 
     def keep_page(self, page: ServedPage, user: object = None) -> None:
@@ -177,7 +173,6 @@ class Runtime:
         self._pages[page] = user
 
     def _close_pages(self, user: object = None) -> None:
-        """Close the pages that show `user`; None: all."""
         for page, owner in list(self._pages.items()):
             if user is None or owner is user:
                 self._pages.pop(page, None)
@@ -194,8 +189,7 @@ class Runtime:
             user.close(_left(deadline))
 
         self._finalizer.detach()
-        # The stack runs in reverse: the users close first, then the pages, then the loop. After an exception (of a listener, or Ctrl-C) the
-        # stack still runs its remaining entries.
+        # The stack runs in reverse: users, pages, loop. After an exception (of a listener, or Ctrl-C) it still runs its remaining entries.
         with contextlib.ExitStack() as ends:
             ends.callback(lambda: self.loop.close(_left(deadline)))
             ends.callback(self._users.clear)
@@ -228,7 +222,7 @@ class Runtime:
             self.loop.call(stop)
 
     def partitions_of(self, topic: str, timeout: float, create: bool = False) -> list[int]:
-        """See Client.partitions_for; with `create`, brokers may create the topic (allow_auto_create_topics)."""
+        """With `create`, brokers may create the topic (allow_auto_create_topics)."""
         _, ask, stop = self.lookup(topic, create)
         try:
             return self.loop.ask(ask, timeout, f"looking up topic {topic}")
@@ -238,11 +232,11 @@ class Runtime:
             self.loop.call(stop)
 
     def not_found(self, topic: str, error: KafkaTimeoutError) -> KafkaTimeoutError:
-        """Return `error` with the brokers' error about the topic, if there is one."""
+        """`error` with the brokers' error about the topic, if any."""
         return KafkaTimeoutError(f"{error}{self._missing(topic)}")
 
     def lookup(self, topic: str, create: bool) -> tuple[Promise[list[int]], Callable[[float], Promise[list[int]]], Callable[[float], None]]:
-        """Return the promise of a topic's partitions, with two functions for the loop: one begins the lookup, the other ends it.
+        """The promise of a topic's partitions, with two functions for the loop: one begins the lookup, the other ends it.
 
         The caller must have the loop run the second function in any case.
         """
@@ -286,7 +280,7 @@ class Runtime:
         return "" if error is None else f"; the brokers report {error.name}"
 
     def drain(self, deadline: float) -> None:
-        """At the exit of the interpreter, let the users finish their work until `deadline`, then end the loop."""
+        """At interpreter exit, let the users finish their work until `deadline`, then end the loop."""
         if self.loop.alive:
             for user in list(self._users.values()):
                 try:
@@ -298,13 +292,13 @@ class Runtime:
             self.loop.close(max(0.0, deadline - system.monotonic()))
 
     def __repr__(self) -> str:
-        """Show the runtime as a `Client`, because error messages show it to applications."""
+        """As a `Client`: error messages show it to applications."""
         servers = ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
         return f"<Client {self.config.client_id!r} of {servers}>"
 
 
 def _prepare(config: ClientConfig) -> Callable[[str], Mechanism] | None:
-    """Return the function that makes a SASL mechanism for a broker's host name; None if the options ask for no SASL."""
+    """The function that makes a SASL mechanism for a broker's host name; None without SASL."""
     if not config.authenticates:
         return None
     from pykafka4.net.credentials import Credentials  # imported here: few clients use SASL
@@ -324,7 +318,7 @@ def _finish(promise: Promise[None], error: KafkaError | None) -> None:
 
 
 def _forgotten(loop: Loop) -> None:
-    """Warn about an open client that was garbage-collected, and end its loop. A finalizer calls this, so it must not block."""
+    """A finalizer calls this, so it must not block."""
     if loop.alive:
         warn_unclosed("Client")
     loop.stop()
@@ -333,7 +327,7 @@ def _forgotten(loop: Loop) -> None:
 def warn_unclosed(what: str) -> None:
     """Warn about a handle that was garbage-collected while open.
 
-    If the collector runs on a loop thread, another thread issues the warning, because showing it can run code of the application.
+    If the collector runs on a loop thread, another thread issues the warning: showing it can run code of the application.
     """
     text = f"{with_article(what)} was not closed; use `with` or call close()"
     logs.current().aside(lambda: warnings.warn(text, ResourceWarning, stacklevel=3))
@@ -350,7 +344,7 @@ def _drain_all(**signal: Any) -> None:
 
 
 def _pass_unless_closed(before: Callable[[threading.ExceptHookArgs], object], args: threading.ExceptHookArgs) -> None:
-    """Pass an error that ends a thread to the hook `before`, except ClosedError: at exit, daemon threads may still use closed clients."""
+    """At exit, daemon threads may still use closed clients: their ClosedErrors are not shown."""
     if getattr(args.exc_value, "code", None) != ClosedError.code:
         before(args)
 

@@ -1,5 +1,4 @@
-"""Opens the status page of a client, producer or consumer. Invariant: the runtime closes the page together with the client, producer or
-consumer that the page shows."""
+"""Opens the status page of a client, producer or consumer. Invariant: the page closes with the client, producer or consumer that it shows."""
 
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ class ServesStatus(Handle):
     def serve_status(self, port: int = 0) -> StatusPage:
         """Serve a live page of `status()` at `http://127.0.0.1:port/`, for browsers of this machine and for `pykafka4 watch`.
 
-        The page changes nothing. Every user of this machine can see it. The page has names of topics and groups, and errors, but no
-        records and no passwords. With `port` 0, the page gets a free port. Returns an object with `url`, `port` and `close()`, usable in
+        The page changes nothing. Every user of this machine can see it. It has names of topics and groups, and errors, but no
+        records and no passwords. `port` 0 means a free port. Returns an object with `url`, `port` and `close()`, usable in
         `with`; closing this handle also closes the page. An open page reads the status every second, or less often with thousands of
         partitions (docs/guide/monitoring.md).
 
@@ -41,5 +40,5 @@ class ServesStatus(Handle):
         return page
 
     def _shown(self) -> tuple[Runtime, object, Watched]:
-        """Return the runtime, the producer or consumer whose end closes the page (None: the client), and the source of the figures."""
+        """The runtime, the producer or consumer whose end closes the page (None: the client), and the source of the figures."""
         raise NotImplementedError

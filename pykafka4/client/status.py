@@ -1,5 +1,4 @@
-"""Makes the `status()` of a client: state, reason, brokers, topics, offline partitions. Invariant: a turn of the loop describes at most
-SLICE_ROWS topics or partitions."""
+"""Makes the `status()` of a client. Invariant: a turn of the loop describes at most SLICE_ROWS topics or partitions."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ class MachineFindings:
     topics: list[str]
 
     def offline(self) -> dict[str, Any]:
-        """Return the offline partitions, each with the seconds since it went offline, and the reason."""
+        """For each offline partition: the seconds since it went offline, and the reason."""
         return {
             f"{topic}-{partition}": {"since": self.at - offline.since, "reason": str(offline.reason)}
             for (topic, partition), offline in self.partitions.items()
@@ -54,18 +53,18 @@ def client_status(loop: Loop, engine: Engine) -> dict[str, Any]:
 
 
 def unknown_status(error: KafkaError) -> dict[str, Any]:
-    """Return state and reason for a loop that answered with `error`, or did not answer in time."""
+    """For a loop that answered with `error`, or did not answer in time."""
     return {"state": STATE_BY_ERROR.get(type(error), "crashed"), "reason": str(error)}
 
 
 def in_slices(loop: Loop, items: Sequence[T], look: Callable[[Sequence[T], float], R]) -> list[R]:
-    """Return the results of `look(slice, now)` for the slices of `items`, each in a turn of its own."""
+    """The results of `look(slice, now)`, each in a turn of its own."""
     slices = [items[at : at + SLICE_ROWS] for at in range(0, len(items), SLICE_ROWS)]
     return [loop.ask(partial(look, part), ANSWER_S, "the client's status") for part in slices]
 
 
 def with_offline(status: dict[str, Any], offline: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Add offline partitions, by name, to a copy of `status`. If `status` has no reason, the offline partitions become its reason."""
+    """Add offline partitions, by name, to a copy of `status`. If `status` has no reason, they become its reason."""
     known = {**status["offline"], **{name: {"since": row["since"], "reason": row["reason"]} for name, row in offline.items()}}
     reason = status["reason"]
     if reason is None and known:
@@ -75,7 +74,7 @@ def with_offline(status: dict[str, Any], offline: Mapping[str, Mapping[str, Any]
 
 
 def look_at_machines(engine: Engine, now: float) -> MachineFindings:
-    """Return the findings that cost little time, in one turn of the loop."""
+    """The findings that cost little time."""
     why = engine.network.why_unreachable()
     links = engine.network.status(now)
     shown = {

@@ -1,8 +1,8 @@
 """Runs code that waits, on threads and in tasks. The code is written only once, as generators.
 
 On a thread, `at_once` runs such a generator (`Steps`) to its end: its waits block, and never yield. In asyncio the generator runs as part
-of a task. It is not a coroutine, because Ctrl-C between the call and the first step would leave a coroutine that was never awaited, and
-Python warns about such coroutines.
+of a task. It is not a coroutine: Ctrl-C between the call and the first step would leave a coroutine that was never awaited, about which
+Python warns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ Steps: TypeAlias = Generator[Any, None, T]
 
 
 def at_once(steps: Steps[T]) -> T:
-    """Run `steps`, whose waits block the thread, and return their result."""
     try:
         next(steps)
     except StopIteration as end:
@@ -27,5 +26,5 @@ def at_once(steps: Steps[T]) -> T:
 
 
 def awaited(result: Any) -> Steps[Any]:
-    """Return the outcome of a call that blocks on a thread, but returns an awaitable in a task; `result` is the return value."""
+    """The outcome of a call that blocks on a thread, but returns an awaitable in a task; `result` is the return value."""
     return (yield from result.__await__()) if isawaitable(result) else result

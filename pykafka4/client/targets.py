@@ -32,19 +32,19 @@ CONTROLLER: Final = Target("the controller", core.CONTROLLER)
 
 
 def coordinator(group: str) -> Target:
-    """Return the target for the broker that coordinates `group`."""
+    """The broker that coordinates `group`."""
     name = check_group(group)
     return Target(f"the coordinator of group {name}", name)
 
 
 def leader(partition: TopicPartition | tuple[str, int]) -> Target:
-    """Return the target for the leader of `partition`."""
+    """The leader of `partition`."""
     tp = topic_partition(partition)
     return Target(f"the leader of {tp}", tp)
 
 
 def as_target(target: object) -> Target:
-    """Return `target`, or the target for the broker with this number. Raises TypeError or ConfigError for a wrong argument."""
+    """Raises TypeError or ConfigError for a wrong argument."""
     if isinstance(target, Target):
         return target
     if isinstance(target, bool) or not isinstance(target, int):

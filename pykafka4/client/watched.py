@@ -29,7 +29,6 @@ class WatchedClient:
 
     @classmethod
     def of(cls, runtime: Runtime) -> WatchedClient:
-        """Return the source of figures for the client that owns `runtime`."""
         return cls(runtime.config.client_id, runtime.loop, runtime.engine, weakref.ref(runtime))
 
     def figures(self) -> Figures:
@@ -39,7 +38,7 @@ class WatchedClient:
 
 
 def _user(user: Any) -> dict[str, Any]:
-    """Describe a producer, consumer or admin client. `user` is the object behind its handle."""
+    """`user` is the object behind a handle."""
     config = user.config
     group = getattr(config, "group_id", None) or getattr(config, "group", None)
     return {"kind": user.kind, "group": group, "client_id": config.client_id}

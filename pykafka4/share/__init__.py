@@ -52,8 +52,7 @@ class ShareConsumer(ServesStatus):
     def __init__(
         self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Unpack[ShareConsumerOptions]
     ) -> None:
-        """Create a share consumer. Raises ConfigError for an invalid option. The consumer joins the group in the background, after the
-        first poll.
+        """Raises ConfigError for an invalid option. The consumer joins the group in the background, after the first poll.
 
         `callback_executor` runs the callbacks of acknowledgements; default: one thread of the client.
         """
@@ -111,12 +110,12 @@ class ShareConsumer(ServesStatus):
 
         `timeout=None` waits indefinitely, 0 does not wait. Each record is locked for this consumer until it is acknowledged, at most for
         the group's lock duration (30 s by default; acquisition_lock_timeout_ms) after its acquisition or the last renewal. With implicit
-        acknowledgement this call accepts the records of the last poll; with explicit acknowledgement the application must acknowledge each
-        of these records before the call, unless the record's lock has ended.
+        acknowledgement this call accepts the records of the last poll; with explicit acknowledgement the application must first acknowledge
+        each of these records, unless the record's lock has ended.
 
         Raises ConfigError without a subscription, KafkaError for records that are not acknowledged, UnsupportedVersion if the brokers have
         no share groups, CorruptRecord or RecordTooLarge, once, for a batch that cannot be read (it is rejected; `error.next_offset` is None
-        if the end of the batch is unknown), ConfigError, once, for a batch whose codec needs a library that is missing (the batch is
+        if the end of the batch is unknown), ConfigError, once, for a batch without the library of its codec (the batch is
         released), BufferFull while 10,000 acknowledgement callbacks wait to run, and errors that need the application or an administrator
         (GroupError, AuthorizationError, …).
         """
@@ -128,15 +127,14 @@ class ShareConsumer(ServesStatus):
         """An endless loop over single records, which requests one record at a time (brokers may lock other records of its batch as well).
 
         With implicit acknowledgement, each record is accepted when the next one is requested. An exception from a poll does not end the
-        iterator.
-        Until the iterator is deleted, `poll` in another thread raises KafkaError.
+        iterator. Until the iterator is deleted, `poll` in another thread raises KafkaError.
         """
         return ShareIterator(self)
 
     def wakeup(self) -> None:
         """Make the running poll, or the next one, return immediately, with [] if there are no records.
 
-        May be called from any thread and from signal handlers.
+        Any thread and signal handler may call it.
         """
         self._session.wakeup()
 
@@ -191,11 +189,10 @@ class ShareConsumer(ServesStatus):
         self._session.commit_async(on_done)
 
     def set_acknowledgement_callback(self, callback: OnAcknowledged | None) -> None:
-        """Call `callback(results)` on the callback executor for acknowledgements that a call other than `commit` has sent (`commit_async`
-        only without `on_done`), and for records whose lock has ended. `results` has the form of a result of `commit`. None removes the
-        callback: failures are logged as warnings.
+        """Have `callback(results)` run on the callback executor; `results` is like the result of `commit`. None removes the callback.
 
-        Raises TypeError if `callback` is not callable.
+        It gets the outcomes of acknowledgements that a call other than `commit` has sent (`commit_async` only without `on_done`), and
+        records whose lock has ended. Without a callback, failures are logged as warnings. Raises TypeError if `callback` is not callable.
         """
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be callable, not {callback!r}")
@@ -227,7 +224,7 @@ class ShareConsumer(ServesStatus):
     def close(self, timeout: float | None = None) -> None:
         """Send all acknowledgements, release all other records, leave the group.
 
-        The call takes at most `timeout` seconds (default: `close_timeout_ms`). With implicit acknowledgement the records of the last poll
+        Takes at most `timeout` seconds (default: `close_timeout_ms`). With implicit acknowledgement the records of the last poll
         are accepted, unless an exception is being handled, or another thread closes; then they are released. Closing twice is allowed.
         """
         limit = check_timeout(timeout)
@@ -247,12 +244,12 @@ class ShareConsumer(ServesStatus):
 
 
 class ShareIterator:
-    """See ShareConsumer.__iter__. Not a generator, which would end with the first exception."""
+    """Not a generator, which would end with the first exception."""
 
     __slots__ = ("__weakref__", "_consumer", "_iteration")
 
     def __init__(self, consumer: ShareConsumer) -> None:
-        """Iterate over single records of `consumer`, and keep it alive: a `for` loop may have the only reference."""
+        """Keeps `consumer` alive: a `for` loop may have the only reference."""
         self._consumer, self._iteration = consumer, Iteration()
         self._iteration.follow(self)
 

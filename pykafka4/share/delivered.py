@@ -35,7 +35,7 @@ TYPES: Final = {kind.name.lower(): kind for kind in AcknowledgeType if kind is n
 
 
 def as_type(kind: object) -> AcknowledgeType:
-    """`kind`, an AcknowledgeType or its name, as an AcknowledgeType; raises ConfigError for GAP and all other values."""
+    """Raises ConfigError for GAP and all values that are neither an AcknowledgeType nor its name."""
     if isinstance(kind, AcknowledgeType) and kind is not AcknowledgeType.GAP:
         return kind
     found = TYPES.get(str.lower(kind)) if isinstance(kind, str) else None
@@ -84,7 +84,7 @@ class DecodedPart:
 
 @attrs.define(eq=False)
 class ResponseDecoding:
-    """The decoding of one response. After Ctrl-C, decoding begins again at `next`."""
+    """After Ctrl-C, decoding begins again at `next`."""
 
     acquired: Acquired
     counts: dict[int, int]  # acquired offset -> number of its deliveries
@@ -95,12 +95,10 @@ class ResponseDecoding:
 
     @classmethod
     def begin(cls, acquired: Acquired) -> ResponseDecoding:
-        """Begin to decode `acquired` at its first offset."""
         counts = {offset: count for first, last, count in acquired.spans for offset in range(first, last + 1)}
         return cls(acquired, counts, acquired.spans[0][0], acquired.spans[-1][1])
 
     def open(self, max_decompressed: int) -> Chunk:
-        """The chunk, positioned at `next`."""
         tp, data = self.acquired.tp, self.acquired.data
         if self._chunk is None or self._chunk.position != self.next:
             assert data is not None
@@ -118,7 +116,6 @@ class ResponseDecoding:
         )
 
     def rest(self, kind: AcknowledgeType) -> DecodedPart:
-        """The part with all remaining offsets, acknowledged as `kind`."""
         return self.part(self.last + 1, kind)
 
 
@@ -126,7 +123,7 @@ class DeliveredRecords:
     """The records in the application's hand, the decoded records that wait for a poll, and the acknowledgements of both."""
 
     def __init__(self, mailbox: Mailbox, clock: Callable[[], float], max_decompressed: int) -> None:
-        """`clock` is monotonic, in seconds; `max_decompressed` bounds the bytes of decoded records that wait for a poll."""
+        """`max_decompressed` bounds the bytes of decoded records that wait for a poll."""
         self._mailbox, self._clock, self._max_decompressed = mailbox, clock, max_decompressed
         self.ready: deque[ShareRecord] = deque()  # decoded records that wait for a poll
         self._topics: tuple[str, ...] = ()
@@ -172,7 +169,7 @@ class DeliveredRecords:
             arrivals.popleft()
 
     def keep(self, topics: tuple[str, ...]) -> None:
-        """Keep only the waiting records of `topics`, and release the waiting records of other topics. Records in hand stay in hand."""
+        """Keep the waiting records of `topics`, and release the others. Records in hand stay in hand."""
         self._topics = topics
         self.stock()
         aside = {acquired: dict(types) for acquired, types in self._aside.items()}
@@ -229,8 +226,10 @@ class DeliveredRecords:
         return out
 
     def recover(self) -> None:
-        """Undo the step that Ctrl-C has ended: the next poll returns the records that the step took. A second Ctrl-C in here does no harm,
-        because each pass of the loop below leaves a state from which the next call continues."""
+        """Undo the step that Ctrl-C has ended: the next poll returns the records that the step took.
+
+        A second Ctrl-C in here does no harm: each pass of the loop below leaves a state from which the next call continues.
+        """
         if (outgoing := self._leaving) is not None:  # sent by the loop if the loop is its taker, otherwise collected again
             if outgoing.take(APPLICATION):
                 self._leaving = None
@@ -247,8 +246,7 @@ class DeliveredRecords:
         self.changing = False
 
     def renewals(self, within: float) -> dict[Acquired, dict[int, ShareRecord]]:
-        """Waiting records whose locks end `within` this many seconds, except locks that are being renewed, and locks
-        that end too soon (`LATE_SHARE`)."""
+        """Waiting records whose locks end `within` seconds, without locks that are being renewed or end too soon (`LATE_SHARE`)."""
         now = self._clock()
         if now + within < self._renew_from:
             return {}
@@ -264,7 +262,7 @@ class DeliveredRecords:
     # ---------------------------------------------------------------- acknowledging
 
     def acknowledge(self, record: object, kind: AcknowledgeType) -> None:
-        """Store the acknowledgement of `record`, in place of an earlier one that was not sent. Raises as ShareConsumer.acknowledge does."""
+        """Replaces an earlier acknowledgement that was not sent. Raises as ShareConsumer.acknowledge does."""
         if not isinstance(record, ShareRecord):
             raise TypeError(f"acknowledge takes a record of this consumer, not {type(record).__name__}")
         tp = TopicPartition(record.topic, record.partition)
@@ -280,7 +278,7 @@ class DeliveredRecords:
         self.held[record] = kind
 
     def accept_all(self) -> None:
-        """Accept all records in hand that have no acknowledgement: the application has called `poll`, `commit` or `close`."""
+        """The application has called `poll`, `commit` or `close`."""
         for record, kind in self.held.items():
             if kind is None:
                 self.held[record] = AcknowledgeType.ACCEPT
@@ -318,12 +316,13 @@ class DeliveredRecords:
         return {acquired: dict(types) for acquired, types in self._aside.items()}
 
     def sending(self, outgoing: Outgoing) -> None:
-        """Remember `outgoing`, which the session is about to hand to the loop."""
         self._leaving = outgoing
 
     def sent(self, outgoing: Outgoing) -> None:
-        """Remove the acknowledgements of `outgoing`, which the loop has. Records with a renewal stay in hand. After Ctrl-C in here,
-        `recover` calls this again."""
+        """Remove the acknowledgements of `outgoing`, which the loop has. Records with a renewal stay in hand.
+
+        After Ctrl-C in here, `recover` calls this again.
+        """
         # The loop becomes the taker first: from here on, parts of `outgoing` are removed, and after Ctrl-C an application that took the
         # remaining part would never send the removed part.
         outgoing.take(LOOP)
@@ -338,7 +337,7 @@ class DeliveredRecords:
 
 
 def _why_ended(record: ShareRecord, now: float) -> str | None:
-    """The reason why the record's lock has ended, as far as the client knows; None if the lock holds."""
+    """The reason why the record's lock has ended, as far as the client knows; None if it holds."""
     acquired, offset = record._acquired, record._record.offset
     if acquired.lease.ended is not None:
         return acquired.lease.ended
@@ -350,7 +349,7 @@ def _is_renewing(record: ShareRecord) -> bool:
 
 
 def _why_lost(record: ShareRecord, now: float) -> str | None:
-    """The reason why the record cannot be acknowledged; None if it can. During a renewal, only the broker knows whether the lock holds."""
+    """The reason why the record cannot be acknowledged, if any. During a renewal, only the broker knows whether the lock holds."""
     acquired = record._acquired
     if acquired.lease.ended is None and _is_renewing(record) and record.offset not in acquired.again:
         return None
@@ -358,7 +357,6 @@ def _why_lost(record: ShareRecord, now: float) -> str | None:
 
 
 def name_some(records: list[ShareRecord]) -> str:
-    """The partitions and offsets of the first few `records`, for an error's text."""
     return listed(records, lambda each: f"{each.topic}-{each.partition} offset {each.offset}", most=SHOWN)
 
 

@@ -1,5 +1,6 @@
 """Defines ShareRecord, the record that a share consumer returns. A record owns its bytes; it refers to its response (`Acquired`) only for
-its lock and its acknowledgement."""
+its lock and its acknowledgement.
+"""
 
 from __future__ import annotations
 

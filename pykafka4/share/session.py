@@ -49,8 +49,7 @@ WARN_INTERVAL_S: Final = 60.0  # seconds between two warnings about expired lock
 
 
 class RecordStep:
-    """Marks a block in which the records in hand change. A signal handler that uses the consumer meanwhile gets an error
-    (`Guard.check_whole`).
+    """A block in which the records in hand change. A signal handler that uses the consumer meanwhile gets an error.
 
     `changing` stays set after an exception: the next call begins with `DeliveredRecords.recover`.
     """
@@ -69,8 +68,6 @@ class RecordStep:
 
 
 class ShareConsumerSession(PollingSession[ShareMachine]):
-    """The calls of one share consumer, with its mailbox, records and machine."""
-
     handle, kind = "ShareConsumer", "share consumer"
     config: ShareConsumerConfig
 
@@ -137,7 +134,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
 
     @call
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None, iteration: Iteration | None = None) -> list[ShareRecord]:
-        """See ShareConsumer.poll. `iteration` is the loop over single records that this poll is part of."""
+        """`iteration` is the loop over single records that this poll is part of."""
         limit = check_limit(max_records, self.config.max_poll_records)
         timeout = check_timeout(timeout)
         if not self.guard.enter("poll"):
@@ -188,7 +185,6 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         self.mailbox.idle_since = self.runtime.loop.now()
 
     def _wait_for_records(self, deadline: float, limit: int) -> list[ShareRecord]:
-        """Wait until there are records, the deadline has passed, or `wakeup` was called. No other part of a poll waits."""
         while True:
             records = self._take(limit)
             left = deadline - self.runtime.loop.now()
@@ -247,7 +243,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             self._renews = False
 
     def _warn(self) -> None:
-        """Warn, at most once per WARN_INTERVAL_S, of records whose locks have ended before a poll returned them."""
+        """At most once per WARN_INTERVAL_S."""
         now = self.runtime.loop.now()
         if now >= self._warn_at:
             lost, self._warned, self._warn_at = self.records.expired - self._warned, self.records.expired, now + WARN_INTERVAL_S
@@ -281,10 +277,9 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
                 self.records.acknowledge(record, chosen)
 
     def _flush(self, *, soon: bool) -> None:
-        """Send the acknowledgements that a poll has collected: at once, because the next poll may come late; or with `soon`, unless one is
-        urgent, together with later acknowledgements.
+        """Send the acknowledgements that a poll has collected: at once, because the next poll may come late.
 
-        Raises BufferFull if too many callbacks wait.
+        With `soon` they wait for later acknowledgements, unless one is urgent. Raises BufferFull if too many callbacks wait.
         """
         outgoing = self.records.collect()
         if outgoing and self.on_acknowledged is not None:
@@ -349,7 +344,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         return AcknowledgementReport(settled)
 
     def _give(self, types: Types, report: AcknowledgementReport) -> None:
-        """Pass acknowledgements to the machine; their outcomes go to `report`. Call this on the loop thread."""
+        """Call this on the loop thread."""
         self.machine.acknowledge([Acknowledgements(acquired, said, report) for acquired, said in types.items()], report)
 
     def _settled(self, report: AcknowledgementReport) -> None:
@@ -399,7 +394,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
                 self._owe(on_done, {})
 
     def _commit(self, done: Callable[[AcknowledgementReport], object]) -> bool:
-        """Send the acknowledgements; return whether there are any."""
+        """Returns whether there are acknowledgements to send."""
         with self._step:
             if self.config.is_implicit:
                 self.records.accept_all()
