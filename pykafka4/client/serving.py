@@ -1,4 +1,4 @@
-"""Opens the status page of a client, producer or consumer. Invariant: the page closes with the client, producer or consumer that it shows."""
+"""Opens the status page of a client, producer or consumer. Invariant: the page closes with the object that it shows."""
 
 from __future__ import annotations
 
