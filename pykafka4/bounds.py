@@ -153,7 +153,7 @@ def as_bounds(start: object, until: object, topics: Collection[str], now_ms: int
 
 
 def as_bound(name: str, value: object, topics: Collection[str], now_ms: int) -> Bound:
-    """Return the end of a read that `value` means. Raises ConfigError or TypeError with the accepted forms."""
+    """Raises ConfigError or TypeError with the accepted forms."""
     if isinstance(value, str):
         return Bound(name, _of_text(name, value, now_ms))
     if isinstance(value, datetime):

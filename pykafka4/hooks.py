@@ -168,15 +168,13 @@ IDLE: Final = {getattr(kind, name) for kind, names in ((ProducerHooks, METHODS),
 
 
 def methods(hook: object, name: str) -> list[Any]:
-    """Return a list with the method `name` of `hook`; empty if `hook` has no such method, or the inherited one that does nothing."""
+    """Empty if `hook` has no method `name`, or only the inherited one that does nothing."""
     method = getattr(hook, name, None)
     return [] if method is None or getattr(method, "__func__", None) in IDLE else [method]
 
 
 def _parse(names: tuple[str, ...], given: Any) -> tuple[Any, ...]:
-    """Return the option `hooks` as a tuple.
-
-    Raises ConfigError for a class, for an object without a method of hooks, and for a method that cannot be called; TypeError for a
+    """Raises ConfigError for a class, for an object without a method of hooks, and for a method that cannot be called; TypeError for a
     coroutine function.
     """
     if given is None:

@@ -44,8 +44,6 @@ class Subject(str):
 
 
 class Entry(NamedTuple):
-    """A log call, before it becomes a LogRecord."""
-
     logger: logging.Logger
     level: int
     message: str
@@ -57,7 +55,7 @@ class Entry(NamedTuple):
     fields: Mapping[str, object] = {}
 
     def record(self) -> logging.LogRecord:
-        """Make the LogRecord. The record factory may be code of the application."""
+        """The record factory may be code of the application."""
         error = self.error
         exc_info = None if error is None else (type(error), error, error.__traceback__)
         name, where = self.logger.name, (self.path, self.line)
@@ -92,7 +90,6 @@ class Log:
         self._log(logging.WARNING, message, args, None, fields)
 
     def exception(self, message: str, *args: object, **fields: object) -> None:
-        """Log an error, with the traceback of the current exception."""
         self._log(logging.ERROR, message, args, sys.exc_info()[1], fields)
 
     def critical(self, message: str, *args: object, exc_info: BaseException | None = None, **fields: object) -> None:

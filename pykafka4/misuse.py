@@ -40,7 +40,7 @@ LEGAL_TOPIC = re.compile(rf"[a-zA-Z0-9._-]{{1,{LONGEST_TOPIC}}}")  # org.apache.
 
 
 def check_count(value: object, what: str, highest: int = 2**63 - 1) -> int:
-    """Return `value`, an integer from 0 to `highest`, as a plain int. Raises a TypeError or ConfigError that names `what`."""
+    """Return an integer from 0 to `highest` as a plain int. Raises a TypeError or ConfigError that names `what`."""
     if type(value) is int and 0 <= value <= highest:
         return value
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
@@ -83,7 +83,7 @@ def check_group(group: object) -> str:
 
 
 def check_group_to_set(group: object) -> str:
-    """Return the id of a group for a call that sets its offsets. Raises the errors of `check_group`, and ConfigError for an empty id."""
+    """Raises the errors of `check_group`, and ConfigError for an empty id."""
     name = check_group(group)
     if not name:
         raise ConfigError("a group id must not be empty: no consumer can join that group")
@@ -91,7 +91,7 @@ def check_group_to_set(group: object) -> str:
 
 
 def topic_partition(value: object) -> TopicPartition:
-    """Return a TopicPartition or a (topic, partition) pair as a TopicPartition. Raises TypeError or ConfigError for other values."""
+    """Accepts a (topic, partition) pair. Raises TypeError or ConfigError for other values."""
     if not isinstance(value, tuple) or len(value) != 2:
         raise TypeError(f"expected a TopicPartition or a (topic, partition) pair, not {value!r}")
     topic, partition = tuple.__iter__(value)
@@ -105,7 +105,7 @@ def topic_partition(value: object) -> TopicPartition:
 
 
 def as_offset(tp: object, offset: object) -> OffsetAndMetadata:
-    """Return `offset`, the offset of the next record to read, as an OffsetAndMetadata. Raises TypeError or ConfigError for wrong values."""
+    """`offset` is the offset of the next record to read. Raises TypeError or ConfigError for wrong values."""
     if not isinstance(offset, OffsetAndMetadata):
         return OffsetAndMetadata(check_count(offset, f"the offset of {tp}"))
     epoch = offset.leader_epoch
@@ -126,7 +126,7 @@ def _is_utf8(text: str) -> bool:
 
 
 def as_offsets(offsets: object) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the offsets to commit, by partition. Raises TypeError or ConfigError for wrong values."""
+    """Raises TypeError or ConfigError for wrong values."""
     if not isinstance(offsets, Mapping):
         raise TypeError(f"offsets must map partitions to offsets, not {offsets!r}")
     return {(tp := topic_partition(item)): as_offset(tp, offsets[item]) for item in offsets}
@@ -144,7 +144,7 @@ def check_timeout(timeout: object) -> float | None:
 
 
 def api_timeout(timeout: object) -> float:
-    """Return the checked `timeout` of a call that never waits without a limit; API_S for None."""
+    """For calls that never wait without a limit: API_S for None."""
     limit = check_timeout(timeout)
     return API_S if limit is None else limit
 
@@ -181,7 +181,7 @@ class ForeignField:
 
 
 def refuse_pickling(owner: str) -> NoReturn:
-    """Raise TypeError for an attempt to pickle a client, which holds a thread and sockets; the message names the way out."""
+    """Raise TypeError for an attempt to pickle a client; the message names the way out."""
     raise TypeError(
         f"{with_article(owner)} cannot be pickled: it holds a thread and sockets. Pass its options (a plain dict) and create the {owner} "
         "where it is used; in Spark, pykafka4.spark.partition_writer(config, …) does that"

@@ -51,8 +51,6 @@ class PartitionArgument(IntEnum):
 
 @attrs.frozen
 class Partitioner:
-    """The rule by which records get their partition."""
-
     hash: Hash = Hash.MURMUR2
     least_key: int = NOT_NULL  # keys of at least this many bytes are hashed; a null key counts as -1 bytes
     spread: Spread = Spread.STICKY

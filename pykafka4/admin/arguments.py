@@ -29,7 +29,6 @@ def as_groups(groups: object) -> list[str]:
 
 
 def as_targets(topics: object) -> tuple[list[str], list[TopicPartition]]:
-    """Divide `topics` into whole topics and single partitions."""
     if isinstance(topics, (str, bytes, TopicPartition)) or not isinstance(topics, Iterable):
         raise ConfigError(f"topics={shown(topics)}: takes a list of topic names, or of (topic, partition) pairs")
     items = list(topics)
@@ -51,7 +50,7 @@ class Goal:
 
 
 def as_goal(to: object, shift: object) -> Goal:
-    """Check the arguments `to` and `shift` of `plan_offsets`, of which exactly one is given, and return the goal."""
+    """Exactly one of `to` and `shift` must be given."""
     if (to is None) == (shift is None):
         raise ConfigError("give either to= (earliest, latest, current, an offset, a datetime, a timedelta or a mapping) or shift=")
     if to is None:

@@ -25,7 +25,7 @@ class AdminCalls:
     _session: AdminSession
 
     def _begin(self, timeout: float | None) -> Deadline:
-        """Return the deadline of a call that begins now. Raises ConfigError for a wrong `timeout`, or an error of `AdminSession.check`."""
+        """Raises ConfigError for a wrong `timeout`, or an error of `AdminSession.check`."""
         limit = api_timeout(timeout)
         self._session.check()
         return Deadline(limit)

@@ -98,7 +98,6 @@ class Read:
         return self._opened and self._reading.done
 
     async def next_list(self, iteration: Iteration) -> Iterator[Record[Any, Any]]:
-        """The next records: the form of `BoundedRead.poll` for tasks."""
         reading, session = self._reading, self._session
         while not reading.done:
             try:

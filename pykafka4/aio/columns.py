@@ -22,8 +22,6 @@ SLICE: Final = 4096  # rows that are sent before other tasks run
 
 
 class RowsTask:
-    """Sends the rows of one `send_arrow` call."""
-
     def __init__(self, binding: EventLoopBinding, session: ProducerSession, rows: ArrowRows) -> None:
         self._binding, self._session, self._rows = binding, session, rows
         self._sent = session.acc.send_rows(rows, None, 0)

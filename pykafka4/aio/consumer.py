@@ -356,8 +356,6 @@ class Records:
 
 
 class RecordsUntilEnd(Records):
-    """The iterator of `Consumer.until_end`."""
-
     def _generator(self) -> AsyncGenerator[Record[Any, Any], None]:
         if self._ends is None:
             self._ends = UntilEnd(self._session, self._iteration)

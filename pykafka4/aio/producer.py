@@ -214,7 +214,7 @@ class Producer(ProducerHandle):
         return delivery
 
     async def _send_later(self, awaits: WouldBlock, attempt: Callable[[], T]) -> T:
-        """Wait for the obstacle of the last attempt, and make another attempt, until one succeeds or `max_block_ms` has passed."""
+        """Wait for the obstacle of the last attempt, then make another, until one succeeds or `max_block_ms` has passed."""
         deadline = system.monotonic() + self._session.config.max_block_ms / 1000
         while True:
             try:

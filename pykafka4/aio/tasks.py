@@ -78,7 +78,7 @@ class EventLoopBinding:
         self.tasks: TaskWaker
 
     def enter(self) -> None:
-        """Bind the handle to the running event loop. Called by each method that waits. Raises RuntimeError for a handle of another loop."""
+        """Bind the handle to the running event loop. Raises RuntimeError for a handle of another loop."""
         loop = running_loop()
         known = None if self._loop is None else self._loop()
         if known is loop:
@@ -116,14 +116,14 @@ class EventLoopBinding:
         return ended.result(0)
 
     async def until(self, latch: TaskLatch, predicate: Callable[[], bool], deadline: float | None) -> bool:
-        """Sleep on `latch` until `predicate()` is true, at most until `deadline`; returns the last value of `predicate()`."""
+        """Sleep on `latch` until `predicate()` is true, at most until `deadline`; returns its last value."""
         while not predicate():
             if not await latch.sleep(deadline):
                 return predicate()
         return True
 
     async def done(self, promise: Promise[Any], deadline: float | None) -> bool:
-        """Wait until `promise` is done, at most until `deadline`; returns whether it is."""
+        """Wait for `promise`, at most until `deadline`; returns whether it is done."""
         latch = TaskLatch(self)
         promise.add_done_callback(lambda _: latch.release())
         return await self.until(latch, promise.done, deadline)

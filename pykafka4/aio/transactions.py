@@ -22,8 +22,6 @@ __all__ = ["ReadingTaskConsumer", "Transaction", "TransactionTasks"]
 
 @attrs.frozen(eq=False)
 class RunningCall:
-    """The running call of a task, and the event loop of the task."""
-
     what: str
     tasks: TaskWaker
 

@@ -26,8 +26,6 @@ def racks_matter(member_racks: Collection[str], partitions: Iterable[PartitionIn
 
 
 class Racks:
-    """The racks of members and partitions, for the sticky assignors."""
-
     __slots__ = ("_takers", "members", "partitions")
 
     def __init__(self, members: Collection[GroupMember], topics: Topics) -> None:
