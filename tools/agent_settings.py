@@ -17,9 +17,10 @@ __all__ = ["PAGE", "render"]
 PAGE = ROOT / "docs" / "agent-settings.md"
 INTRODUCTION = """# Settings of the agent
 
-Rendered from `pykafka4/agent/settings/values.py` by `make options`; change the settings there. The headings name the tables of the
-agent's TOML file ([the agent](guide/agent.md)). `pykafka4 agent --config FILE --check` checks a file, and names all its errors with their
-lines.
+<!-- Rendered from `pykafka4/agent/settings/values.py` by `make options`: change the settings there. -->
+
+The headings name the tables of the agent's TOML file ([the agent](guide/agent.md)). `pykafka4 agent --config FILE --check` checks a file,
+and names all its errors with their lines.
 
 * Sizes are numbers of bytes, or text: `"64k"`, `"128MiB"`, `"1GiB"`; k means 1,024.
 * A table in which only the path is set can be written as that path: `spool = "/var/spool/pykafka4"`.

@@ -63,9 +63,10 @@ PARTS = (
 )
 INTRODUCTION = """# Options
 
-Rendered from `pykafka4/options/config.py` by `make options`; change the options there. Producers and consumers take the options of
-every client as well as their own. Names are Kafka's with underscores; options ending in `_ms` are in milliseconds, `timeout`
-arguments of methods in seconds.
+<!-- Rendered from `pykafka4/options/config.py` by `make options`: change the options there. -->
+
+Producers and consumers take the options of every client and their own. Names are Kafka's, with underscores. Options that end in `_ms` are
+in milliseconds, `timeout` arguments of methods in seconds.
 """
 
 
