@@ -13,7 +13,7 @@ from integration.waiting import WaitTimeout, until
 __all__ = ["TROUBLE", "EngineFailed", "connect", "purge"]
 
 PURGE_S = 60.0
-CALL_S = 60.0  # seconds for one answer of an engine
+CALL_S = 60.0
 UNIX = "unix://"
 TROUBLE = (OSError, DockerException, WaitTimeout)  # the errors of `purge` in an engine that fails
 

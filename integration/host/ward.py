@@ -25,7 +25,7 @@ __all__ = ["LOCK", "PREFIX", "Child", "Ward", "guard", "sweep", "tail"]
 
 GUARDIAN = Path(__file__).with_name("guardian.py")
 PREFIX, LOCK = "pykafka4-cluster-", "owner.lock"
-ANSWER_S = 30.0  # seconds for one answer
+ANSWER_S = 30.0
 REMOVAL_S = 180.0  # seconds to reap the children and to remove the scratch folder: thousands of logs on a busy machine
 
 

@@ -23,7 +23,7 @@ __all__ = ["Committed", "LogRecord", "Wrong", "committed", "log", "offsets"]
 EARLIEST, LATEST = -2, -1
 PIECE = 8 << 20  # bytes of one partition in one answer
 WAIT_MS = 500
-ANSWER_S = 10.0  # seconds for one answer
+ANSWER_S = 10.0
 RECORD_BATCHES_SINCE = (0, 11)
 
 

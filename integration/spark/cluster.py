@@ -34,7 +34,7 @@ WORKER_MEMORY = "1g"  # memory of a worker's executors
 EXECUTOR_MEMORY = "640m"
 JOB_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # a test of seconds ends before the optimizing compiler pays off
 READY_S = 120.0  # seconds: the JVMs of a machine that does other things as well
-ANSWER_S = 10.0  # seconds for one answer of the master
+ANSWER_S = 10.0
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -244,7 +244,7 @@ def children(pid: int) -> list[Any]:
 
 
 def command(process: Any) -> list[str]:
-    import psutil  # only here: offline tests import this package and do without
+    import psutil
 
     try:
         return list(process.cmdline())
@@ -253,7 +253,7 @@ def command(process: Any) -> list[str]:
 
 
 def alive(pid: int) -> bool:
-    import psutil  # only here: offline tests import this package and do without
+    import psutil
 
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)

@@ -56,7 +56,7 @@ UNVERIFIED: Final = "the certificate is not verified: ssl_context has CERT_NONE"
 
 @attrs.frozen
 class Role:
-    """The part that an address plays for the client, with the way out of each failure."""
+    """The way out of each failure of an address."""
 
     name_fails: str
     port_refuses: str
@@ -108,7 +108,7 @@ SHORT: Final = {"commonName": "CN", "organizationName": "O", "organizationalUnit
 
 @attrs.frozen
 class LookResult(Generic[T]):
-    """The result of a check of an address. `passed` is the input of the next step; None if the address failed."""
+    """`passed` is the input of the next step; None if the address failed."""
 
     finding: Finding
     passed: T | None = None
@@ -124,12 +124,12 @@ def way_out(error: str, otherwise: str) -> str:
 
 
 def frozen(step: str, about: str, evidence: str) -> Finding:
-    """The finding for a broker that accepts connections, but does not respond: the kernel accepts them even for a stopped process."""
+    """The kernel accepts connections even for a stopped process."""
     return Finding(step, about, Outcome.WRONG, "accepts connections, but does not respond", evidence, FROZEN)
 
 
 def side_by_side(look: Callable[[T, float], R], items: Iterable[T], seconds: float) -> dict[T, R | None]:
-    """Run `look(item, LOOK_SHARE * seconds)` for all items at once; the result of a call that does not return in time is None.
+    """Look at all items at once; the result of a call that does not return in time is None.
 
     Nothing can interrupt a resolver: its thread continues, and ends with the process at the latest. Other checks time out by themselves,
     usually within LOOK_SHARE of the time.

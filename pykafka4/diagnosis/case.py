@@ -50,13 +50,13 @@ class Case:
         return list(dict.fromkeys(self.config.bootstrap_servers))
 
     def client_of(self, servers: Sequence[Address], seconds: float) -> Client:
-        """A client with these `servers`, which waits at most `seconds` for a connection or a response."""
+        """The client waits at most `seconds` for a connection or a response."""
         limit = max(1, round(seconds * 1000))
         names = ("request_timeout_ms", "socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms")
         return Client(**{**self.options, "bootstrap_servers": servers, **dict.fromkeys(names, limit)})
 
     def connect(self, seconds: float) -> None:
-        """Make the client for the later steps, with the bootstrap servers that accepted its login."""
+        """The client for the later steps has only the bootstrap servers that accepted its login."""
         self._client = self.client_of(self.login_servers, seconds)
         self._admin = AdminClient(client=self._client)
 
@@ -83,7 +83,7 @@ class Case:
 
 
 def failed(step: str, about: str, what: str, error: KafkaError, way_out: str = "", denied: Outcome = Outcome.UNSEEN) -> Finding:
-    """The finding for a check that ended with `error`; `denied` is its outcome if this user lacks a right."""
+    """`denied` is the outcome if this user lacks a right."""
     if isinstance(error, AuthorizationError):
         right = Right(error.operation or "DESCRIBE", error.resource or "cluster", error.resource_name or "")
         return Finding(step, about, denied, f"this user may not {right}", str(error.code), right.way_out)

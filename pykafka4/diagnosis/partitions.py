@@ -88,7 +88,7 @@ def _topic(row: Any, *, is_named: bool) -> Iterator[Finding]:
 
 
 def compare_rights(step: str, kind: str, name: str, allowed: frozenset[str] | None, uses: dict[str, str]) -> Iterator[Finding]:
-    """Compare `allowed` with `uses`, which maps operations to the harm without them. The outcome is WRONG if all of them are denied."""
+    """`uses` maps operations to the harm without them. The outcome is WRONG if all of them are denied."""
     about = f"{kind} {name}"
     if allowed is None:
         yield Finding(step, about, Outcome.UNSEEN, "rights are not reported", "the broker does not report them, or is too old")
@@ -123,7 +123,7 @@ def _leaders(without: list[PartitionState], total: int, up: set[int]) -> Iterato
 
 
 def lost_disks(parts: list[PartitionState], up: set[int]) -> Iterator[Finding]:
-    """Find replicas on failed disks: they are offline while their broker is up."""
+    """Replicas on failed disks are offline while their broker is up."""
     for node in sorted({node for part in parts for node in part.offline} & up):
         lost = [part.tp for part in parts if node in part.offline]
         way = "see its log for the directory, repair the disk, and restart the broker"

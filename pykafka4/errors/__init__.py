@@ -67,7 +67,7 @@ MOST_LISTED = 10  # a message lists at most this many items: members of a group,
 
 
 def shown(value: object) -> str:
-    """`repr(value)` for a message: truncated when long; the type's name when `repr` fails (an int of too many digits)."""
+    """`repr(value)`, truncated when long; the type's name when `repr` fails (an int of too many digits)."""
     try:
         text = repr(value)
     except Exception:
@@ -109,7 +109,7 @@ class KafkaError(Exception):
         return _restored, (type(self), self.args, self._state())
 
     def _state(self) -> dict[str, Any]:
-        """All attributes, and the cause if it is an error of this package (another cause might not be picklable)."""
+        """Includes the cause if it is an error of this package; another cause might not be picklable."""
         state = {name: list(value) if name == "__notes__" else value for name, value in self.__dict__.items()}
         if isinstance(self.__cause__, KafkaError):
             state["__cause__"] = self.__cause__
@@ -117,7 +117,7 @@ class KafkaError(Exception):
 
 
 def _restored(kind: type[E], args: tuple[object, ...], state: dict[str, Any]) -> E:
-    """An error of class `kind` with `state`, created without its `__init__`, which takes other arguments."""
+    """Skip `__init__`, which takes other arguments."""
     error = kind.__new__(kind, *args)
     (OSError if isinstance(error, OSError) else Exception).__init__(error, *args)
     for name, value in state.items():
@@ -172,7 +172,7 @@ class BufferFull(KafkaError, BufferError):
     code = "BUFFER_FULL"
 
     def __str__(self) -> str:
-        """The message. With on_full=raise, `args` are its parts: an overload raises many errors, and most messages are never read."""
+        """With on_full=raise, `args` are parts of the message: an overload raises many errors, and most messages are never read."""
         if len(self.args) != 5:
             return super().__str__()
         limits, in_use, topic, partition, size = self.args
@@ -303,7 +303,6 @@ class OffsetOutOfRange(InvalidOffset, BrokerError):
 
     @classmethod
     def deleted(cls, topic: str, partition: int, offset: int, earliest: int, latest: int) -> OffsetOutOfRange:
-        """The error for records of a bounded read that were deleted: from `offset` to the one before `earliest`."""
         detail = f"offsets {offset} to {earliest - 1} were deleted before they were read; the log begins at {earliest}; {GO_ON}"
         return cls._of(topic, partition, offset, earliest, latest, detail)
 
@@ -321,13 +320,12 @@ class LogTruncated(InvalidOffset):
 
     @classmethod
     def to(cls, topic: str, partition: int, offset: int, truncated_to: int) -> LogTruncated:
-        """The error for records before `offset` that were already read."""
         reason = f"an unclean leader election removed offsets {truncated_to} to {offset - 1}, which were already read"
         return cls.at(topic, partition, reason, offset)._with(truncated_to=truncated_to)
 
     @classmethod
     def before(cls, topic: str, partition: int, until: int, end: int) -> LogTruncated:
-        """The error for a log that ends at `end`, before `until`, the end of a bounded read."""
+        """`until` is the end of a bounded read."""
         reason = f"the log ends at {end}: an unclean leader election removed offsets {end} to {until - 1}, which were to be read"
         return cls(f"{topic}-{partition}: {reason}; {GO_ON}")._with(topic=topic, partition=partition, offset=end, truncated_to=end)
 
@@ -353,7 +351,7 @@ class AuthorizationError(BrokerError, PermissionError):
 
     @property
     def subject(self) -> tuple[str, ...]:
-        """The key by which equal errors are found: the same right is missing for all partitions of a topic, and one error is enough."""
+        """Equal for errors of the same right: it is missing for all partitions of a topic, and one error is enough."""
         return (self.code.name, self.resource, self.resource_name or "") if self.resource else (self.code.name, self.what)
 
 
@@ -372,7 +370,6 @@ class GroupNotEmpty(GroupError):
 
     @classmethod
     def with_members(cls, group: str, members: Sequence[MemberDescription], what: str, way_out: str = STOP_MEMBERS) -> Self:
-        """The error for `what`, a call that brokers refused because of these members."""
         detail = f"{len(members)} active: {listed(members, _named, '; ', '; ')}; {way_out}"
         return cls(BY_NAME["NON_EMPTY_GROUP"], what, detail)._with(group=group, members=tuple(members))
 

@@ -31,7 +31,7 @@ class Right:
 
     @property
     def way_out(self) -> str:
-        """The end of a message: the right, and the command that grants it."""
+        """The right, and the command that grants it."""
         operation = "".join(part.capitalize() for part in self.operation.split(" or ")[0].split("_"))
         named = "" if self.resource == "cluster" else f" {self.name or '<name>'}"
         granting = (

@@ -49,7 +49,7 @@ LONGEST_STRING = 32_767  # bytes: the protocol encodes the length of a string as
 
 
 def bad(name: str, value: object, allowed: str) -> ConfigError:
-    """The error for a wrong value of an option that is not a secret."""
+    """Not for secrets: the error shows the value."""
     return ConfigError(f"{name}={shown(value)}: {allowed}")
 
 
@@ -105,7 +105,7 @@ def millis(default: int | None, doc: str, *, low: int = 0, high: int = MAX_INT) 
 
 
 def _off(kind: Any) -> Any:
-    """Let the option `kind` accept None, which means off. Other numbers accept None only if None is their default."""
+    """None means off. Other numbers accept None only if None is their default."""
     kind._validator = attrs.validators.optional(kind._validator)
     kind.metadata["range"] += ", None"
     return kind

@@ -105,7 +105,7 @@ def policies_of(value: object) -> Any:
 
 
 def policy_with(policy: TopicPolicy, fields: Mapping[str, attrs.Attribute[Any]], codec: str) -> TopicPolicy:
-    """`policy` with settings checked by the producer's `fields`; `codec` is the producer's. Raises ConfigError with the pattern."""
+    """The producer's `fields` check the settings; `codec` is the producer's. Raises ConfigError with the pattern."""
     checked: dict[str, Any] = {}
     try:
         for name, value in policy.settings:

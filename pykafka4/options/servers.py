@@ -28,7 +28,7 @@ def parse_servers(value: object) -> tuple[tuple[str, int], ...]:
 
 
 def _wrong(value: object, allowed: str) -> ConfigError:
-    """The error for a wrong value. A URL with a user name, or a dict of all options, may hold a password, and is not shown."""
+    """A URL with a user name, or a dict of all options, may hold a password, and is not shown."""
     text = shown(value)
     if isinstance(value, Mapping) or "@" in text:
         text = f"<{type(value).__name__}, not shown>"

@@ -53,7 +53,7 @@ UNCHECKED: Final = ("ssl_", "sasl_", "security_")
 
 
 def _converted(found: Translation, item: Property, option: str, value: Any) -> Any:
-    """Convert and check a value as its option does. Raises the check's error with the property's name and place."""
+    """Raises the error of the option's check, with the property's name and place."""
     field = found.fields()[option]
     try:
         converted = value if field.converter is None else field.converter(value)  # type: ignore[operator]
@@ -74,7 +74,7 @@ def _without(found: Translation, item: Property, why: NoCounterpart) -> None:
 
 
 def _unknown(found: Translation, item: Property) -> ConfigError:
-    """The error for an unknown property, without its value: the name may be a misspelt `sasl.jaas.config`."""
+    """The error does not show the value: the name may be a misspelt `sasl.jaas.config`."""
     ours, tables = found.fields(), {**OPTIONS, **PROPERTIES}
     names = filter(str.isidentifier, tables)  # without rows for several names, which end with `*`
     known = [*ours, *(name for name in names if tables[name] in ours or isinstance(tables[name], NoCounterpart))]
@@ -87,7 +87,7 @@ def _unknown(found: Translation, item: Property) -> ConfigError:
 
 
 def _typed(found: Translation, item: Property, option: str) -> Any:
-    """Convert a text to the type in the option's metadata, and a number to the option's unit. The option's check judges other values."""
+    """Texts get the type in the option's metadata, numbers the option's unit. The option's check judges other values."""
     value, data = item.value, found.fields()[option].metadata
     if data["range"] == "True, False":
         if (text := str(value).strip().lower()) not in BOOLEANS:
@@ -120,7 +120,7 @@ def _reset(found: Translation, item: Property, option: str) -> str:
 
 
 def _assignors(found: Translation, item: Property, option: str) -> str:
-    """The names of assignors, without unknown ones: a group uses an assignor that all members have, so one known name is enough."""
+    """Without unknown names: a group uses an assignor that all members have, so one known name is enough."""
     names = [_of_class(part) for part in item.text().split(",") if part.strip()]
     known = _choices(found, option)
     supported, other = [name for name in names if name in known], [name for name in names if name not in known]
@@ -132,7 +132,7 @@ def _assignors(found: Translation, item: Property, option: str) -> str:
 
 
 def _partitioner(found: Translation, item: Property, option: str) -> Any:
-    """The partitioner by Java's class or librdkafka's name. librdkafka's `murmur2`, unlike Java's partitioner, also hashes null keys."""
+    """librdkafka's `murmur2`, unlike Java's partitioner, also hashes null keys."""
     value = _of_class(item.text()) if item.name == "partitioner.class" else _typed(found, item, option)
     if item.name == "partitioner" and value == "murmur2":
         return "murmur2_consistent"

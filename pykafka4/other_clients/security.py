@@ -32,7 +32,7 @@ ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\
 
 
 def _store(name: str, others: tuple[str, ...], found: Translation, item: Property, option: str) -> str:
-    """Translate the location of a store that is a PEM file, and refuse any other store with the commands that convert it."""
+    """A store that is no PEM file is refused with the commands that convert it."""
     location = item.text().strip()
     if "-----BEGIN" in location:
         raise item.error(f"is the content of a file: must be its path; for contents set {CONTENTS[name]}")
@@ -46,7 +46,7 @@ def _store(name: str, others: tuple[str, ...], found: Translation, item: Propert
 
 
 def _conversion(name: str, options: tuple[str, ...], location: str, form: str) -> str:
-    """The message with the commands that convert a store of type `form`; an empty `form` means that ssl.….type is missing."""
+    """An empty `form` means that ssl.….type is missing."""
     path = PurePath(location)
     pkcs12, pem = str(path.with_suffix(".p12")), str(path.with_suffix(".pem"))
     if not form and path.suffix.lower() in (".pem", ".crt", ".cer"):
@@ -67,7 +67,7 @@ def _conversion(name: str, options: tuple[str, ...], location: str, form: str) -
 
 
 def _check_hostname(found: Translation, item: Property, option: str) -> bool:
-    """Whether to check host names: an empty value (Java) and `none` (librdkafka) switch the check off."""
+    """An empty value (Java) and `none` (librdkafka) switch the check off."""
     value = item.text().strip().lower()
     if value not in ("https", "none", ""):
         raise item.error("must be https, or empty (Java) or none (librdkafka) to accept any host name")
@@ -87,7 +87,7 @@ def _ciphers(found: Translation, item: Property, option: str) -> str:
 
 
 def _uses_sasl(found: Translation) -> bool:
-    """Whether the connections use SASL. Files without SASL often list Java's defaults for it, such as the mechanism GSSAPI."""
+    """Files without SASL often list Java's defaults for it, such as the mechanism GSSAPI."""
     return found.said("security_protocol").upper().startswith("SASL_")
 
 
@@ -109,7 +109,7 @@ def _token(found: Translation, item: Property, option: str) -> Any:
 
 
 def _kerberos(found: Translation, item: Property, option: str) -> str | None:
-    """Translate an option of Kerberos for GSSAPI, and ignore it otherwise: files list the defaults of other clients for any mechanism."""
+    """Ignore the option without GSSAPI: files list the defaults of other clients for any mechanism."""
     if _uses_sasl(found) and found.said("sasl_mechanism").upper() == "GSSAPI":
         return item.text()
     found.ignore(item, "sasl_mechanism is not GSSAPI")
@@ -117,10 +117,7 @@ def _kerberos(found: Translation, item: Property, option: str) -> str | None:
 
 
 def _jaas(found: Translation, item: Property, option: str) -> None:
-    """Set the options of SASL from a JAAS configuration, unless the application replaces the login module.
-
-    Raises ConfigError for a login module without a counterpart.
-    """
+    """Raises ConfigError for a login module without a counterpart."""
     if found.given.keys() & {"sasl_oauth_token", "sasl_kerberos_keytab"}:  # the application replaces the login module
         return
     try:

@@ -43,7 +43,7 @@ class Property:
 
     @property
     def empty(self) -> bool:
-        """Whether the property has no value, and so leaves the default."""
+        """An empty property leaves the default."""
         return self.value is None or (isinstance(self.value, str) and not self.value.strip())
 
     def text(self) -> str:
@@ -53,7 +53,7 @@ class Property:
         return str.__str__(self.value) if isinstance(self.value, str) else str(self.value)
 
     def error(self, why: str) -> ConfigError:
-        """The error to raise. Its message has the place, the name, the reason, and the value unless it may be secret."""
+        """The message has the place, the name, the reason, and the value unless it may be secret."""
         return ConfigError(f"{self.where}: {self}: {why}")
 
 

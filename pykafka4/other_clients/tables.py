@@ -29,7 +29,7 @@ class Ignorable(NoCounterpart):
 
 
 def _each(table: Mapping[str, str], kind: type[str] | None = None) -> dict[str, str]:
-    """Expand `table` to a row for each name in a key; `kind`, if given, is the type of the rows."""
+    """A row for each name in a key; `kind`, if given, is the type of the rows."""
     return {name: kind(instead) if kind else instead for names, instead in table.items() for name in names.split()}
 
 
@@ -310,7 +310,7 @@ CLASSES: Final = _each({
 
 
 def by_prefix(table: Mapping[str, str], name: str) -> str | None:
-    """The first row of `table` whose key, without its final `*`, is a prefix of `name`; None if no row matches."""
+    """The first row whose key, without its final `*`, is a prefix of `name`."""
     return next((row for start, row in table.items() if start[-1] == "*" and name.startswith(start[:-1])), None)
 
 

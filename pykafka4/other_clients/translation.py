@@ -30,11 +30,11 @@ class Translation:
     _ignored: dict[str, list[str]] = attrs.field(factory=dict)  # reason -> names of properties
 
     def fields(self, kind: str = "") -> Mapping[str, attrs.Attribute[Any]]:
-        """The options of a kind of client, by default of this translation's kind."""
+        """By default of this translation's kind."""
         return attrs.fields_dict(self.kinds[kind or self.kind])
 
     def owner(self, option: str) -> str | None:
-        """The first kind of client that has the option; None if no kind has the option."""
+        """The first kind of client that has the option, or None."""
         return next((kind for kind in self.kinds if option in self.fields(kind)), None)
 
     def target(self, item: Property) -> str | None:
@@ -44,7 +44,7 @@ class Translation:
         return row or (name if self.owner(name) else by_prefix(PROPERTIES, name) or OPTIONS.get(name))
 
     def said(self, option: str) -> str:
-        """The value of an option as text, from the application, otherwise from a property; empty if the option has no value."""
+        """The option's value as text, from the application, otherwise from a property; empty if there is none."""
         values = (self.given.get(option), *(item.value for item in self.items.values() if self.target(item) == option))
         return next((str(value).strip() for value in values if value not in (None, "")), "")
 

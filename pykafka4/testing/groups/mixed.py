@@ -2,8 +2,8 @@
 
 * The first member of the consumer protocol converts a classic group: the classic members stay, with their partitions and their generation
   as the epoch, and the coordinator assigns partitions to all members. Joins and syncs that wait get REBALANCE_IN_PROGRESS.
-* A classic member has the partitions and the epoch that it got in its last join. Heartbeats tell the member to join again when there
-  is a newer epoch, when it has to give back partitions, or when partitions for which it waits have become free. It never leads.
+* A classic member never leads. It has the partitions and the epoch that it got in its last join. Heartbeats tell the member to join
+  again when there is a newer epoch, when it has to give back partitions, or when partitions for which it waits have become free.
 * When the last member of the consumer protocol is gone, the group becomes a classic group again, and rebalances.
 """
 

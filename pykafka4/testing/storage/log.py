@@ -56,7 +56,7 @@ class PartitionLog:
     after_max_ms: int | None = None  # message.timestamp.after.max.ms; None: no limit
     unknown_producer: UnknownProducer = UnknownProducer.ACCEPT
     duplicate_answer: DuplicateAnswer = DuplicateAnswer.OFFSET
-    remembered: int = REMEMBERED  # number of batches kept for each producer
+    remembered: int = REMEMBERED
     refuse: Callable[[WireRecord], str | None] = lambda record: None  # the reason to refuse a record (INVALID_RECORD), or None
     batches: list[StoredBatch] = attrs.Factory(list)
     producers: dict[int, deque[StoredBatch]] = attrs.Factory(dict)  # producer id: its last batches, of one epoch

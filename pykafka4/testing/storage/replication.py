@@ -32,7 +32,7 @@ class Replication:
         self.produces: Purgatory[Partition] = Purgatory(timeline)  # Produce requests that wait for the high watermark
         self.delay = 0.0  # seconds that a follower takes to copy
         self.lag_max = LAG_MAX_S  # seconds that a follower may be behind and stay in sync
-        self.waits_below_min = True  # the high watermark stays while fewer than min.insync.replicas are in sync (from 3.7 on)
+        self.waits_below_min = True
         self._delays: dict[int, float] = {}  # broker: its own delay, instead of `delay`
         self._paused: dict[int, float] = {}  # broker: the time until which it copies nothing
         self.on_truncate: list[Callable[[TopicPartition, int], None]] = []  # called with (partition, first lost offset)
