@@ -2,7 +2,6 @@
 
 Invariant: the application's callables run on helper threads; the callable for tokens runs only when a token is due; no log or error shows
 the values that callables return.
-`Credentials.mechanism` blocks for as long as the application's callables, or a KDC, take to answer.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class HeldToken:
     token: Token
     ask_at: float  # when to ask the application for the next token
     refused: bool = False  # a broker has refused the token
-    is_warned: bool = False  # the log has a warning that the application's callable for the next token failed
+    is_warned: bool = False  # the log says that the callable for the next token failed
 
 
 class Bearer(OAuthBearer):
@@ -67,11 +66,11 @@ class Credentials:
         """`clock` returns seconds since 1970, as in tokens. Raises ConfigError if the package for the mechanism is missing."""
         self._config, self._clock = config, clock
         self._last: SaslCredentials | None = None
-        self._held: Newest[HeldToken] = Newest()  # so that a slow call of the application's callable does not replace a newer token
+        self._held: Newest[HeldToken] = Newest()  # a slow callable must not replace a newer token
         self._kerberos = _kerberos(config)
 
     def mechanism(self, host: str) -> Mechanism:
-        """Return a mechanism with the current credentials.
+        """Return a mechanism with the current credentials. Blocks while the application's callables, or a KDC, answer.
 
         Raises the exception of the application's callable, or ConfigError for an invalid result, unless the last token is still valid.
         Raises AuthenticationError if there is no Kerberos ticket.
@@ -116,7 +115,7 @@ class Credentials:
         return held
 
     def _spare(self, error: Exception) -> HeldToken | None:
-        """Return the last token if it is still valid: connections can use it until the application returns another one."""
+        """Return the last token if it is still valid."""
         held, now = self._held.value, self._clock()
         if held is None or held.refused or held.token.expires_at is None or now >= held.token.expires_at:
             return None

@@ -25,7 +25,7 @@ INSTALL: Final = "pip install 'pykafka4[gssapi]', which needs a C compiler and t
 TRACE: Final = "KRB5_TRACE=/dev/stderr in the environment shows what the library does"
 NO_TICKET: Final = "run `kinit` as the user of this process, or set sasl_kerberos_keytab"
 
-BASE: Final = -1765328384  # the library's number for code 0 of Kerberos 5 (RFC 4120, section 7.5.9; the library has further codes)
+BASE: Final = -1765328384  # the library's number for code 0 of Kerberos 5 (RFC 4120, section 7.5.9)
 KERBEROS_CODES: Final = range(256)
 UNREACHABLE: Final = frozenset({156, 220})  # no KDC answers; no KDC is known
 NO_KEY: Final = frozenset({141, 181, 195})  # no cache; no key in a keytab; no file of a cache
@@ -132,7 +132,7 @@ def _package() -> Any:
 
 
 def _kerberos_code(error: Any) -> int:
-    """Return the library's code; codes in KERBEROS_CODES belong to Kerberos 5."""
+    """Codes in KERBEROS_CODES belong to Kerberos 5; the library has further codes."""
     signed = error.min_code - (1 << 32) if error.min_code >= 1 << 31 else error.min_code
     return int(signed) - BASE
 

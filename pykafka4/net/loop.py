@@ -35,7 +35,7 @@ JOIN_S = 10.0
 # A wait that ends more than STANDSTILL_S after its deadline shows that the process stood still (SIGSTOP, a suspended machine). The loop had
 # no time to answer either, so the caller waits EXTRA_WAIT_S more.
 STANDSTILL_S, EXTRA_WAIT_S = 0.25, 1.0
-LOOKUPS = 16  # concurrent name lookups: a resolver may take half a minute to fail, and good names must not wait for bad ones
+LOOKUPS = 16  # concurrent name lookups: a bad name may take half a minute to fail, and good names must not wait
 ASSIGNORS = 16  # threads: each consumer has at most two calls of its assignors under way, and any call may hang
 FORKED = "this client was created in another process; threads and sockets do not survive a fork: create a client in this process"
 CALLER_GONE: Final = KafkaError("the caller no longer waits")
@@ -143,7 +143,7 @@ class Loop:
             promise.set_exception(CALLER_GONE)  # without effect if the promise is done
 
     def promise(self, machine: Machine | None = None) -> Promise[Any]:
-        """Return a new Promise, which fails if it is not done when the loop crashes or closes, or `machine` fails."""
+        """Return a Promise that fails if it is not done when the loop crashes or closes, or `machine` fails."""
         promise: Promise[Any] = Promise(self.engine.config.client_id)
         self._promises[weakref.ref(promise, self._promises.__delitem__)] = machine
         # Read after the promise is registered; `_finish` sets `_ended` before it fails the promises. Otherwise: this thread reads False,
@@ -297,9 +297,9 @@ class Loop:
                 promise.set_exception(reason)
 
     def abandon(self) -> None:
-        """Close the child's descriptors after a fork: the child has no loop thread, and the sockets belong to the parent.
+        """Close the descriptors of a forked child, which has no loop thread.
 
-        Takes no lock: a thread of the parent may have held it at the fork, and does not exist in the child.
+        Takes no lock: a thread of the parent may have held it at the fork.
         """
         self.forked = True
         self._wakeup.asleep = False

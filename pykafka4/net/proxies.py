@@ -120,9 +120,8 @@ class Handshake(ABC):
 
     @abstractmethod
     def _take_answer(self) -> bytes | None:
-        """Remove a complete answer from the received bytes and return the next bytes to send, empty after the last answer.
-
-        Returns None if the answer is not complete.
+        """Remove a complete answer from the received bytes. Returns the bytes to send next, empty after the last answer; None if the
+        answer is not complete.
         """
 
     def _lost(self, why: str) -> ConnectionLost:

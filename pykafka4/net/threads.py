@@ -22,7 +22,7 @@ from pykafka4.native import allocate_lock, get_ident, monotonic, start_new_threa
 __all__ = ["GreenletThread", "Thread", "caller", "caller_ident", "frame_of", "greenlets", "new_lock"]
 
 SLICE_S: Final = 1.0  # longest part of a wait: a signal that comes just before the system call is handled only after it
-FIRST_NAP_S: Final = 0.0005  # first sleep of a greenlet that waits for a lock; each further sleep is twice as long, up to LONGEST_NAP_S
+FIRST_NAP_S: Final = 0.0005  # first sleep of a greenlet that waits for a lock; each next one doubles, up to LONGEST_NAP_S
 LONGEST_NAP_S: Final = 0.01
 
 _own: dict[int, Thread] = {}  # the running threads of the client, by their idents
@@ -48,7 +48,7 @@ class Thread(threading.Thread):
 
     def __init__(self, target: Callable[..., Any], args: tuple[Any, ...] = (), name: str = "", daemon: bool = True) -> None:
         super().__init__(target=target, args=args, name=name, daemon=daemon)
-        # `_dangling` is a WeakSet for tests of `threading`. Its callback would run where this object is freed, and could swallow Ctrl-C.
+        # A WeakSet for tests of `threading`, whose callback would run where this object is freed, and could swallow Ctrl-C.
         getattr(threading, "_dangling", set()).discard(self)
         self._begun: Any = None  # if a library has replaced threads: a lock, held from the start to the end of the thread
         self._number: int | None = None

@@ -1,8 +1,8 @@
 """Declares `Transport`, the loop's interface to its sockets, and its events. Invariant: a transport handles bytes and frames, not requests.
 
 Three modules implement the interface: `portable` (on `selectors`, everywhere), `pump` (compiled, on Linux), and `secure` (TLS, derived from
-`portable`). Errors reach the loop as events, never as exceptions: `ConnectionLost`, or `AuthenticationError` if client and broker do not
-agree on security. Their messages begin with the broker's address.
+`portable`). Errors of connections reach the loop as events: `ConnectionLost`, or `AuthenticationError` if client and broker do not agree on
+security. Their messages begin with the broker's address.
 """
 
 from __future__ import annotations

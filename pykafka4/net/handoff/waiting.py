@@ -29,7 +29,7 @@ T = TypeVar("T")
 Counted = Callable[[int, frozenset[object] | None], object]
 FOREVER = system.TIMEOUT_MAX
 ON_LOOP = "a destructor called this on the thread of a client, which must not wait: make such calls before the object is garbage"
-NO_THREAD = -1  # instead of the thread in the tickets of tasks: many tasks wait on one thread, and no task interrupts another
+NO_THREAD = -1  # in the tickets of tasks: many tasks wait on one thread, and no task interrupts another
 
 
 def _left(deadline: float | None) -> float:
@@ -84,7 +84,7 @@ class Signal:
             self._sleepers.pop(latch, None)
 
     def notify(self) -> None:
-        """Have every waiting thread check its predicate. Call this after the change."""
+        """Call this after the change."""
         if self._sleepers:
             for latch in list(self._sleepers):
                 open_latch(latch)
@@ -151,8 +151,6 @@ class Promise(Generic[T]):
 
 
 class _Ticket:
-    """The place of a thread or a task in the queue of a `Gate`."""
-
     __slots__ = ("gone", "hindered", "key", "latch", "left", "starves", "steps_aside", "thread")
 
     def __init__(
@@ -161,7 +159,7 @@ class _Ticket:
         self.key, self.hindered, self.latch, self.thread, self.gone = key, hindered, latch, thread, gone
         self.steps_aside = False  # whether only the ticket's own key is full, so that tickets with other keys may go first
         self.starves = False  # whether the ticket has tried without success and does not step aside
-        self.left = False  # whether the ticket has left the queue, and the next tickets have been woken
+        self.left = False  # and the next tickets have been woken
 
 
 class Gate:
@@ -198,7 +196,7 @@ class Gate:
 
     @property
     def starved(self) -> bool:
-        """Whether a waiting thread has found too little of the room that all threads share: not only its own key is full."""
+        """Whether a waiting thread has found too little of the room that all threads share."""
         return any(ticket.starves for ticket in self.tickets.copy())
 
     def wait(

@@ -1,8 +1,8 @@
-"""Runs calls that may block on client threads: callbacks and listeners of the application, and slow work of the loop.
+"""Runs blocking calls on client threads: callbacks and listeners of the application, and slow work of the loop.
 
 Invariant: no lock is held while such a call runs. The threads are started when needed, end when idle, and are never joined.
 
-Callbacks run one after another in the order of their submission, unless the application has passed an executor.
+Without an executor of the application, callbacks run one after another, in order.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Workers:
                 open_latch(latch)
 
     def submit(self, fn: Callable[[], Any]) -> None:
-        """Run `fn` soon on one of the threads; here and now if no thread exists and none can be started."""
+        """Run `fn` soon; here and now if no thread exists and none can be started."""
         with self._lock:
             self._queue.append(fn)
             if self._idle:

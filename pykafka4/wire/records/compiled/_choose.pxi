@@ -91,7 +91,6 @@ cdef int find_partition(Accumulator acc, Topic t, Item* r) except -1:
 
 
 cdef int next_online(Topic t, int partition) noexcept:
-    """`partition`, or the next one that has a leader."""
     cdef int i
     for i in range(t.count):
         if t.online[partition]:
@@ -101,7 +100,6 @@ cdef int next_online(Topic t, int partition) noexcept:
 
 
 cdef int in_turn(Accumulator acc, Topic t, int64_t need) noexcept:
-    """The next partition in turn. A full one is passed over, unless all are full."""
     cdef int i
     for i in range(t.available_count):
         t.cursor = (t.cursor + 1) % t.available_count
@@ -128,11 +126,7 @@ cdef void next_sticky(Topic t) noexcept:
 
 
 cdef void rotate(Topic t, int64_t unit) noexcept:
-    """Make another partition the sticky one: the next, or, if `unit` is not 0 and data waits somewhere, a random one as in KIP-794.
-
-    A partition's weight is `unit` plus the number of bytes by which it holds less than the fullest partition (open, waiting or in flight).
-    So a partition whose broker is slow gets fewer records.
-    """
+    """Make another partition the sticky one, as in KIP-794: see `_plain_topic.Topic.rotate`."""
     cdef int64_t most = 0, total = 0, at
     cdef int i
     if unit > 0:

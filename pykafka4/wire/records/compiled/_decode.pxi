@@ -296,7 +296,6 @@ cdef class Chunk:
         return max(self.base + self.last_delta + 1, self.position)
 
     cdef damaged(self, const char* wrong):
-        """The error for `wrong`, found in the batch entered."""
         reason = f"the batch of offsets {self.base} to {self.base + self.last_delta}: {(<bytes>wrong).decode()}"
         return self.corrupt(reason, self.offset_after_entered())
 
@@ -304,7 +303,6 @@ cdef class Chunk:
         return RecordTooLarge.fetched(self.topic, self.partition, self.position, reason, self.offset_after(batch))
 
     cdef too_large_at(self, int64_t offset, str reason):
-        """The error for the record at `offset`, of the batch entered."""
         return RecordTooLarge.fetched(self.topic, self.partition, offset, reason, self.offset_after_entered())
 
     cdef str extent(self, const char* batch):

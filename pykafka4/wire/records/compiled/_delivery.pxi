@@ -4,7 +4,7 @@
 
 @cython.final
 cdef class Settlement:
-    """Runs the callbacks of a batch, once. The batch keeps its reserved memory until then: slow callbacks slow `send`."""
+    """Runs the callbacks of a batch, once. Until they have returned, its memory stays reserved: slow callbacks slow `send`."""
 
     cdef Batch batch
     cdef list callbacks, extras

@@ -42,5 +42,4 @@ cdef class RecordIterator:
         return record
 
     def __length_hint__(self):
-        """The number of records that are left, stopped or not."""
         return max(0, PyList_GET_SIZE(self.records) - self._given)

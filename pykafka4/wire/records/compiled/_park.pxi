@@ -10,8 +10,6 @@ cdef enum:
 @cython.final
 @cython.no_gc
 cdef class Parked:
-    """A parked record: the partitions of its topic are not known yet."""
-
     cdef Delivery delivery
     cdef bytes key, value, headers
     cdef int64_t partition, timestamp, size
@@ -91,7 +89,7 @@ cdef class Topic:
 
 
 cdef Topic topic_named(Accumulator acc, str name):
-    """The Topic `name`, created if there is none. If two threads create it, `setdefault` returns the same one to both."""
+    """Create the Topic `name` unless it exists. If two threads create it, `setdefault` returns the same one to both."""
     cdef Topic t = Topic.__new__(Topic)
     cdef Batch placeholder = Batch.__new__(Batch)
     t.name = name

@@ -165,7 +165,6 @@ cdef class ArrowRows:
         return 0
 
     cdef bint next_batch(self) except -1:
-        """Read the next batch that has rows; False if there is none."""
         cdef int failed
         while True:
             self.drop_batch()
@@ -276,7 +275,7 @@ cdef struct Run:                   # consecutive rows whose records are consecut
 
 
 @cython.final
-@cython.no_gc                      # it can be in no cycle: it refers to a batch, and no batch refers to a `BatchRows`
+@cython.no_gc                      # a cycle goes through a callback of its batch, and ends with the outcome of that batch
 cdef class BatchRows:
     """The numbers of the rows that a batch has as its records."""
 
