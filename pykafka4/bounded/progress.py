@@ -51,7 +51,7 @@ class Silence:
 
 
 class Lines:
-    """A `Progress` of text: one line that a terminal draws again, or a new line every few seconds in a file or pipe."""
+    """A `Progress` of text."""
 
     def __init__(self, out: TextIO, clock: Callable[[], float]) -> None:
         self._out, self._clock = out, clock

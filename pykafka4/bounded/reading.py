@@ -106,7 +106,7 @@ class BoundedRead:
     def opening(self) -> Steps[None]:
         """Fix the ranges, and begin to fetch. Raises the errors of `Lookups.located`, `Bounds.span` and `begin`.
 
-        The lookup of the ends may take `patience` seconds, or 60 s if that is None: a call without a deadline could hang.
+        The lookup may take `patience` seconds, or 60 s if that is None: a call without a deadline could hang.
         """
         extent, bounds = self._extent, self._extent.bounds
         if bounds is None:  # a split

@@ -283,8 +283,8 @@ class Batch(bytearray):
     def complete(self, base_offset: int, log_append_time_ms: int) -> Callbacks | None:
         """Acknowledge the batch, with its first record's offset (-1: unknown) and the broker's append time (-1: records keep their own).
 
-        A broker that already has the batch answers a repeated request with the batch's highest timestamp, even if the topic has
-        CREATE_TIME. That is no append time. Returns None, or a callable that runs the callbacks.
+        A broker that already has the batch answers a repeated request with its highest timestamp, even if the topic has CREATE_TIME: that
+        is no append time. Returns None, or a callable that runs the callbacks.
         """
         with self._acc._lock():
             self._move(ACKED)

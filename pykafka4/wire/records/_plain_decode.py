@@ -209,7 +209,7 @@ class Chunk:
     def copy_bytes(self) -> None:
         """Copy the bytes if most of the response belongs to other partitions: a waiting chunk would keep all of it in memory.
 
-        Does nothing in the middle of a batch, whose records are read in place.
+        Does nothing in the middle of a batch, which is read in place.
         """
         if self._view is not None and self._records is None and self.size * 2 <= memoryview(self._view.obj).nbytes:
             self._view = memoryview(bytes(self._view))

@@ -1,6 +1,6 @@
 """Chooses the compiled or the plain core. Invariant: only this module chooses, and both cores behave the same.
 
-`PYKAFKA4_IMPL=compiled` requires the compiled core, `python` the plain core. If the variable is unset, the compiled core runs if it can be
+`PYKAFKA4_IMPL=compiled` requires the compiled core, `python` the plain core. If it is unset, the compiled core runs if it can be
 imported; otherwise the plain core runs, and a log line has the reason. On Windows, and without the GIL, only the plain core can run.
 """
 

@@ -68,12 +68,12 @@ class RawBatch:
 
     @property
     def base_offset(self) -> int:
-        """The offset of its first record; less if compaction has removed the first record."""
+        """The offset of its first record; less if compaction has removed that record."""
         return self._header.base_offset
 
     @property
     def last_offset(self) -> int:
-        """The offset of its last record; more if compaction has removed the last record."""
+        """The offset of its last record; more if compaction has removed that record."""
         return self._header.last_offset
 
     @property
@@ -167,12 +167,12 @@ def check_header(data: bytes) -> RecordBatch:
 
 
 def fetched_batch(data: bytes, topic: str, partition: int, first: int, last: int, max_size: int) -> RawBatch | None:
-    """The records of offsets `first` to `last` of the batch in `data`; None if it has no such records.
+    """The records of offsets `first` to `last` of the batch in `data`; None if it has none of them.
 
-    The caller has verified the checksum of a batch of format v2, which stays as it is if no record has to be cut off. Otherwise the records
-    are decompressed, cut, and compressed again, with the same offsets, timestamps and headers. A message of format v0 or v1, which may wrap
-    a compressed set, becomes a batch of format v2. Raises CorruptRecord for a damaged batch, RecordTooLarge for more than `max_size` bytes
-    decompressed, ConfigError if the codec's library is missing.
+    A batch of format v2, whose checksum the caller has verified, stays as it is if no record has to be cut off. Otherwise the records are
+    decompressed, cut, and compressed again, with the same offsets, timestamps and headers. A message of format v0 or v1 becomes a batch of
+    format v2. Raises CorruptRecord for a damaged batch, RecordTooLarge for more than `max_size` bytes decompressed, ConfigError if the
+    codec's library is missing.
     """
     try:
         if data[MAGIC] != 2:

@@ -446,7 +446,7 @@ class Accumulator(RawBatches):
     def seal(self, batch: Batch, taken: bool = False) -> bool:
         """Seal an open batch; False if it is already sealed, or empty. If `taken`, the caller has the batch: `take` does not return it.
 
-        The next record without a key goes to another partition: otherwise a slow stream would stay with this one for `batch_size` bytes.
+        The next record without a key goes to another partition: otherwise a slow stream would fill this one for `batch_size` bytes.
         """
         with self._lock():
             if batch.state != OPEN or batch.count == 0:
