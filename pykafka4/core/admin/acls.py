@@ -52,9 +52,9 @@ def as_principal(value: object) -> str:
 
 
 def _word(words: Words, what: str, value: Any) -> str:
-    """The word of `words` for `value`, which has the spelling of Kafka's tools (`DescribeConfigs`) or capitals (`DESCRIBE_CONFIGS`).
+    """`value` may have the spelling of Kafka's tools (`DescribeConfigs`). `UNKNOWN(n)` is returned unchanged.
 
-    Returns `UNKNOWN(n)` unchanged. Raises ConfigError for any other value.
+    Raises ConfigError for any other value.
     """
     found = next((word for word in words if isinstance(value, str) and _squeezed(word) == _squeezed(value)), None)
     if found is None and not (isinstance(value, str) and NEWER.fullmatch(value)):
@@ -105,7 +105,7 @@ class Acl:
     `operation`: ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, CLUSTER_ACTION,
     CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT. `resource_type`: topic, group, cluster (which needs no name), transactional-id,
     delegation-token, user. `resource_name` "*" stands for all names; with `pattern="PREFIXED"` it is the beginning of names. The ACL is for
-    connections from `host`, an address, or "*" for all. Raises ConfigError for any other word. Source: KIP-11, KIP-290.
+    connections from `host`, an address, or "*" for all. Raises ConfigError for a word that Kafka does not know. Source: KIP-11, KIP-290.
     """
 
     principal: str = attrs.field(converter=as_principal)
@@ -183,7 +183,7 @@ def _in_order(acls: Any) -> tuple[Acl, ...]:
 
 
 def _refused(refusal: Refusal, api: str, task: str, what: str) -> BrokerError:
-    """The error of an ACL. It names the ACL (`what`), or the `task` if the error is the same for all ACLs."""
+    """The error names the ACL (`what`), or the `task` if the error is the same for all ACLs."""
     row = error_code(refusal.code)
     common = row.denied or row.name in HINTS
     return broker_error(refusal.code, task if common else what, HINTS.get(row.name, refusal.detail), api)
@@ -201,19 +201,15 @@ class DescribeAcls(OneAnswer[AclFilter, "tuple[Acl, ...]"]):
     api = "DescribeAcls"
 
     def message(self, keys: Sequence[AclFilter]) -> DescribeAclsRequest:
-        """The request about one filter."""
         return DescribeAclsRequest(**_filter_fields(keys[0]))
 
     def fit(self, message: DescribeAclsRequest, version: int) -> None:
-        """Raise UnsupportedVersion for words that are newer than the broker."""
         _fit([(message.resource_type_filter, message.operation)], self.api, version)
 
     def answer(self, message: Any, reply: Reply) -> tuple[Acl, ...]:
-        """The ACLs, in order."""
         return _in_order(_acl(resource, row) for resource in message.resources for row in resource.acls)
 
     def error(self, key: AclFilter, refusal: Refusal) -> BrokerError:
-        """The error, with the missing right, or with the reason why there are no ACLs."""
         return _refused(refusal, self.api, "ACLs cannot be described", str(key))
 
 
@@ -228,47 +224,39 @@ class PositionalQuestion(Question[K, V], Generic[K, V]):
     task: ClassVar[str]
 
     def late(self, key: K) -> str:
-        """The task, because a request has many keys."""
         return self.task
 
     def read(self, keys: Sequence[K], reply: Reply) -> Mapping[K, V | Refusal]:
-        """The result of each key. If there are more or fewer results than keys, returns none: their order cannot be trusted."""
+        """With more or fewer results than keys, returns none: their order cannot be trusted."""
         rows = self.rows(reply.message)
         return dict(zip(keys, map(self.result, rows), strict=True)) if len(rows) == len(keys) else {}
 
     def rows(self, message: Any) -> list[Any]:
-        """The results of a response."""
         raise NotImplementedError
 
     def result(self, row: Any) -> V | Refusal:
-        """The outcome in one result."""
         raise NotImplementedError
 
 
 class CreateAcls(PositionalQuestion[Acl, bool]):
-    """Creates ACLs, which are the keys. An ACL that exists already counts as created."""
+    """Creates the ACLs that are its keys. An ACL that exists already counts as created."""
 
     api = "CreateAcls"
     task = "ACLs cannot be created"
 
     def message(self, keys: Sequence[Acl]) -> CreateAclsRequest:
-        """See `Question`."""
         return CreateAclsRequest(creations=list(map(_creation, keys)))
 
     def fit(self, message: CreateAclsRequest, version: int) -> None:
-        """Raise UnsupportedVersion for words that are newer than the broker."""
         _fit([(row.resource_type, row.operation) for row in message.creations], self.api, version)
 
     def rows(self, message: Any) -> list[Any]:
-        """A result for each ACL."""
         return list(message.results)
 
     def result(self, row: Any) -> bool | Refusal:
-        """True, or the error."""
         return Refusal(row.error_code, row.error_message) if row.error_code else True
 
     def error(self, key: Acl, refusal: Refusal) -> BrokerError:
-        """The error, with the missing right, or with the reason why there are no ACLs."""
         return _refused(refusal, self.api, self.task, str(key))
 
 
@@ -291,24 +279,19 @@ class DeleteAcls(PositionalQuestion["Acl | AclFilter", "tuple[Acl, ...]"]):
     task = "ACLs cannot be deleted"
 
     def message(self, keys: Sequence[Acl | AclFilter]) -> DeleteAclsRequest:
-        """See `Question`."""
         return DeleteAclsRequest(filters=[DeleteAclsRequest.Filter(**_filter_fields(key)) for key in keys])
 
     def fit(self, message: DeleteAclsRequest, version: int) -> None:
-        """Raise UnsupportedVersion for words that are newer than the broker."""
         _fit([(row.resource_type_filter, row.operation) for row in message.filters], self.api, version)
 
     def rows(self, message: Any) -> list[Any]:
-        """A result for each filter."""
         return list(message.filter_results)
 
     def result(self, row: Any) -> tuple[Acl, ...] | Refusal:
-        """The deleted ACLs, or the first error."""
         failed = [one for one in (row, *row.matching_acls) if one.error_code]
         if failed:
             return Refusal(failed[0].error_code, failed[0].error_message)
         return _in_order(_acl(one, one) for one in row.matching_acls)
 
     def error(self, key: Acl | AclFilter, refusal: Refusal) -> BrokerError:
-        """The error, with the missing right, or with the reason why there are no ACLs."""
         return _refused(refusal, self.api, self.task, str(key))

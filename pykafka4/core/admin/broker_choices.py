@@ -38,24 +38,18 @@ NO_TOPIC: Final = BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code
 
 
 class AnyBrokerChoice(BrokerChoice[K]):
-    """The choice for keys about which any broker can answer."""
-
     def __init__(self, network: Network) -> None:
         self._network = network
 
     def node(self, key: K) -> int:
-        """ANY."""
         return ANY
 
     def look_up_again(self, now: float, key: K, node: int, reason: KafkaError) -> None:
-        """Prefer other brokers for the next request, if it is known which broker was asked."""
         if node != ANY:
             self._network.avoid(now, node)
 
 
 class NumberedBrokerChoice(BrokerChoice[int]):
-    """The choice for keys that are numbers of brokers."""
-
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
@@ -64,16 +58,14 @@ class NumberedBrokerChoice(BrokerChoice[int]):
         return None if key in self._cluster.brokers else KafkaError(f"broker {key} has left the cluster; ask again")
 
     def node(self, key: int) -> int:
-        """The broker itself."""
         return key
 
     def look_up_again(self, now: float, key: int, node: int, reason: KafkaError) -> None:
-        """Request the metadata: the broker may have left the cluster."""
         self._cluster.refresh(now)
 
 
 class FindCoordinators(Question[str, GroupCoordinator]):
-    """The question about the coordinators of groups, which are the keys. Brokers before 3.0 accept one group in a request (KIP-699)."""
+    """The question about the coordinators of groups. Brokers before 3.0 accept one group in a request (KIP-699)."""
 
     api = "FindCoordinator"
     about = "coordinator of group {}"
@@ -82,24 +74,19 @@ class FindCoordinators(Question[str, GroupCoordinator]):
     key_type: ClassVar[int] = GROUP
 
     def message(self, keys: Sequence[str]) -> FindCoordinatorRequest:
-        """See `Question`."""
         return FindCoordinatorRequest(key_type=self.key_type, coordinator_keys=list(keys))
 
     def fit(self, message: FindCoordinatorRequest, version: int) -> None:
-        """Leave only the first key for versions that accept one key."""
         if version < self.many_from:
             message.key, message.coordinator_keys = message.coordinator_keys[0], []
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, GroupCoordinator | Refusal]:
-        """The coordinator of each key."""
         rows = reply.message.coordinators if reply.version >= self.many_from else [reply.message]
         names = [row.key for row in rows] if reply.version >= self.many_from else keys[:1]
         return {name: _coordinator(name, row) for name, row in zip(names, rows)}
 
 
 class FindTransactionCoordinators(FindCoordinators):
-    """The question about the coordinators of transactional ids, which are the keys."""
-
     about = "coordinator of transactional id {}"
     resource = "transactional_id"
     key_type = TRANSACTIONAL_ID
@@ -112,14 +99,14 @@ def _coordinator(group: str, row: Any) -> GroupCoordinator | Refusal:
 
 
 class CoordinatorChoice(BrokerChoice[str]):
-    """The choice for groups, or for transactional ids: their coordinators."""
+    """The choice of the coordinators of groups, or of transactional ids."""
 
     cured_by: ClassVar[Refresh] = Refresh.COORDINATOR
 
     def __init__(
         self, context: RunContext, network: Network, cluster: Cluster, find: FindCoordinators, found: Callable[[str], None]
     ) -> None:
-        """`found(key)` is called when the lookup of `key` has found a coordinator, or has failed."""
+        """`found(key)` is called when the lookup of `key` has succeeded or failed."""
         self._network, self._cluster, self._found = network, cluster, found
         self._nodes: dict[str, int] = {}
         self._errors: dict[str, KafkaError] = {}
@@ -132,16 +119,14 @@ class CoordinatorChoice(BrokerChoice[str]):
             self._errors.pop(key, None)
 
     def outcome(self, now: float, key: str) -> KafkaError | None:
-        """The error of the lookup of `key`; None if the lookup has not failed."""
         return self._errors.get(key)
 
     def node(self, key: str) -> int | None:
-        """The coordinator of `key`, if it is in the metadata."""
         node = self._nodes.get(key)
         return node if node in self._cluster.brokers else None
 
     def find(self, now: float, key: str) -> None:
-        """Look up the coordinator of `key`. If it is known, but missing in the metadata, only refresh the metadata for UNPLACED_S."""
+        """If the coordinator is known, but missing in the metadata, only refresh the metadata for UNPLACED_S."""
         if key in self._nodes:  # the metadata is older than the lookup, or the broker has left the cluster
             if now - self._unplaced.setdefault(key, now) < UNPLACED_S:
                 self._cluster.refresh(now)
@@ -150,26 +135,22 @@ class CoordinatorChoice(BrokerChoice[str]):
         self._lookup.add([key])
 
     def look_up_again(self, now: float, key: str, node: int, reason: KafkaError) -> None:
-        """Forget the coordinator of `key` if it is still `node`, so that the coordinator is looked up again."""
+        """Forget the coordinator of `key` if it is still `node`."""
         if self._nodes.get(key) == node:
             del self._nodes[key]
             self._network.avoid(now, node)  # a broker that is cut off from the cluster would report itself as the coordinator
 
     def why(self, key: str) -> str:
-        """The last error of the lookup of `key`, or the broker that has not answered."""
         return self._lookup.why(key)
 
     def poll(self, now: float) -> float:
-        """Send lookups that are due; returns the time of the next poll."""
         return self._lookup.poll(now)
 
     def end_lookups(self) -> None:
-        """End the lookups, because no question waits for a coordinator."""
         if self._lookup.open:
             self._lookup.drop()
 
     def check_all(self) -> None:
-        """Check all keys in the next poll, because the metadata changed."""
         self._lookup.check_all()
 
     def _settled(self, key: str, outcome: GroupCoordinator | KafkaError) -> None:
@@ -182,7 +163,7 @@ class CoordinatorChoice(BrokerChoice[str]):
 
 
 class GroupCoordinatorChoice(BrokerChoice[Any]):
-    """The choice for keys of one group, whatever they are: the coordinator of the group."""
+    """The choice for keys of one group, of any kind: the coordinator of the group."""
 
     cured_by: ClassVar[Refresh] = Refresh.COORDINATOR
 
@@ -190,31 +171,24 @@ class GroupCoordinatorChoice(BrokerChoice[Any]):
         self._coordinators, self._group = coordinators, group
 
     def begin(self, keys: Iterable[Any]) -> None:
-        """See `CoordinatorChoice`."""
         self._coordinators.begin([self._group])
 
     def outcome(self, now: float, key: Any) -> KafkaError | None:
-        """See `CoordinatorChoice`."""
         return self._coordinators.outcome(now, self._group)
 
     def node(self, key: Any) -> int | None:
-        """See `CoordinatorChoice`."""
         return self._coordinators.node(self._group)
 
     def find(self, now: float, key: Any) -> None:
-        """See `CoordinatorChoice`."""
         self._coordinators.find(now, self._group)
 
     def look_up_again(self, now: float, key: Any, node: int, reason: KafkaError) -> None:
-        """See `CoordinatorChoice`."""
         self._coordinators.look_up_again(now, self._group, node, reason)
 
     def why(self, key: Any) -> str:
-        """See `CoordinatorChoice`."""
         return self._coordinators.why(self._group)
 
     def is_of(self, group: str) -> bool:
-        """See `BrokerChoice`."""
         return group == self._group
 
 
@@ -231,7 +205,7 @@ class LeaderChoice(BrokerChoice[TopicPartition]):
         self._absent_since: dict[TopicPartition, float] = {}
 
     def begin(self, keys: Iterable[TopicPartition]) -> None:
-        """Keep the metadata of the topics of `keys`, and remember invalid topic names with their errors."""
+        """Keep the metadata of the topics; keep the errors of invalid topic names."""
         for topic in dict.fromkeys(key.topic for key in keys):
             try:
                 self._cluster.want(topic, self)
@@ -240,18 +214,15 @@ class LeaderChoice(BrokerChoice[TopicPartition]):
                 self._invalid[topic] = error
 
     def end(self) -> None:
-        """Release the metadata of the topics."""
         for topic in self._topics:
             self._cluster.forget(topic, self)
         self._topics.clear()
 
     def node(self, key: TopicPartition) -> int | None:
-        """The leader of `key`."""
         leader = self._cluster.leader(key)
         return None if leader is None else leader.node
 
     def why(self, key: TopicPartition) -> str:
-        """The reason why the leader is not known: the partition has none, or no broker has reported it yet."""
         if self.node(key) is not None:
             return ""
         if key.partition < self._cluster.partitions(key.topic):
@@ -265,7 +236,6 @@ class LeaderChoice(BrokerChoice[TopicPartition]):
             self._cluster.refresh(now, [key.topic])
 
     def look_up_again(self, now: float, key: TopicPartition, node: int, reason: KafkaError) -> None:
-        """Request the metadata of the topic."""
         self._cluster.refresh(now, [key.topic])
 
     def outcome(self, now: float, key: TopicPartition) -> KafkaError | None:

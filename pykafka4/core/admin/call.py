@@ -22,7 +22,7 @@ Settled = Callable[[K, "V | KafkaError"], None]
 
 
 class Call:
-    """One call under way. `done` is called with the outcomes of all expected keys, unless the call is stopped earlier."""
+    """`done` is called with the outcomes of all expected keys, unless the call is stopped earlier."""
 
     def __init__(self, machine: AdminMachine, now: float, seconds: float, done: Done) -> None:
         self.machine = machine
@@ -34,14 +34,14 @@ class Call:
         machine.hold(self.topics)
 
     def question(self, question: Question[K, V], choice: BrokerChoice[K], settled: Settled[K, V], within: float | None = None) -> Ask[K]:
-        """Add a question. Its deadline is the call's, or `within` seconds after the call's start. Returns a function that adds keys."""
+        """Add a question, with the call's deadline, or `within` seconds after the call's start. Returns a function that adds keys."""
         seconds = self._seconds if within is None else within
         run = self.machine.new_run(question, choice, settled, self._began + seconds, seconds)
         self._runs.append(run)
         return partial(self.machine.add, run)
 
     def begin(self, keys: Iterable[Any], ask: Ask[Any]) -> Callable[[], None]:
-        """Expect outcomes of `keys`, and ask the first question about them. Returns a function that stops the call."""
+        """Ask the first question about `keys`, and expect their outcomes. Returns a function that stops the call."""
         self.expect(keys)
         ask(list(self._expected))
         return self.started()
@@ -52,11 +52,10 @@ class Call:
         return self._stop
 
     def expect(self, keys: Iterable[Any]) -> None:
-        """Wait for the outcomes of `keys` as well."""
         self._expected.update(dict.fromkeys(keys))
 
     def settle(self, key: Any, outcome: Any) -> None:
-        """Store the outcome of `key`, unless it has one, and end the call with the last outcome."""
+        """Only the first outcome of `key` counts. The last expected outcome ends the call."""
         if key not in self._found:
             self._found[key] = outcome
             self._check()

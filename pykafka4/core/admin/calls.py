@@ -37,7 +37,6 @@ OCCUPIED: Final = (
 
 
 def _about(keys: Iterable[Any], first: Callable[[Call], Ask[Any]]) -> Begin:
-    """The call about `keys`; `first` makes its first question."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         call = Call(machine, now, seconds, done)
@@ -47,22 +46,20 @@ def _about(keys: Iterable[Any], first: Callable[[Call], Ask[Any]]) -> Begin:
 
 
 def described(groups: Iterable[str]) -> Begin:
-    """The call that describes groups of consumers, of either protocol."""
     return _about(groups, lambda call: describing(call, call.settle))
 
 
 def described_with_shares(groups: Iterable[str]) -> Begin:
-    """The call that describes groups of consumers, and share groups."""
     return _about(groups, lambda call: _describing_with_shares(call, call.settle))
 
 
 def describing(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]:
-    """Make the questions about descriptions. The second question is about groups that the classic protocol does not have."""
+    """A second question is about groups that the classic protocol does not have."""
     return _describing(call, lambda name, found: settled(name, found.error(name) if isinstance(found, UnknownGroup) else found))
 
 
 def _describing_with_shares(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]:
-    """Make the questions about descriptions. The last question, about share groups, is for groups that no protocol of consumers has."""
+    """A last question, about share groups, is for groups that no protocol of consumers has."""
     unknown: dict[str, UnknownGroup] = {}
 
     def last(name: str, found: GroupDescription | UnknownGroup | KafkaError) -> None:
@@ -103,8 +100,8 @@ def _describing(call: Call, settled: Settled[str, GroupDescription | UnknownGrou
 def committed(groups: Iterable[str], *, stable: bool) -> Begin:
     """The call for the committed offsets of each group.
 
-    With `stable`, the call waits for the end of an open transaction that has offsets of a group; otherwise the outcome of the group has the
-    offsets from before the transaction.
+    With `stable`, the call waits for the end of an open transaction with offsets of a group; otherwise the outcome has the offsets from
+    before the transaction.
     """
 
     return _about(groups, lambda call: _fetching(call, call.settle, stable=stable))
@@ -135,7 +132,7 @@ def lags(groups: Iterable[str]) -> Begin:
 
 @attrs.define(eq=False)
 class _GroupStanding:
-    """A group with its description and offsets; both had arrived by the machine's turn `since`. `ends` are in the order of partitions."""
+    """A group, whose description and offsets had both arrived by the machine's turn `since`. `ends` are in the order of partitions."""
 
     name: str
     description: GroupDescription
@@ -149,8 +146,8 @@ class _LagCall:
     """One call for lags. It asks for descriptions and committed offsets at the same time, then for the ends of each group's partitions.
 
     Groups share the ends of partitions. Say the end of a partition is requested for one group, then the offsets of another group arrive.
-    These offsets may have been committed after the broker read the end, and may be beyond it. So the end is requested once more, for all
-    groups whose offsets arrived after the request.
+    These may have been committed after the broker read the end, and may be beyond it. So the end is requested once more, for all groups
+    whose offsets arrived after the request.
     """
 
     def __init__(self, call: Call) -> None:
@@ -166,7 +163,6 @@ class _LagCall:
         self._list = call.question(ListOffsetsAt(LATEST), LeaderChoice(call.machine.cluster), self._end)
 
     def ask(self, groups: Iterable[str]) -> None:
-        """Ask the first two questions about `groups`."""
         names = list(groups)
         self._describe(names)
         self._fetch(names)
@@ -218,10 +214,7 @@ class _LagCall:
 
 
 def listed(wanted: Callable[[GroupListing], bool]) -> Begin:
-    """The call for the groups of each broker, and for descriptions of the `wanted` groups that are listed without a state.
-
-    Brokers before 2.6 list groups without states.
-    """
+    """The call for the groups of each broker. Groups without a state (brokers before 2.6) are described if they are `wanted`."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         call = Call(machine, now, seconds, done)
@@ -271,5 +264,5 @@ def in_doubt(error: KafkaError) -> bool:
 
 
 def is_occupied(error: object) -> bool:
-    """Whether `error` says that a change was refused because the group has members."""
+    """Whether a change was refused because the group has members."""
     return isinstance(error, BrokerError) and error.code.name in OCCUPIED

@@ -145,14 +145,12 @@ class OneAnswer(Question[K, V], Generic[K, V]):
     most = 1
 
     def read(self, keys: Sequence[K], reply: Reply) -> Mapping[K, V | Refusal]:
-        """The outcome of the only key: the answer, or the error of the request."""
         message = reply.message
         if message.error_code:
             return {keys[0]: Refusal(message.error_code, getattr(message, "error_message", None))}
         return {keys[0]: self.answer(message, reply)}
 
     def answer(self, message: Any, reply: Reply) -> V | Refusal:
-        """The outcome in a response without an error."""
         raise NotImplementedError
 
 
@@ -162,15 +160,12 @@ class DescribeCluster(OneAnswer[str, ClusterDescription]):
     api = "DescribeCluster"
 
     def message(self, keys: Sequence[str]) -> DescribeClusterRequest:
-        """The request, with fenced brokers."""
         return DescribeClusterRequest(include_fenced_brokers=True)
 
     def fit(self, message: DescribeClusterRequest, version: int) -> None:
-        """Request no fenced brokers from brokers that do not report them."""
         message.include_fenced_brokers = version >= FENCED_FROM
 
     def answer(self, message: Any, reply: Reply) -> ClusterDescription:
-        """The cluster as the responding broker sees it."""
         tells = reply.version >= FENCED_FROM
         rows = (Broker(row.broker_id, row.host, row.port, row.rack, row.is_fenced if tells else None) for row in message.brokers)
         return ClusterDescription(message.cluster_id, _known(message.controller_id), _by_id(rows))
@@ -183,11 +178,10 @@ class DescribeClusterByMetadata(Question[str, ClusterDescription]):
     about = "{}"
 
     def message(self, keys: Sequence[str]) -> MetadataRequest:
-        """A request about no topic."""
         return MetadataRequest(topics=[], allow_auto_topic_creation=False)
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, ClusterDescription]:
-        """The cluster, with the brokers that are up."""
+        """Only brokers that are up are in the response."""
         rows = (Broker(row.node_id, row.host, row.port, row.rack) for row in reply.message.brokers)
         return {keys[0]: ClusterDescription(reply.message.cluster_id, _known(reply.message.controller_id), _by_id(rows))}
 
@@ -201,17 +195,15 @@ def _known(value: int) -> int | None:
 
 
 class DescribeQuorum(OneAnswer[str, QuorumDescription]):
-    """The question about the replicas of the metadata log. A broker passes the request on to the leader of the controllers."""
+    """The question about the metadata log. A broker passes the request on to the leader of the controllers."""
 
     api = "DescribeQuorum"
 
     def message(self, keys: Sequence[str]) -> DescribeQuorumRequest:
-        """The request about the only partition of the metadata log."""
         kind = DescribeQuorumRequest.Topic
         return DescribeQuorumRequest(topics=[kind(topic_name=METADATA_TOPIC, partitions=[kind.Partition(partition_index=0)])])
 
     def answer(self, message: Any, reply: Reply) -> QuorumDescription | Refusal:
-        """The replicas with their lags, or the error of the partition."""
         (row,) = message.topics[0].partitions
         if row.error_code:
             return Refusal(row.error_code, row.error_message)
@@ -232,16 +224,15 @@ def _replica(row: Any, end: int, version: int) -> QuorumReplica:
 
 
 class DescribeFeatures(OneAnswer[str, Features]):
-    """The question about the finalized features of the cluster, and about the levels that one broker supports."""
+    """The question about the finalized features of the cluster, and the levels that one broker supports."""
 
     api = "ApiVersions"
 
     def message(self, keys: Sequence[str]) -> ApiVersionsRequest:
-        """The request with which a client begins a connection."""
         return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
 
     def answer(self, message: Any, reply: Reply) -> Features:
-        """The features; brokers before 2.7 report none."""
+        """Brokers before 2.7 report no features."""
         supported = {row.name: row for row in message.supported_features}
         levels = {row.name: row.max_version_level for row in message.finalized_features}
         found = {
@@ -254,7 +245,7 @@ class DescribeFeatures(OneAnswer[str, Features]):
 
 
 class UpdateFeatures(Question[str, int]):
-    """Sets levels of features at the controller; the keys are names of features. From Kafka 4.0 on, either all levels change or none."""
+    """Sets levels of features, which are the keys, at the controller. From Kafka 4.0 on, either all levels change or none."""
 
     api = "UpdateFeatures"
     about = "feature {}"
@@ -264,7 +255,6 @@ class UpdateFeatures(Question[str, int]):
         self._levels, self._downgrade, self._timeout_ms, self._validate_only = levels, downgrade, timeout_ms, validate_only
 
     def message(self, keys: Sequence[str]) -> UpdateFeaturesRequest:
-        """See `Question`."""
         kind = UpdateFeaturesRequest.Update
         rows = [kind(feature=key, max_version_level=self._levels[key], upgrade_type=self._downgrade.value) for key in keys]
         return UpdateFeaturesRequest(timeout_ms=self._timeout_ms, feature_updates=rows, validate_only=self._validate_only)
@@ -281,7 +271,6 @@ class UpdateFeatures(Question[str, int]):
                 row.allow_downgrade, row.upgrade_type = self._downgrade is not Downgrade.NO, UPGRADE
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, int | Refusal]:
-        """The new level of each feature."""
         message = reply.message
         if message.error_code:
             return dict.fromkeys(keys, Refusal(message.error_code, message.error_message))
@@ -294,23 +283,21 @@ class UpdateFeatures(Question[str, int]):
         }
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """The error, with the missing right, if any. It names no feature, so that it is the same for all."""
+        """The error names no feature, so that it is the same for all."""
         return broker_error(refusal.code, "features cannot be updated", refusal.detail, self.api)
 
 
 class UnregisterBroker(OneAnswer[int, bool]):
-    """Has the controller forget a broker that will not come back; the key is the broker's id."""
+    """Has the controller forget a broker, the key, that will not come back."""
 
     api = "UnregisterBroker"
     about = "unregistering broker {}"
     changes = True
 
     def message(self, keys: Sequence[int]) -> UnregisterBrokerRequest:
-        """See `Question`."""
         return UnregisterBrokerRequest(broker_id=keys[0])
 
     def answer(self, message: Any, reply: Reply) -> bool:
-        """True: the controller has forgotten the broker."""
         return True
 
     def repeated(self, found: bool | Refusal) -> bool | Refusal:

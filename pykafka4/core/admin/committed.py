@@ -26,7 +26,7 @@ Committed = dict[TopicPartition, OffsetAndMetadata]
 
 
 class Unstable(Enum):
-    """The treatment of an open transaction with offsets, which would replace the committed offsets."""
+    """The treatment of an open transaction whose offsets would replace the committed offsets."""
 
     WAIT = "ask again until the transaction has ended"
     REPORT = "the outcome of the group is `Unstable.REPORT`"
@@ -34,7 +34,7 @@ class Unstable(Enum):
 
 
 class FetchOffsets(Question[str, "Committed | Unstable"]):
-    """The question about all committed offsets of groups, which are the keys. Brokers before 3.0 accept one group per request (KIP-709)."""
+    """The question about all committed offsets of groups. Brokers before 3.0 accept one group per request (KIP-709)."""
 
     api = "OffsetFetch"
     about = "committed offsets of group {}"
@@ -46,19 +46,16 @@ class FetchOffsets(Question[str, "Committed | Unstable"]):
         self._unstable = unstable
 
     def message(self, keys: Sequence[str]) -> OffsetFetchRequest:
-        """The request about all topics of each group."""
         groups = [OffsetFetchRequest.Group(group_id=key, topics=None) for key in keys]
         return OffsetFetchRequest(topics=[], groups=groups, require_stable=self._unstable is not Unstable.IGNORE)
 
     def fit(self, message: OffsetFetchRequest, version: int) -> None:
-        """Leave out all groups but the first, and `require_stable`, for brokers that do not know the fields."""
         if version < self.many_from:
             message.group_id, message.topics, message.groups = message.groups[0].group_id, None, []
         if version < STABLE_FROM:
             message.require_stable = False
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, Committed | Unstable | Refusal]:
-        """The offsets of each group."""
         if reply.version < self.many_from:
             return {keys[0]: self._found(reply.message)}
         return {group.group_id: self._found(group) for group in reply.message.groups}
@@ -89,10 +86,10 @@ def _committed_at(row: Any) -> OffsetAndMetadata | None:
 
 
 class FetchOffsetsOfPartitions(PartitionQuestion):
-    """The question about committed offsets of some partitions of a group; the keys are partitions.
+    """The question about committed offsets of some partitions of a group.
 
-    With `stable`, the question is repeated until an open transaction that has offsets of the group has ended; otherwise the outcomes are
-    the offsets from before the transaction.
+    With `stable`, the question is repeated until an open transaction with offsets of the group has ended; otherwise the outcomes are the
+    offsets from before the transaction.
     """
 
     api = "OffsetFetch"
@@ -103,14 +100,13 @@ class FetchOffsetsOfPartitions(PartitionQuestion):
         self._stable = stable
 
     def message(self, keys: Sequence[TopicPartition]) -> OffsetFetchRequest:
-        """The request in the layout for one group."""
         topics = [
             OffsetFetchRequest.Topic(name=name, partition_indexes=[tp.partition for tp in tps]) for name, tps in by_topic(keys).items()
         ]
         return OffsetFetchRequest(group_id=self._group, topics=topics, require_stable=self._stable)
 
     def fit(self, message: OffsetFetchRequest, version: int) -> None:
-        """Use the layout for many groups from `many_from` on; leave out `require_stable` for brokers that do not know the field."""
+        """Use the layout for many groups from `many_from` on; require stable offsets if `version` can."""
         message.require_stable = self._stable and version >= STABLE_FROM
         if version >= FetchOffsets.many_from:
             kind = OffsetFetchRequest.Group
@@ -118,7 +114,6 @@ class FetchOffsetsOfPartitions(PartitionQuestion):
             message.groups, message.group_id, message.topics = [kind(group_id=self._group, topics=topics)], "", []
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, CommittedOffset | Refusal]:
-        """The committed offset of each partition."""
         groups = reply.message.groups if reply.version >= FetchOffsets.many_from else [reply.message]
         found: dict[TopicPartition, CommittedOffset | Refusal] = {}
         for group in groups:
@@ -132,7 +127,7 @@ class FetchOffsetsOfPartitions(PartitionQuestion):
 
 
 class CommitOffsets(PartitionQuestion):
-    """Commits offsets without being a member; the keys are partitions. The commit creates a group that does not exist."""
+    """Commits offsets without being a member. The commit creates a group that does not exist."""
 
     api = "OffsetCommit"
     changes = True
@@ -143,7 +138,6 @@ class CommitOffsets(PartitionQuestion):
         self._offsets = offsets
 
     def message(self, keys: Sequence[TopicPartition]) -> OffsetCommitRequest:
-        """The request without a generation or a member id."""
         kind = OffsetCommitRequest.Topic
         topics = [kind(name=name, partitions=[self._part(tp) for tp in tps]) for name, tps in by_topic(keys).items()]
         return OffsetCommitRequest(group_id=self._group, topics=topics)
@@ -158,13 +152,10 @@ class CommitOffsets(PartitionQuestion):
         )
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, bool | Refusal]:
-        """True for each partition whose offset is stored."""
         return _outcomes(reply.message.topics)
 
 
 class DeleteOffsets(PartitionQuestion):
-    """Deletes committed offsets of a group; the keys are partitions."""
-
     api = "OffsetDelete"
     changes = True
 
@@ -173,7 +164,6 @@ class DeleteOffsets(PartitionQuestion):
         return True if isinstance(found, Refusal) and found.code == NOT_FOUND else found
 
     def message(self, keys: Sequence[TopicPartition]) -> OffsetDeleteRequest:
-        """See `Question`."""
         kind = OffsetDeleteRequest.Topic
         topics = [
             kind(name=n, partitions=[kind.Partition(partition_index=tp.partition) for tp in tps]) for n, tps in by_topic(keys).items()
@@ -181,7 +171,6 @@ class DeleteOffsets(PartitionQuestion):
         return OffsetDeleteRequest(group_id=self._group, topics=topics)
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, bool | Refusal]:
-        """True for each partition whose offset is deleted."""
         if reply.message.error_code:
             return dict.fromkeys(keys, Refusal(reply.message.error_code))
         return _outcomes(reply.message.topics)

@@ -112,7 +112,7 @@ class ConfigEntry:
 
 
 class ConfigReaderChoice(BrokerChoice[Resource]):
-    """The choice for requests that read settings: the broker itself for settings of one broker, otherwise any broker."""
+    """The choice for reads: the broker itself for settings of one broker, otherwise any broker."""
 
     cured_by: ClassVar[Refresh] = Refresh.METADATA
 
@@ -121,21 +121,17 @@ class ConfigReaderChoice(BrokerChoice[Resource]):
         self._brokers = OneBrokerChoice(cluster)
 
     def outcome(self, now: float, key: Resource) -> KafkaError | None:
-        """An error if the resource belongs to a broker that the cluster does not have."""
         name = key[1]
         return self._brokers.outcome(now, name) if isinstance(name, int) else None
 
     def node(self, key: Resource) -> int | None:
-        """The broker, if the metadata has it; ANY for other settings."""
         name = key[1]
         return self._brokers.node(name) if isinstance(name, int) else ANY
 
     def find(self, now: float, key: Resource) -> None:
-        """Request the metadata."""
         self._cluster.refresh(now)
 
     def look_up_again(self, now: float, key: Resource, node: int, reason: KafkaError) -> None:
-        """Request the metadata, and prefer another broker if any broker can answer."""
         self._cluster.refresh(now)
         if not isinstance(key[1], int) and node != ANY:
             self._network.avoid(now, node)
@@ -147,19 +143,17 @@ class ConfigChangerChoice(ConfigReaderChoice):
     lane = Lane.FOREIGN  # while the controller is silent, a broker answers no other request on the connection
 
     def node(self, key: Resource) -> int | None:
-        """The broker, if the metadata has it; for other settings the broker that stands for the controller."""
         return super().node(key) if isinstance(key[1], int) else controller_of(self._cluster)
 
 
 class ResourceQuestion(Question[Resource, Any]):
-    """A question whose keys are resources: (kind, name)."""
+    """A question about resources."""
 
     def what(self, key: Resource) -> str:
-        """The name of a resource in messages: `topic orders`, `broker 1`, `all brokers`."""
+        """`topic orders`, `broker 1` or `all brokers`."""
         return _named(key)
 
     def error(self, key: Resource, refusal: Refusal) -> BrokerError:
-        """The error, with the missing right, if any."""
         kind, name = key
         right = {kind: str(name)} if kind in ("topic", "group") else {}
         return broker_error(refusal.code, self.what(key), refusal.detail, self.api, **right)  # type: ignore[arg-type]
@@ -183,25 +177,20 @@ def _key(number: int, name: str) -> Resource | None:
 
 
 class DescribeConfigs(ResourceQuestion):
-    """The question about all settings of resources, with sources and synonyms."""
-
     api = "DescribeConfigs"
 
     def __init__(self, *, documentation: bool) -> None:
         self._documentation = documentation
 
     def message(self, keys: Sequence[Resource]) -> DescribeConfigsRequest:
-        """See `Question`."""
         kind = DescribeConfigsRequest.Resource
         rows = [kind(resource_type=KINDS[key[0]], resource_name=_sent_name(key), configuration_keys=None) for key in keys]
         return DescribeConfigsRequest(resources=rows, include_synonyms=True, include_documentation=self._documentation)
 
     def fit(self, message: DescribeConfigsRequest, version: int) -> None:
-        """Request no documentation from brokers that have none."""
         message.include_documentation &= version >= DOCUMENTED_FROM
 
     def read(self, keys: Sequence[Resource], reply: Reply) -> Mapping[Resource, dict[str, ConfigEntry] | Refusal]:
-        """The settings of each resource, in order."""
         rows = ((_key(row.resource_type, row.resource_name), row) for row in reply.message.results)
         return {key: _entries(row) for key, row in rows if key is not None}
 
@@ -232,11 +221,9 @@ class AlterConfigs(ResourceQuestion):
         self._changes, self._validate_only = changes, validate_only
 
     def what(self, key: Resource) -> str:
-        """The settings of the resource, for messages."""
         return f"settings of {_named(key)}"
 
     def message(self, keys: Sequence[Resource]) -> IncrementalAlterConfigsRequest:
-        """See `Question`."""
         kind = IncrementalAlterConfigsRequest.Resource
         rows = [
             kind(
@@ -249,7 +236,6 @@ class AlterConfigs(ResourceQuestion):
         return IncrementalAlterConfigsRequest(resources=rows, validate_only=self._validate_only)
 
     def read(self, keys: Sequence[Resource], reply: Reply) -> Mapping[Resource, bool | Refusal]:
-        """See `Question`."""
         rows = ((_key(row.resource_type, row.resource_name), row) for row in reply.message.responses)
         return {key: Refusal(row.error_code, row.error_message) if row.error_code else True for key, row in rows if key is not None}
 
@@ -263,7 +249,7 @@ def _row(name: str, operation: Operation) -> IncrementalAlterConfigsRequest.Reso
 
 
 class ListConfigResources(Question[str, "list[Resource]"]):
-    """The question about the resources that have settings; the only key is ALL_RESOURCES."""
+    """The question about all resources that have settings; the only key is ALL_RESOURCES."""
 
     api = "ListConfigResources"
     about = "listing {} with settings"
@@ -272,7 +258,6 @@ class ListConfigResources(Question[str, "list[Resource]"]):
         self._kinds = kinds
 
     def message(self, keys: Sequence[str]) -> ListConfigResourcesRequest:
-        """The request about some kinds; about all kinds if none is given."""
         return ListConfigResourcesRequest(resource_types=[KINDS[kind] for kind in self._kinds])
 
     def fit(self, message: ListConfigResourcesRequest, version: int) -> None:
@@ -285,7 +270,6 @@ class ListConfigResources(Question[str, "list[Resource]"]):
             message.resource_types = []
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, list[Resource] | Refusal]:
-        """The resources, in order."""
         if reply.message.error_code:
             return {keys[0]: Refusal(reply.message.error_code)}
         rows = (_key(row.resource_type, row.resource_name) for row in reply.message.config_resources)

@@ -54,20 +54,19 @@ class FetchLimits:
 
 @attrs.frozen
 class UndecodedPartition:
-    """The outcome of a partition, with its records as a chunk. With an error, `chunk` is None."""
+    """The outcome of a partition, with undecoded records. With an error, `chunk` is None."""
 
     fetched: FetchedPartition
     chunk: Chunk | None = None
 
     def lacks_room(self, isolation: int) -> bool:
-        """Whether the log has records at the offset, but the response has none of them."""
         fetched, chunk = self.fetched, self.chunk
         end = fetched.last_stable_offset if isolation else fetched.high_watermark
         return chunk is not None and not chunk.size and end is not None and fetched.next_offset < end
 
 
 class Fetch(PartitionQuestion):
-    """The question about batches of partitions, which are the keys."""
+    """The question about batches of partitions."""
 
     api = "Fetch"
     max_version = LAST_NAME_VERSION
@@ -80,7 +79,6 @@ class Fetch(PartitionQuestion):
         self.wait_s = limits.max_wait_ms / 1000
 
     def message(self, keys: Sequence[TopicPartition]) -> FetchRequest:
-        """The request about the partitions of one leader."""
         room = self._limits.max_response - FRAME_BYTES - PER_PARTITION_BYTES * len(keys)
         topics = [FetchRequest.Topic(topic=name, partitions=[self._part(tp) for tp in tps]) for name, tps in by_topic(keys).items()]
         return FetchRequest(
@@ -98,7 +96,7 @@ class Fetch(PartitionQuestion):
         return FetchRequest.Topic.Partition(partition=tp.partition, fetch_offset=wanted.offset, partition_max_bytes=wanted.max_bytes)
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, UndecodedPartition | Refusal]:
-        """The records of each partition. A partition for whose next batch the response had no room gets another request."""
+        """A partition for whose next batch the response had no room gets another request."""
         if reply.message.error_code:
             return dict.fromkeys(keys, Refusal(reply.message.error_code))
         found: dict[TopicPartition, UndecodedPartition | Refusal] = {}
@@ -139,7 +137,7 @@ class Fetch(PartitionQuestion):
         return UndecodedPartition(FetchedPartition(tp, offset, error=error))
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
-        """The error; for an offset out of range, with the offset and the way out."""
+        """An error for an offset out of range names the offset and the way out."""
         detail = f"offset {self._wanted[key].offset} is not in the log; list_offsets returns its ends, EARLIEST and LATEST"
         return super().error(key, Refusal(refusal.code, detail) if refusal.code == OUT_OF_RANGE else refusal)
 
@@ -176,7 +174,7 @@ def _decompress(codec: int, data: Any, max_size: int) -> bytes:
 def decode_all(
     wanted: Mapping[TopicPartition, FetchFrom], most: int, found: Mapping[TopicPartition, UndecodedPartition | KafkaError]
 ) -> dict[TopicPartition, FetchedPartition]:
-    """The outcome of each partition, with records in place of chunks. After about `most` bytes in memory, no more records are decoded."""
+    """Replace chunks by their records. After about `most` bytes in memory, no more records are decoded."""
     outcomes: dict[TopicPartition, FetchedPartition] = {}
     for tp, one in found.items():
         if isinstance(one, KafkaError):

@@ -34,28 +34,24 @@ CONSUMER_PROTOCOL_TYPE: Final = "consumer"  # the protocol type of groups of con
 
 @attrs.frozen
 class UnknownGroup:
-    """The outcome of a group that a protocol does not have: it does not exist, or has another protocol. `detail` is the broker's text."""
+    """The outcome of a group that does not exist or has another protocol. `detail` is the broker's text."""
 
     detail: str | None = None
 
     def error(self, group: str) -> BrokerError:
-        """The error for a group that no protocol of consumers has."""
         return broker_error(NOT_FOUND, f"group {group}", self.detail or "there is no group of consumers with this id")
 
 
 class ListGroups(Question[int, tuple[GroupListing, ...]]):
-    """The question about the groups that brokers coordinate; the keys are brokers."""
-
     api = "ListGroups"
     about = "groups of broker {}"
     most = 1
 
     def message(self, keys: Sequence[int]) -> ListGroupsRequest:
-        """The request without filters, which older brokers do not know."""
+        """Older brokers know no filters."""
         return ListGroupsRequest()
 
     def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, tuple[GroupListing, ...] | Refusal]:
-        """The groups of the broker."""
         if reply.message.error_code:
             return {keys[0]: Refusal(reply.message.error_code)}
         rows = reply.message.groups  # state and type are empty from brokers that do not report them
@@ -64,7 +60,7 @@ class ListGroups(Question[int, tuple[GroupListing, ...]]):
 
 
 class GroupQuestion(Question[str, "GroupDescription | UnknownGroup"]):
-    """A question about descriptions of groups; the keys are groups. `address(node)` returns host and port of a broker."""
+    """A question about descriptions of groups. `address(node)` returns host and port of a broker."""
 
     about = "group {}"
     resource = "group"
@@ -73,7 +69,6 @@ class GroupQuestion(Question[str, "GroupDescription | UnknownGroup"]):
         self._address = address
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, GroupDescription | Refusal | UnknownGroup]:
-        """See `Question`."""
         return {row.group_id: self._described(row, reply.node) for row in reply.message.groups}
 
     def _described(self, row: Any, node: int) -> GroupDescription | Refusal | UnknownGroup:
@@ -81,12 +76,11 @@ class GroupQuestion(Question[str, "GroupDescription | UnknownGroup"]):
 
 
 class DescribeClassic(GroupQuestion):
-    """The question about state and members of classic groups; the outcome is UnknownGroup for any other group."""
+    """The question about classic groups; the outcome is UnknownGroup for any other group."""
 
     api = "DescribeGroups"
 
     def message(self, keys: Sequence[str]) -> DescribeGroupsRequest:
-        """See `Question`."""
         return DescribeGroupsRequest(groups=list(keys))
 
     def _described(self, row: DescribeGroupsResponse.Group, node: int) -> GroupDescription | Refusal | UnknownGroup:
@@ -152,13 +146,12 @@ class NewerGroupQuestion(GroupQuestion):
 
 
 class DescribeConsumer(NewerGroupQuestion):
-    """The question about state and members of groups of the consumer protocol (KIP-848); UnknownGroup for any other group."""
+    """The question about groups of the consumer protocol (KIP-848); UnknownGroup for any other group."""
 
     api = "ConsumerGroupDescribe"
     kind, protocol_type = CONSUMER, CONSUMER_PROTOCOL_TYPE
 
     def message(self, keys: Sequence[str]) -> ConsumerGroupDescribeRequest:
-        """See `Question`."""
         return ConsumerGroupDescribeRequest(group_ids=list(keys))
 
     def _member(self, member: ConsumerGroupDescribeResponse.Group.Member) -> MemberDescription:
@@ -180,13 +173,12 @@ def _partitions(
 
 
 class DescribeShare(NewerGroupQuestion):
-    """The question about state and members of share groups (KIP-932); UnknownGroup for a group of another type."""
+    """The question about share groups (KIP-932); UnknownGroup for any other group."""
 
     api = "ShareGroupDescribe"
     kind = protocol_type = SHARE
 
     def message(self, keys: Sequence[str]) -> ShareGroupDescribeRequest:
-        """See `Question`."""
         return ShareGroupDescribeRequest(group_ids=list(keys))
 
     def _member(self, member: ShareGroupDescribeResponse.Group.Member) -> MemberDescription:
@@ -195,7 +187,7 @@ class DescribeShare(NewerGroupQuestion):
 
 
 class DeleteGroups(Question[str, bool]):
-    """Deletes groups without members; the keys are groups."""
+    """Deletes groups without members."""
 
     api = "DeleteGroups"
     about = "group {}"
@@ -206,13 +198,10 @@ class DeleteGroups(Question[str, bool]):
         return True if isinstance(found, Refusal) and found.code == NOT_FOUND else found
 
     def message(self, keys: Sequence[str]) -> DeleteGroupsRequest:
-        """See `Question`."""
         return DeleteGroupsRequest(groups_names=list(keys))
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, bool | Refusal]:
-        """True for each deleted group."""
         return {r.group_id: Refusal(r.error_code, r.error_message) if r.error_code else True for r in reply.message.results}
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """The error, with the missing right, if any."""
         return broker_error(refusal.code, f"deleting group {key}", refusal.detail, self.api, group=key)

@@ -26,8 +26,8 @@ Sizes = Callable[[Collection[TopicPartition]], "Question[int, dict[TopicPartitio
 class Locating:
     """One call that counts partitions, then looks up their offsets and, at the same time, their sizes.
 
-    The outcome of a partition is a dict of offsets by timestamp, or an error; the outcome of a topic whose partitions are counted is their
-    number, or an error; the outcome of a broker is a dict of the sizes of its replicas, or an error.
+    The outcomes, each a value or an error: for a partition a dict of offsets by timestamp, for a topic whose partitions are counted their
+    number, for a broker a dict of the sizes of its replicas.
     """
 
     def __init__(self, call: Call, timestamps: Collection[int], isolation: int, sizes: Sizes | None, sizes_s: float) -> None:
@@ -41,7 +41,6 @@ class Locating:
         }
 
     def begin(self, selection: Selection) -> Callable[[], None]:
-        """Ask the first questions; returns a function that stops the call."""
         self._counting = {topic for topic, chosen in selection.items() if chosen is None}
         self._call.expect(self._counting)
         self._locate([TopicPartition(topic, number) for topic, chosen in selection.items() for number in chosen or ()])
@@ -74,7 +73,7 @@ class Locating:
             self._call.settle(tp, self._offsets[tp])
 
     def _measure(self) -> None:
-        """Ask every broker for sizes, once. The response of one replica's broker is enough for a partition."""
+        """Ask every broker for sizes, once. For a partition, the response of one replica's broker is enough."""
         sizes, self._sizes = self._sizes, None
         if sizes is not None:
             brokers, choice = list(self._call.machine.cluster.brokers), NumberedBrokerChoice(self._call.machine.cluster)

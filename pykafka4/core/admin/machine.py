@@ -23,7 +23,7 @@ V = TypeVar("V")
 
 
 class AdminMachine:
-    """A machine for questions. It has lanes of its own, because brokers hold back responses to requests of other machines."""
+    """A machine for questions. It has its own lanes, because brokers hold back responses to requests of other machines."""
 
     def __init__(self, config: ClientConfig, network: Network, cluster: Cluster, random: Random) -> None:
         self.config, self.network, self.cluster = config, network, cluster
@@ -46,10 +46,8 @@ class AdminMachine:
         seconds: float,
         done: Callable[[dict[K, V | KafkaError]], None],
     ) -> Callable[[], None]:
-        """Ask `question` about `keys`; `done` is called with the outcome of each key, after `seconds` at the latest.
-
-        Returns a function that stops the question, after which `done` is not called.
-        """
+        """`done` is called with the outcome of each key, after `seconds` at the latest. Returns a function that stops the question: `done`
+        is not called then."""
         wanted = list(dict.fromkeys(keys))
         found: dict[K, V | KafkaError] = {}
 
@@ -73,11 +71,10 @@ class AdminMachine:
         deadline: float,
         seconds: float,
     ) -> QuestionRun[K, V]:
-        """A `QuestionRun` for `question`, without keys yet."""
         return QuestionRun(self._context, question, choice, settled, deadline, seconds)
 
     def add(self, run: QuestionRun[K, V], keys: Iterable[K]) -> None:
-        """Add `keys` to `run`, which sends their requests in the next poll, or in the poll that is running."""
+        """The requests for `keys` are sent in the next poll, or in the poll that is running."""
         self._runs[run] = None
         run.add(keys)
 
@@ -86,25 +83,20 @@ class AdminMachine:
         self._held[choice] = None
 
     def release(self, choice: BrokerChoice[Any]) -> None:
-        """End the use of `choice`."""
         self._held.pop(choice, None)
         choice.end()
 
     def start(self, job: Job) -> None:
-        """Run `job` on a helper thread after this turn."""
         self._outbox.start(job)
 
     def any_broker(self) -> AnyBrokerChoice[Any]:
-        """The choice for questions that any broker can answer."""
         return AnyBrokerChoice(self.network)
 
     def address(self, node: int) -> str:
-        """Host and port of broker `node`; empty if the metadata lacks the broker."""
         broker = self.cluster.brokers.get(node)
         return "" if broker is None else f"{broker.host}:{broker.port}"
 
     def poll(self, now: float) -> Effects:
-        """Send the requests that are due."""
         if not self._runs and not self._outbox.jobs:
             self.coordinators.end_lookups()
             self.transaction_coordinators.end_lookups()
@@ -121,11 +113,10 @@ class AdminMachine:
         return self._outbox.effects(wake_at)
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """Do nothing: callers wait on promises, which fail if the machine fails."""
+        """Callers wait on promises, which fail if the machine fails."""
         return ()
 
     def dispose(self) -> None:
-        """Stop all questions and drop the lanes."""
         for run in list(self._runs):
             self.stop(run)
         for choice in list(self._held):
@@ -135,7 +126,6 @@ class AdminMachine:
             self.network.drop_lane(lane)
 
     def stop(self, *runs: QuestionRun[Any, Any]) -> None:
-        """Stop `runs`, because no caller waits for their outcomes any more."""
         for run in runs:
             self._runs.pop(run, None)
             run.drop()

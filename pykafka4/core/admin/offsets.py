@@ -44,7 +44,6 @@ NONE_YET: Final = BY_NAME["OFFSET_NOT_AVAILABLE"].code
 
 
 def by_topic(keys: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    """`keys` by topic."""
     topics: dict[str, list[TopicPartition]] = {}
     for key in keys:
         topics.setdefault(key.topic, []).append(key)
@@ -52,7 +51,7 @@ def by_topic(keys: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
 
 
 class PartitionQuestion(Question[TopicPartition, Any]):
-    """A question whose keys are partitions; with `group`, about offsets of that group."""
+    """A question about partitions; with `group`, about offsets of that group."""
 
     most = MOST_PARTITIONS
 
@@ -60,7 +59,6 @@ class PartitionQuestion(Question[TopicPartition, Any]):
         self._group = group
 
     def what(self, key: TopicPartition) -> str:
-        """The name of the partition in messages, with its group."""
         return f"group {self._group}, {key}" if self._group else str(key)
 
     def late(self, key: TopicPartition) -> str:
@@ -68,7 +66,7 @@ class PartitionQuestion(Question[TopicPartition, Any]):
         return f"group {self._group}" if self._group else str(key)
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
-        """The error, with the missing right, if any. An error of the group is the same for all partitions."""
+        """An error of the group is the same for all partitions."""
         what = f"group {self._group}" if self._group and refusal.code in GROUP_ERRORS else self.what(key)
         return broker_error(refusal.code, what, refusal.detail, self.api, topic=key.topic, group=self._group)
 
@@ -84,11 +82,9 @@ class ListOffsets(PartitionQuestion):
         self._timestamps, self._isolation, self._timeout_ms = timestamps, isolation, timeout_ms
 
     def timestamp(self, tp: TopicPartition) -> int:
-        """The timestamp to look up for `tp`."""
         return self._timestamps[tp]
 
     def message(self, keys: Sequence[TopicPartition]) -> ListOffsetsRequest:
-        """The request about the partitions of one leader."""
         kind = ListOffsetsRequest.Topic
         topics = [
             kind(name=name, partitions=[kind.Partition(partition_index=tp.partition, timestamp=self.timestamp(tp)) for tp in tps])
@@ -97,7 +93,7 @@ class ListOffsets(PartitionQuestion):
         return ListOffsetsRequest(replica_id=CLIENT, isolation_level=self._isolation, topics=topics, timeout_ms=self._timeout_ms)
 
     def fit(self, message: ListOffsetsRequest, version: int) -> None:
-        """Remove the isolation level for brokers without transactions; raise UnsupportedVersion for a spec that the broker lacks."""
+        """Remove the isolation level for brokers without transactions. Raises UnsupportedVersion for a spec that the broker lacks."""
         if version < ISOLATION_FROM:
             message.isolation_level = UNCOMMITTED
         for topic in message.topics:
@@ -111,7 +107,6 @@ class ListOffsets(PartitionQuestion):
                     )
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, ListedOffset | Refusal]:
-        """The offset of each partition."""
         rows = {TopicPartition(topic.name, row.partition_index): row for topic in reply.message.topics for row in topic.partitions}
         asked = {tp: rows[tp] for tp in keys if tp in rows}
         return {tp: Refusal(row.error_code) if row.error_code else self._found(tp, row) for tp, row in asked.items()}
@@ -124,19 +119,18 @@ class ListOffsets(PartitionQuestion):
 
 
 class ListOffsetsAt(ListOffsets):
-    """The question about the offsets of partitions at one timestamp. Partitions can be added while the question is under way."""
+    """The question about offsets at one timestamp. Partitions can be added while the question is under way."""
 
     def __init__(self, timestamp: int, isolation: int = UNCOMMITTED) -> None:
         super().__init__({}, isolation)
         self._timestamp = timestamp
 
     def timestamp(self, tp: TopicPartition) -> int:
-        """The only timestamp."""
         return self._timestamp
 
 
 def listed_together(timestamps: Mapping[TopicPartition, int]) -> list[dict[TopicPartition, int]]:
-    """`timestamps`, divided by the version that they need, so that an old broker either answers or refuses all partitions of a part."""
+    """Divide `timestamps` by the version that they need, so that an old broker either answers or refuses all partitions of a part."""
     parts: dict[int, dict[TopicPartition, int]] = {}
     for tp, timestamp in timestamps.items():
         parts.setdefault(SPECS_FROM.get(timestamp, (0, ""))[0], {})[tp] = timestamp
@@ -144,7 +138,7 @@ def listed_together(timestamps: Mapping[TopicPartition, int]) -> list[dict[Topic
 
 
 class CountPartitions(Question[str, int]):
-    """The question about the numbers of partitions of topics, which are the keys. From Kafka 0.11 on, the request creates no topic."""
+    """The question about the numbers of partitions of topics. From Kafka 0.11 on, the request creates no topic."""
 
     api = "Metadata"
     about = "topic {}"
@@ -152,9 +146,7 @@ class CountPartitions(Question[str, int]):
     most = MOST_PARTITIONS
 
     def message(self, keys: Sequence[str]) -> MetadataRequest:
-        """See `Question`."""
         return MetadataRequest(topics=[MetadataRequest.Topic(name=key) for key in keys], allow_auto_topic_creation=False)
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, int | Refusal]:
-        """The number of partitions of each topic."""
         return {row.name: Refusal(row.error_code) if row.error_code else len(row.partitions) for row in reply.message.topics}

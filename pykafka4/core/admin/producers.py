@@ -95,20 +95,18 @@ class TransactionFilter:
 
 
 class DescribeProducers(Question[TopicPartition, "tuple[ActiveProducer, ...]"]):
-    """The question about the producers that leaders have in the state of partitions, which are the keys."""
+    """The question about the producers that leaders have in the state of partitions."""
 
     api = "DescribeProducers"
     about = "producers of {}"
     most = MOST_PARTITIONS
 
     def message(self, keys: Sequence[TopicPartition]) -> DescribeProducersRequest:
-        """The request about the partitions of one leader."""
         kind = DescribeProducersRequest.Topic
         rows = [kind(name=name, partition_indexes=[tp.partition for tp in tps]) for name, tps in by_topic(keys).items()]
         return DescribeProducersRequest(topics=rows)
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, tuple[ActiveProducer, ...] | Refusal]:
-        """See `Question`."""
         return {
             TopicPartition(topic.name, row.partition_index): Refusal(row.error_code, row.error_message)
             if row.error_code
@@ -118,7 +116,6 @@ class DescribeProducers(Question[TopicPartition, "tuple[ActiveProducer, ...]"]):
         }
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
-        """The error, with the missing right, if any."""
         return broker_error(refusal.code, self.what(key), refusal.detail, self.api, topic=key.topic)
 
 
@@ -132,8 +129,6 @@ def _known(value: int) -> int | None:
 
 
 class ListTransactions(Question[int, "tuple[TransactionListing, ...]"]):
-    """The question about the transactional ids that brokers coordinate; the keys are brokers."""
-
     api = "ListTransactions"
     about = "transactions of broker {}"
     most = 1
@@ -142,7 +137,7 @@ class ListTransactions(Question[int, "tuple[TransactionListing, ...]"]):
         self._wanted = wanted
 
     def message(self, keys: Sequence[int]) -> ListTransactionsRequest:
-        """The request with the filters: a broker can have very many transactions."""
+        """The broker filters, because it can have very many transactions."""
         wanted = self._wanted
         return ListTransactionsRequest(
             state_filters=list(wanted.states),
@@ -152,14 +147,12 @@ class ListTransactions(Question[int, "tuple[TransactionListing, ...]"]):
         )
 
     def fit(self, message: ListTransactionsRequest, version: int) -> None:
-        """Raise UnsupportedVersion for a filter that the broker does not have."""
         if version < DURATION_FROM and message.duration_filter >= 0:
             raise UnsupportedVersion("running_longer_than needs ListTransactions v1, of Kafka 3.8; use describe_transactions")
         if version < PATTERN_FROM and message.transactional_id_pattern is not None:
             raise UnsupportedVersion("pattern needs ListTransactions v2, of Kafka 4.1; leave it out and compare the ids")
 
     def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, Any]:
-        """The transactional ids of the broker."""
         message, node = reply.message, keys[0]
         if message.error_code:
             return {node: Refusal(message.error_code)}
@@ -173,18 +166,16 @@ class ListTransactions(Question[int, "tuple[TransactionListing, ...]"]):
 
 
 class DescribeTransactions(Question[str, TransactionDescription]):
-    """The question about the states of transactional ids, which are the keys. Brokers leave out topics that the caller may not describe."""
+    """The question about transactional ids. Brokers leave out topics that the caller may not describe."""
 
     api = "DescribeTransactions"
     about = "transactional id {}"
     resource = "transactional_id"
 
     def message(self, keys: Sequence[str]) -> DescribeTransactionsRequest:
-        """See `Question`."""
         return DescribeTransactionsRequest(transactional_ids=list(keys))
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, TransactionDescription | Refusal]:
-        """See `Question`."""
         return {
             row.transactional_id: Refusal(row.error_code) if row.error_code else _transaction(row, reply.node)
             for row in reply.message.transaction_states
@@ -205,7 +196,7 @@ def _transaction(row: Any, node: int) -> TransactionDescription:
 
 
 class AbortTransaction(Question[TopicPartition, bool]):
-    """Writes the end of a producer's transaction into one partition, without the transaction coordinator; the key is the partition."""
+    """Writes the end of a producer's transaction into one partition, without the transaction coordinator."""
 
     api = "WriteTxnMarkers"
     about = "aborting a transaction in {}"
@@ -216,10 +207,7 @@ class AbortTransaction(Question[TopicPartition, bool]):
         self._producer = producer
 
     def message(self, keys: Sequence[TopicPartition]) -> WriteTxnMarkersRequest:
-        """The request with an abort marker.
-
-        As in Kafka's tool, the coordinator epoch is 0 if no coordinator has written to the partition yet.
-        """
+        """As in Kafka's tool, the coordinator epoch is 0 if no coordinator has written to the partition yet."""
         kind, producer = WriteTxnMarkersRequest.Marker, self._producer
         marker = kind(
             producer_id=producer.producer_id,
@@ -231,7 +219,6 @@ class AbortTransaction(Question[TopicPartition, bool]):
         return WriteTxnMarkersRequest(markers=[marker])
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, bool | Refusal]:
-        """True if the marker is written."""
         return {
             TopicPartition(topic.name, row.partition_index): Refusal(row.error_code) if row.error_code else True
             for marker in reply.message.markers
@@ -240,5 +227,4 @@ class AbortTransaction(Question[TopicPartition, bool]):
         }
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
-        """The error, with the missing right, if any."""
         return broker_error(refusal.code, self.what(key), refusal.detail, self.api, topic=key.topic)

@@ -6,8 +6,8 @@ retry cannot cure, or at the deadline.
 Keys with the same broker share requests; requests to different brokers are in flight at the same time. A request has the full
 `request_timeout_ms`, even if the deadline is earlier: a request that times out closes a connection that other requests use.
 
-A poll checks only keys with news. Brokers that accept one group in a request send as many responses as there are keys: with a check of all
-keys after each response, the number of checks would grow with the square of the number of keys.
+A poll checks only keys with news. Brokers that accept one group in a request send as many responses as there are keys: if each response led
+to a check of all keys, the number of checks would grow with the square of the number of keys.
 """
 
 from __future__ import annotations
@@ -55,8 +55,6 @@ class Lane(IntEnum):
 
 @attrs.frozen
 class Refusal:
-    """An error code for one key, with the broker's text."""
-
     code: int
     detail: str | None = None
 
@@ -65,7 +63,7 @@ NEXT_REQUEST: Final = Refusal(0)  # the response had no room for the key: the ne
 
 
 class Question(ABC, Generic[K, V]):
-    """One kind of request about many keys. A question makes the requests, and reads the outcome of each key from the responses."""
+    """One kind of request about many keys: makes the requests, and reads the outcome of each key from the responses."""
 
     api: ClassVar[str]  # Kafka's name of the request
     about: ClassVar[str]  # the format of a key in error messages
@@ -95,18 +93,18 @@ class Question(ABC, Generic[K, V]):
         """The outcome of each key in the response. The request is repeated for a key that the response lacks."""
 
     def failed(self, keys: Sequence[K], reason: KafkaError) -> Mapping[K, V] | None:
-        """The outcomes of keys whose request would fail with `reason` every time; smaller requests follow for the other keys.
+        """The outcomes of keys whose request would always fail with `reason`; smaller requests follow for the other keys.
 
         None: a repeated request might succeed.
         """
         return None
 
     def repeated(self, found: V | Refusal) -> V | Refusal:
-        """The meaning of `found` for a key after a request whose response was lost: that request may have been carried out."""
+        """The meaning of `found` after a request about the key whose response was lost: that request may have been carried out."""
         return found
 
     def wrong_broker_error(self, found: V) -> KafkaError | None:
-        """The error in `found`, an outcome, for which the broker is looked up again; None if the broker was the right one."""
+        """The error in the outcome `found` after which the broker is looked up again; None if the broker was the right one."""
         return None
 
     def what(self, key: K) -> str:
@@ -124,8 +122,6 @@ class Question(ABC, Generic[K, V]):
 
 
 class BrokerChoice(ABC, Generic[K]):
-    """A rule that finds the broker to which the requests about a key go."""
-
     cured_by: ClassVar[Refresh] = Refresh.NOTHING  # after an error code with this `refresh` the broker of the key is looked up again
     role: ClassVar[str] = ""  # in errors, after the broker's name: the reason why the request goes to this broker
     lane: ClassVar[Lane | None] = None  # the connection, if it is not the question's `lane`
@@ -161,7 +157,7 @@ class BrokerChoice(ABC, Generic[K]):
 
 @attrs.frozen(eq=False)
 class RunContext:
-    """The objects that all question runs of one machine share. `lanes` are the machine's connections to each broker, by `Lane`."""
+    """The objects that all question runs of one machine share. `lanes` are connections to each broker, by `Lane`."""
 
     config: ClientConfig
     random: Random
@@ -172,7 +168,7 @@ class RunContext:
 
 @attrs.define(eq=False)
 class KeyState:
-    """The state of a key that is not settled. At `due` its next request may be sent, at `check_at` a poll checks the key."""
+    """At `due` the next request about the key may be sent, at `check_at` a poll checks the key."""
 
     due: float = -INFINITY
     check_at: float = INFINITY
@@ -187,19 +183,16 @@ class KeyState:
 
 @attrs.define(eq=False)
 class QuestionInFlight(Request):
-    """A request in flight to one broker, about some keys of a question."""
-
     run: QuestionRun[Any, Any] = attrs.field(kw_only=True)
     asked_node: int = attrs.field(kw_only=True)  # `node` without its lane
     keys: list[Any] = attrs.field(kw_only=True)
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
-        """See `Request`."""
         self.run.answered(now, self.asked_node, self.keys, outcome)
 
 
 class QuestionRun(Generic[K, V]):
-    """One question under way. `settled(key, outcome)` is called once for each key, on the loop thread."""
+    """`settled(key, outcome)` is called once for each key, on the loop thread."""
 
     def __init__(
         self,
@@ -222,11 +215,9 @@ class QuestionRun(Generic[K, V]):
 
     @property
     def open(self) -> bool:
-        """Whether any key is not settled yet."""
         return bool(self._entries)
 
     def add(self, keys: Iterable[K]) -> None:
-        """Add `keys` to the question, unless it has them already."""
         new = [key for key in keys if key not in self._entries]
         self._choice.begin(new)
         for key in new:
@@ -234,25 +225,23 @@ class QuestionRun(Generic[K, V]):
             self._changed[key] = None
 
     def drop(self) -> None:
-        """Forget the keys, because no caller waits for their outcomes. Responses to requests in flight are ignored."""
+        """Forget the keys, because no caller waits. Responses to requests in flight are ignored."""
         self._entries.clear()
         self._changed.clear()
         self._looks.clear()
         self._choice.end()
 
     def check_all(self) -> None:
-        """Have the next poll check all keys, because the metadata changed."""
         self._all = True
 
     def placed(self, group: str) -> None:
-        """Have the next poll check the keys that wait for the coordinator of `group`: the lookup has a result, maybe an error."""
+        """Have the next poll check the keys that wait for the coordinator of `group`: its lookup has succeeded or failed."""
         if self._choice.is_of(group):
             self._all = True
         else:
             self._changed.update((key, None) for key in (group,) if key in self._entries)
 
     def last_error(self, key: K) -> KafkaError | None:
-        """The error after which the last request about `key` was repeated, if there was one."""
         entry = self._entries.get(key)
         return None if entry is None else entry.last_error
 
@@ -268,7 +257,6 @@ class QuestionRun(Generic[K, V]):
 
     @property
     def wake_at(self) -> float:
-        """The time of the next poll."""
         if not self._entries:
             return INFINITY
         if self._all or self._changed:
@@ -276,7 +264,6 @@ class QuestionRun(Generic[K, V]):
         return min(self._deadline, self._looks[0][0]) if self._looks else self._deadline
 
     def poll(self, now: float) -> float:
-        """Send the requests that are due, or time out; returns the time of the next poll."""
         if now >= self._deadline:
             self._time_out()
         elif now >= self.wake_at:
@@ -341,7 +328,6 @@ class QuestionRun(Generic[K, V]):
         self._context.outbox.send(request)
 
     def answered(self, now: float, node: int, keys: list[K], outcome: Outcome) -> None:
-        """Settle or retry each of `keys` by the outcome of their request to `node`."""
         keys = [key for key in keys if key in self._entries]
         if not keys:  # another response has settled them, or the question was dropped
             return
@@ -408,7 +394,7 @@ class QuestionRun(Generic[K, V]):
         self._retry(now, key, error)
 
     def _doubted(self, error: KafkaError) -> KafkaError:
-        """`error` of a request that a broker may have, with a note if the request is not repeated."""
+        """Add a note if the request, which a broker may have, is not repeated."""
         if self._question.repeatable:
             return error
         error = error.again()

@@ -58,7 +58,6 @@ class QuotaEntity:
 
     @property
     def named(self) -> dict[str, Any]:
-        """The given names, by Kafka's names of their kinds."""
         return {kind: getattr(self, field) for field, kind in KINDS.items() if getattr(self, field) is not None}
 
     def __str__(self) -> str:
@@ -80,28 +79,23 @@ class QuotaFilter:
 
 
 def _entity(rows: Iterable[Any]) -> QuotaEntity | None:
-    """The entity in a response; None if it has a kind that only newer brokers know."""
+    """None if the entity has a kind that only newer brokers know."""
     fields = {kind: field for field, kind in KINDS.items()}
     named = {row.entity_type: QuotaScope.DEFAULT if row.entity_name is None else row.entity_name for row in rows}
     return QuotaEntity(**{fields[kind]: name for kind, name in named.items()}) if named.keys() <= fields.keys() else None
 
 
 class DescribeQuotas(OneAnswer[QuotaFilter, "dict[QuotaEntity, dict[str, float]]"]):
-    """The question about the quotas that filters find; the keys are filters."""
-
     api = "DescribeClientQuotas"
 
     def what(self, key: QuotaFilter) -> str:
-        """The task, for messages."""
         return "quotas cannot be described"
 
     def message(self, keys: Sequence[QuotaFilter]) -> DescribeClientQuotasRequest:
-        """The request about one filter."""
         rows = [_component(kind, getattr(keys[0], field)) for field, kind in KINDS.items() if getattr(keys[0], field) is not None]
         return DescribeClientQuotasRequest(components=rows, strict=keys[0].strict)
 
     def answer(self, message: Any, reply: Reply) -> dict[QuotaEntity, dict[str, float]]:
-        """The quotas, in order."""
         rows = ((_entity(row.entity), row) for row in message.entries or ())
         found = {entity: {one.key: one.value for one in row.values} for entity, row in rows if entity is not None}
         return {entity: dict(sorted(found[entity].items())) for entity in sorted(found, key=str)}
@@ -116,7 +110,7 @@ def _component(kind: str, wanted: Any) -> DescribeClientQuotasRequest.Component:
 
 
 class AlterQuotas(Question[QuotaEntity, bool]):
-    """Sets and removes quotas of entities, which are the keys. The outcome is True for an entity whose changes are done."""
+    """Sets and removes quotas of entities. The outcome is True for an entity whose changes are done."""
 
     api = "AlterClientQuotas"
     about = "quotas of {}"
@@ -126,16 +120,14 @@ class AlterQuotas(Question[QuotaEntity, bool]):
         self._quotas, self._validate_only = quotas, validate_only
 
     def message(self, keys: Sequence[QuotaEntity]) -> AlterClientQuotasRequest:
-        """See `Question`."""
         return AlterClientQuotasRequest(entries=[_entry(key, self._quotas[key]) for key in keys], validate_only=self._validate_only)
 
     def read(self, keys: Sequence[QuotaEntity], reply: Reply) -> Mapping[QuotaEntity, bool | Refusal]:
-        """See `Question`."""
         rows = ((_entity(row.entity), row) for row in reply.message.entries)
         return {key: Refusal(row.error_code, row.error_message) if row.error_code else True for key, row in rows if key is not None}
 
     def error(self, key: QuotaEntity, refusal: Refusal) -> BrokerError:
-        """The error, with the missing right, if any. A denial is the same for all entities."""
+        """A denial is the same for all entities."""
         what = "quotas cannot be changed" if error_code(refusal.code).denied else self.what(key)
         return broker_error(refusal.code, what, refusal.detail, self.api)
 

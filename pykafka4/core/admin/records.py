@@ -14,7 +14,7 @@ __all__ = ["DeleteRecords"]
 
 
 class DeleteRecords(PartitionQuestion):
-    """Deletes the records before an offset. The keys are partitions, the outcomes are their first remaining offsets."""
+    """Deletes records. The outcomes are the first remaining offsets of the partitions."""
 
     api = "DeleteRecords"
     changes = True
@@ -26,7 +26,6 @@ class DeleteRecords(PartitionQuestion):
         self._offsets, self._timeout_ms = offsets, timeout_ms
 
     def message(self, keys: Sequence[TopicPartition]) -> DeleteRecordsRequest:
-        """The request about the partitions of one leader."""
         kind = DeleteRecordsRequest.Topic
         topics = [
             kind(name=name, partitions=[kind.Partition(partition_index=tp.partition, offset=self._offsets[tp]) for tp in tps])
@@ -35,7 +34,6 @@ class DeleteRecords(PartitionQuestion):
         return DeleteRecordsRequest(topics=topics, timeout_ms=self._timeout_ms)
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, int | Refusal]:
-        """The low watermark of each partition."""
         return {
             TopicPartition(topic.name, row.partition_index): Refusal(row.error_code) if row.error_code else row.low_watermark
             for topic in reply.message.topics

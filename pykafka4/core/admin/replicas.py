@@ -89,7 +89,6 @@ class LogDir:
 
     @property
     def size(self) -> int:
-        """The bytes of all replicas in the directory."""
         return sum(replica.size for replica in self.replicas.values())
 
 
@@ -115,7 +114,7 @@ class Election(IntEnum):
 
 
 class DescribeLogDirs(Question[int, tuple[LogDir, ...]]):
-    """The question about the log directories of brokers, which are the keys. `partitions` limits the replicas in them; None: all."""
+    """The question about the log directories of brokers. `partitions` limits the replicas in them; None: all."""
 
     api = "DescribeLogDirs"
     about = "log directories of broker {}"
@@ -125,7 +124,7 @@ class DescribeLogDirs(Question[int, tuple[LogDir, ...]]):
         self._partitions = partitions
 
     def message(self, keys: Sequence[int]) -> DescribeLogDirsRequest:
-        """The request about the partitions, of which a broker might have none."""
+        """A broker might have none of the partitions."""
         if self._partitions is None:
             return DescribeLogDirsRequest(topics=None)
         kind = DescribeLogDirsRequest.Topic
@@ -133,7 +132,7 @@ class DescribeLogDirs(Question[int, tuple[LogDir, ...]]):
         return DescribeLogDirsRequest(topics=rows)
 
     def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, tuple[LogDir, ...] | Refusal]:
-        """The directories of the broker. Before v3 a broker returns an empty list if the right is missing."""
+        """Before v3 a broker returns an empty list if the right is missing."""
         if reply.message.error_code:
             return {keys[0]: Refusal(reply.message.error_code)}
         return {keys[0]: tuple(_directory(row, reply.version) for row in reply.message.results)}
@@ -151,32 +150,26 @@ def _directory(row: Any, version: int) -> LogDir:
 
 
 class ReplicaBrokerChoice(BrokerChoice[Replica]):
-    """The choice for replicas: their brokers."""
-
     cured_by = Refresh.METADATA
 
     def __init__(self, cluster: Cluster) -> None:
         self._brokers = OneBrokerChoice(cluster)
 
     def outcome(self, now: float, key: Replica) -> KafkaError | None:
-        """See `OneBrokerChoice`."""
         return self._brokers.outcome(now, key.broker)
 
     def node(self, key: Replica) -> int | None:
-        """See `OneBrokerChoice`."""
         return self._brokers.node(key.broker)
 
     def find(self, now: float, key: Replica) -> None:
-        """See `OneBrokerChoice`."""
         self._brokers.find(now, key.broker)
 
     def look_up_again(self, now: float, key: Replica, node: int, reason: KafkaError) -> None:
-        """See `OneBrokerChoice`."""
         self._brokers.look_up_again(now, key.broker, node, reason)
 
 
 class AlterReplicaLogDirs(Question[Replica, bool]):
-    """Moves replicas, which are the keys, to other log directories of their brokers. A broker begins to copy before it responds."""
+    """Moves replicas to other log directories of their brokers. A broker begins to copy before it responds."""
 
     api = "AlterReplicaLogDirs"
     about = "moving {}"
@@ -187,7 +180,6 @@ class AlterReplicaLogDirs(Question[Replica, bool]):
         self._paths = paths
 
     def message(self, keys: Sequence[Replica]) -> AlterReplicaLogDirsRequest:
-        """The request about the replicas of one broker, by directory."""
         kind = AlterReplicaLogDirsRequest.Directory
         paths: dict[str, list[TopicPartition]] = {}
         for key in keys:
@@ -200,7 +192,6 @@ class AlterReplicaLogDirs(Question[Replica, bool]):
         )
 
     def read(self, keys: Sequence[Replica], reply: Reply) -> Mapping[Replica, Any]:
-        """True for each replica whose move is accepted."""
         codes = {
             TopicPartition(row.topic_name, one.partition_index): one.error_code for row in reply.message.results for one in row.partitions
         }
@@ -214,24 +205,23 @@ class AlterReplicaLogDirs(Question[Replica, bool]):
         return Refusal(code) if code else True
 
     def error(self, key: Replica, refusal: Refusal) -> BrokerError:
-        """The error, with the missing right, if any."""
         return broker_error(refusal.code, self.what(key), refusal.detail, self.api)
 
 
 class _PartitionChange(Question[TopicPartition, Any]):
-    """A change of partitions by the controller; the keys are partitions."""
+    """A change of partitions by the controller."""
 
     most = MOST_PARTITIONS
     changes = True
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
-        """The error, with the missing right, if any. A denial is the same for all partitions."""
+        """A denial is the same for all partitions."""
         what = f"{self.api}" if BY_NAME["CLUSTER_AUTHORIZATION_FAILED"].code == refusal.code else self.what(key)
         return broker_error(refusal.code, what, refusal.detail, self.api)
 
 
 class AlterReassignments(_PartitionChange):
-    """Begins moves of replicas, or cancels them; the keys are partitions. The outcome is True for a move that has begun or is cancelled."""
+    """Begins or cancels moves of replicas. The outcome is True for a move that has begun or is cancelled."""
 
     api = "AlterPartitionReassignments"
     about = "reassignment of {}"
@@ -242,7 +232,7 @@ class AlterReassignments(_PartitionChange):
         self._targets, self._timeout_ms, self._may_change = targets, timeout_ms, allow_replication_factor_change
 
     def message(self, keys: Sequence[TopicPartition]) -> AlterPartitionReassignmentsRequest:
-        """The request with the target of each partition; a target of None cancels the move."""
+        """A target of None cancels the move."""
         kind = AlterPartitionReassignmentsRequest.Topic
         rows = [kind(name=name, partitions=[self._row(tp) for tp in tps]) for name, tps in by_topic(keys).items()]
         return AlterPartitionReassignmentsRequest(
@@ -264,7 +254,7 @@ class AlterReassignments(_PartitionChange):
         )
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, bool | Refusal]:
-        """The outcome of each partition; the same error for all if the request is refused as a whole."""
+        """All partitions have the same error if the request is refused as a whole."""
         message = reply.message
         if message.error_code:
             return dict.fromkeys(keys, Refusal(message.error_code, message.error_message))
@@ -286,7 +276,7 @@ def _done(row: Any) -> bool | Refusal:
 
 
 class ListReassignments(OneAnswer[str, "dict[TopicPartition, Reassignment]"]):
-    """The question about the moves that are under way, of some partitions or of all."""
+    """The question about moves under way, of some partitions or of all."""
 
     api = "ListPartitionReassignments"
     about = "reassignments of {}"
@@ -295,7 +285,6 @@ class ListReassignments(OneAnswer[str, "dict[TopicPartition, Reassignment]"]):
         self._partitions, self._timeout_ms = partitions, timeout_ms
 
     def message(self, keys: Sequence[str]) -> ListPartitionReassignmentsRequest:
-        """The request about the given partitions, or about all."""
         kind = ListPartitionReassignmentsRequest.Topic
         rows = None
         if self._partitions is not None:
@@ -303,7 +292,6 @@ class ListReassignments(OneAnswer[str, "dict[TopicPartition, Reassignment]"]):
         return ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=rows)
 
     def answer(self, message: Any, reply: Reply) -> dict[TopicPartition, Reassignment]:
-        """The moves by partition."""
         return {
             tp: Reassignment(tuple(row.replicas), tuple(row.adding_replicas), tuple(row.removing_replicas))
             for tp, row in _rows(message.topics)
@@ -311,13 +299,13 @@ class ListReassignments(OneAnswer[str, "dict[TopicPartition, Reassignment]"]):
 
 
 def _election(message: ElectLeadersRequest, version: int) -> None:
-    """Raise UnsupportedVersion for an unclean election by old brokers, which hold only elections of preferred leaders."""
+    """Raise UnsupportedVersion for an unclean election by old brokers, which only elect preferred leaders."""
     if version < UNCLEAN_FROM and message.election_type != Election.PREFERRED:
         raise UnsupportedVersion(f"an unclean election needs ElectLeaders v{UNCLEAN_FROM}, of Kafka 2.4: upgrade the broker")
 
 
 def _elected(message: Any, tell: Any) -> dict[TopicPartition, Any]:
-    """The outcome of each partition: whether this election gave it a leader. `tell` makes the error for a code that is not retried."""
+    """Whether this election gave each partition a leader. `tell` makes the error for a code that is not retried."""
     found: dict[TopicPartition, Any] = {}
     for topic in message.replica_election_results:
         for row in topic.partition_result:
@@ -331,7 +319,7 @@ def _elected(message: Any, tell: Any) -> dict[TopicPartition, Any]:
 
 
 class ElectLeaders(_PartitionChange):
-    """Elects leaders of partitions, which are the keys. The outcome is True for a new leader, False if no election was needed."""
+    """Elects leaders of partitions. The outcome is True for a new leader, False if no election was needed."""
 
     api = "ElectLeaders"
     about = "election of a leader of {}"
@@ -340,17 +328,15 @@ class ElectLeaders(_PartitionChange):
         self._election, self._timeout_ms = election, timeout_ms
 
     def message(self, keys: Sequence[TopicPartition]) -> ElectLeadersRequest:
-        """See `Question`."""
         kind = ElectLeadersRequest.Topic
         rows = [kind(topic=name, partitions=[tp.partition for tp in tps]) for name, tps in by_topic(keys).items()]
         return ElectLeadersRequest(election_type=self._election.value, topic_partitions=rows, timeout_ms=self._timeout_ms)
 
     def fit(self, message: ElectLeadersRequest, version: int) -> None:
-        """See `_election`."""
         _election(message, version)
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, Any]:
-        """The outcome of each partition; the same error for all if the request is refused as a whole."""
+        """All partitions have the same error if the request is refused as a whole."""
         if reply.message.error_code:
             return dict.fromkeys(keys, Refusal(reply.message.error_code))
         return _elected(reply.message, self.error)
@@ -367,15 +353,13 @@ class ElectAllLeaders(OneAnswer[str, "dict[TopicPartition, bool | KafkaError]"])
         self._election, self._timeout_ms = election, timeout_ms
 
     def message(self, keys: Sequence[str]) -> ElectLeadersRequest:
-        """See `Question`."""
         return ElectLeadersRequest(election_type=self._election.value, topic_partitions=None, timeout_ms=self._timeout_ms)
 
     def fit(self, message: ElectLeadersRequest, version: int) -> None:
-        """See `_election`."""
         _election(message, version)
 
     def answer(self, message: Any, reply: Reply) -> dict[TopicPartition, bool | KafkaError]:
-        """The outcome of each partition. No election is repeated, so each error is final."""
+        """No election is repeated, so each error is final."""
 
         def told(tp: TopicPartition, refusal: Refusal) -> KafkaError:
             return broker_error(refusal.code, f"election of a leader of {tp}", refusal.detail, self.api)

@@ -1,9 +1,8 @@
 """Sends a message of the application to one broker. Invariant: a message that may change something is written once.
 
 A message that only reads (a reader) may be repeated. If the broker of a reader was looked up, and the response refuses everything because
-another broker is the right one, the broker is looked up again. All other responses are passed on: the response of a broker that the
-application named by its number, because that broker remains the right one; and the response to a message that may change something, because
-a leader or coordinator may have carried out the message before it lost its role.
+another broker is the right one, the broker is looked up again. All other responses are passed on. A broker that the application named by
+its number remains the right one. A leader or coordinator may have carried out a message that changes something before it lost its role.
 """
 
 from __future__ import annotations
@@ -62,7 +61,6 @@ NO_SESSION: Final = -1  # the epoch of a Fetch without a session
 
 
 def reads(message: Any) -> bool:
-    """Whether `message` changes nothing, not even a fetch session."""
     return _api(message) in READERS and getattr(message, "session_epoch", NO_SESSION) == NO_SESSION
 
 
@@ -71,9 +69,9 @@ def _api(message: Any) -> str:
 
 
 class OneMessage(Question[Any, Any]):
-    """A message of the application. The only key is the target: a broker, a group, or a partition.
+    """A message of the application, which is written once, because it might change something.
 
-    The message is written once, because it might change something. Subclasses are for messages that change nothing.
+    The only key is the target: a broker, a group, or a partition. Subclasses are for messages that change nothing.
     """
 
     lane = Lane.FOREIGN
@@ -86,15 +84,12 @@ class OneMessage(Question[Any, Any]):
         self.api = _api(message)  # type: ignore[misc]
 
     def message(self, keys: Sequence[Any]) -> Any:
-        """The message of the application, unchanged."""
         return self._message
 
     def what(self, key: Any) -> str:
-        """The name of the message and its broker, for errors."""
         return f"{type(self._message).__name__} to {self._where}"
 
     def read(self, keys: Sequence[Any], reply: Reply) -> Mapping[Any, Any]:
-        """The response, unchanged."""
         return dict.fromkeys(keys, reply.message)
 
     def wrong_broker_error(self, found: Any) -> KafkaError | None:
@@ -113,13 +108,12 @@ class FollowingReader(OneReader):
     """A message that changes nothing, for a broker that is looked up: a leader, a coordinator, the controller or any broker."""
 
     def read(self, keys: Sequence[Any], reply: Reply) -> Mapping[Any, Any]:
-        """The response; its error code if it refuses everything because another broker is the right one."""
         code = refused(reply.message, ELSEWHERE | LATER)
         return dict.fromkeys(keys, reply.message if code is None else Refusal(code))
 
 
 def refused(response: Any, codes: set[int]) -> int | None:
-    """The code of `codes` with which `response` refuses the whole request; None if it does not.
+    """The code with which `response` refuses the whole request, or None.
 
     The code is the response's own, or the lowest code of its items if `codes` has the codes of all items.
     """
@@ -130,7 +124,7 @@ def refused(response: Any, codes: set[int]) -> int | None:
 
 
 def _codes(part: Any) -> Iterator[int]:
-    """The error codes of all items of a message, but not its own."""
+    """The codes of all items of a message, but not its own."""
     for field in attrs.fields(type(part)):
         value = getattr(part, field.name)
         for item in value if isinstance(value, list) else ():
@@ -141,7 +135,7 @@ def _codes(part: Any) -> Iterator[int]:
 
 
 class OneBrokerChoice(BrokerChoice[int]):
-    """The choice for keys that are numbers of brokers. A broker that the cluster does not have leads to an error."""
+    """The choice of a broker by its number. A broker that the cluster does not have leads to an error."""
 
     cured_by = Refresh.METADATA
 
@@ -160,25 +154,22 @@ class OneBrokerChoice(BrokerChoice[int]):
         return KafkaError(f"the cluster has no broker {key}; its brokers are {listed(sorted(brokers))}")
 
     def node(self, key: int) -> int | None:
-        """The broker, if the metadata has it."""
         return key if key in self._cluster.brokers else None
 
     def find(self, now: float, key: int) -> None:
-        """Request the metadata."""
         self._cluster.refresh(now)
 
     def look_up_again(self, now: float, key: int, node: int, reason: KafkaError) -> None:
-        """Request the metadata: the broker may have left the cluster."""
         self._cluster.refresh(now)
 
 
 def controller_of(cluster: Cluster) -> int:
-    """The broker that stands for the controller; CONTROLLER, which has no lanes, only while the metadata names no such broker."""
+    """CONTROLLER, which has no lanes, is returned only while the metadata names no broker that stands for the controller."""
     return CONTROLLER if cluster.controller is None or cluster.controller not in cluster.brokers else cluster.controller
 
 
 class ControllerChoice(BrokerChoice[Any]):
-    """The choice for keys of any kind: the controller, or with KRaft a broker that passes requests on to it."""
+    """The choice of the controller, or with KRaft of a broker that passes requests on to it."""
 
     cured_by = Refresh.METADATA
     role = ", which stands for the controller"
@@ -188,9 +179,7 @@ class ControllerChoice(BrokerChoice[Any]):
         self._cluster = cluster
 
     def node(self, key: Any) -> int:
-        """The broker that the metadata names, otherwise CONTROLLER."""
         return controller_of(self._cluster)
 
     def look_up_again(self, now: float, key: Any, node: int, reason: KafkaError) -> None:
-        """Request the metadata."""
         self._cluster.refresh(now)

@@ -37,19 +37,15 @@ class ShareGroupOffset:
 
 
 class DescribeShareOffsets(Question[str, "dict[TopicPartition, ShareGroupOffset]"]):
-    """The question about the start offsets of share groups, which are the keys."""
-
     api = "DescribeShareGroupOffsets"
     about = "share group {}"
     resource = "group"
 
     def message(self, keys: Sequence[str]) -> DescribeShareGroupOffsetsRequest:
-        """See `Question`."""
         kind = DescribeShareGroupOffsetsRequest.Group
         return DescribeShareGroupOffsetsRequest(groups=[kind(group_id=key, topics=None) for key in keys])
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, dict[TopicPartition, ShareGroupOffset] | Refusal]:
-        """The partitions of each group, with their offsets."""
         return {
             group.group_id: Refusal(group.error_code, group.error_message)
             if group.error_code
@@ -72,8 +68,6 @@ def _starts(group: Any) -> Iterable[ShareGroupOffset]:
 
 
 class AlterShareOffsets(PartitionQuestion):
-    """Sets the start offsets of a share group; the keys are partitions."""
-
     api = "AlterShareGroupOffsets"
     changes = True
 
@@ -82,7 +76,6 @@ class AlterShareOffsets(PartitionQuestion):
         self._offsets = offsets
 
     def message(self, keys: Sequence[TopicPartition]) -> AlterShareGroupOffsetsRequest:
-        """See `Question`."""
         kind = AlterShareGroupOffsetsRequest.Topic
         topics = [
             kind(topic_name=name, partitions=[kind.Partition(partition_index=tp.partition, start_offset=self._offsets[tp]) for tp in tps])
@@ -91,7 +84,6 @@ class AlterShareOffsets(PartitionQuestion):
         return AlterShareGroupOffsetsRequest(group_id=self._group, topics=topics)
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, bool | Refusal]:
-        """True for each partition whose offset is set."""
         if reply.message.error_code:
             return dict.fromkeys(keys, Refusal(reply.message.error_code, reply.message.error_message))
         return {
@@ -102,7 +94,7 @@ class AlterShareOffsets(PartitionQuestion):
 
 
 class DeleteShareOffsets(Question[str, bool]):
-    """Deletes the start offsets of topics of a share group; the keys are topics."""
+    """Deletes the start offsets of topics, which are the keys."""
 
     api = "DeleteShareGroupOffsets"
     changes = True
@@ -111,20 +103,16 @@ class DeleteShareOffsets(Question[str, bool]):
         self._group = group
 
     def message(self, keys: Sequence[str]) -> DeleteShareGroupOffsetsRequest:
-        """See `Question`."""
         kind = DeleteShareGroupOffsetsRequest.Topic
         return DeleteShareGroupOffsetsRequest(group_id=self._group, topics=[kind(topic_name=key) for key in keys])
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, bool | Refusal]:
-        """True for each topic whose offsets are deleted."""
         if reply.message.error_code:
             return dict.fromkeys(keys, Refusal(reply.message.error_code, reply.message.error_message))
         return {row.topic_name: Refusal(row.error_code, row.error_message) if row.error_code else True for row in reply.message.responses}
 
     def what(self, key: str) -> str:
-        """The group and the topic, for messages."""
         return f"share group {self._group}, topic {key}"
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """The error, with the missing right, if any."""
         return broker_error(refusal.code, self.what(key), refusal.detail, self.api, topic=key, group=self._group)

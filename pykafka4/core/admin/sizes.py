@@ -14,8 +14,6 @@ __all__ = ["DescribeSizes"]
 
 
 class DescribeSizes(Question[int, "dict[TopicPartition, int]"]):
-    """The question about the bytes of replicas at brokers, which are the keys."""
-
     api = "DescribeLogDirs"
     about = "sizes of logs at broker {}"
     most = 1
@@ -24,13 +22,13 @@ class DescribeSizes(Question[int, "dict[TopicPartition, int]"]):
         self._partitions = partitions
 
     def message(self, keys: Sequence[int]) -> DescribeLogDirsRequest:
-        """The request about all partitions, although the broker might not have replicas of all of them."""
+        """The request names all partitions, although the broker might not have replicas of all of them."""
         kind = DescribeLogDirsRequest.Topic
         rows = [kind(topic=name, partitions=[tp.partition for tp in tps]) for name, tps in by_topic(self._partitions).items()]
         return DescribeLogDirsRequest(topics=rows)
 
     def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, dict[TopicPartition, int] | Refusal]:
-        """The bytes of each replica at the broker. Replicas that are being copied into another directory do not count."""
+        """Replicas that are being copied into another directory do not count."""
         if reply.message.error_code:
             return dict.fromkeys(keys, Refusal(reply.message.error_code))
         rows = ((topic.name, row) for result in reply.message.results for topic in result.topics for row in topic.partitions)

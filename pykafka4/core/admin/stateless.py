@@ -1,7 +1,7 @@
 """Makes the stateless calls of a client: offsets, fetches, commits, single messages. Invariant: each item of a call has its own outcome.
 
-Each function returns a `Begin`, which starts the call. At the end of the call, `done` gets a dict with the outcome of each key: for
-`found_coordinator` and `sent` a value or an error, otherwise a value with a field `error`.
+Each function returns a `Begin`, which starts the call. At the end, `done` gets a dict with the outcome of each key: for `found_coordinator`
+and `sent` a value or an error, otherwise a value with a field `error`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def fetched(wanted: Mapping[TopicPartition, FetchFrom], limits: FetchLimits) -> 
 
 
 def found_coordinator(group: str) -> Begin:
-    """The call for the `GroupCoordinator` of `group`, the only key, or its error."""
+    """The call for the `GroupCoordinator` of `group`, the only key."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         return machine.begin(now, FindCoordinators(), machine.any_broker(), [group], seconds, done)
@@ -74,7 +74,7 @@ def found_coordinator(group: str) -> Begin:
 
 
 def committed_of(group: str, partitions: list[TopicPartition], *, stable: bool) -> Begin:
-    """The call for a `CommittedOffset` of each of `partitions`. `stable` has the same meaning as in `calls.committed`."""
+    """The call for a `CommittedOffset` of each partition. `stable` has the same meaning as in `calls.committed`."""
     # Imported here and below: bounded reads need no messages about groups.
     from pykafka4.core.admin.committed import FetchOffsetsOfPartitions
 
@@ -92,7 +92,7 @@ def committed_of(group: str, partitions: list[TopicPartition], *, stable: bool) 
 
 
 def committing(group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Begin:
-    """The call for a commit, with a `CommitResult` for each partition. If the group has members, the error GroupNotEmpty names them."""
+    """The call for a `CommitResult` of each partition. If the group has members, the error GroupNotEmpty names them."""
     from pykafka4.core.admin.calls import describing, is_occupied
     from pykafka4.core.admin.committed import CommitOffsets
 
@@ -133,7 +133,7 @@ def committing(group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) 
 
 
 def sent(message: Any, target: object, where: str, max_version: int | None) -> Begin:
-    """The call for the response to `message`, or its error. The only key is `target`: a node, ANY, CONTROLLER, a group or a partition."""
+    """The call for the response to `message`. The only key is `target`: a node, ANY, CONTROLLER, a group or a partition."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         choice = _choice(machine, target)

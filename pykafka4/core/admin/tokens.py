@@ -65,16 +65,15 @@ class TokenQuestion(OneAnswer[str, V], Generic[V]):
     task: ClassVar[str]
 
     def what(self, key: str) -> str:
-        """The task, for messages, which must not have the secret."""
+        """Messages must not have the secret."""
         return self.task
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """The error, with the way out if HINTS has it."""
         return broker_error(refusal.code, self.task, HINTS.get(error_code(refusal.code).name, refusal.detail), self.api)
 
 
 class CreateToken(TokenQuestion[DelegationToken]):
-    """Creates a token. The request is not repeated: a second request would create a second token."""
+    """A request is not repeated: a second request would create a second token."""
 
     api = "CreateDelegationToken"
     task = "a delegation token cannot be created"
@@ -85,7 +84,6 @@ class CreateToken(TokenQuestion[DelegationToken]):
         self._owner, self._renewers, self._lifetime_ms = owner, renewers, lifetime_ms
 
     def message(self, keys: Sequence[str]) -> CreateDelegationTokenRequest:
-        """The request for a token of the owner."""
         kind, name = (None, None) if self._owner is None else self._owner.split(":", 1)
         rows = [CreateDelegationTokenRequest.Renewer(**_principal_fields(one)) for one in self._renewers]
         return CreateDelegationTokenRequest(
@@ -93,21 +91,18 @@ class CreateToken(TokenQuestion[DelegationToken]):
         )
 
     def fit(self, message: CreateDelegationTokenRequest, version: int) -> None:
-        """Raise UnsupportedVersion for an owner other than the caller, if the broker has no field for owners."""
         if version < OWNER_FROM and self._owner is not None:
             raise UnsupportedVersion(
                 f"a token for another owner needs CreateDelegationToken v{OWNER_FROM}, of Kafka 3.3; leave owner out and log in as it"
             )
 
     def answer(self, message: Any, reply: Reply) -> DelegationToken:
-        """The token, with its secret."""
         owner = f"{message.principal_type}:{message.principal_name}"
         requester = _requester(message, reply.version)
         times = message.issue_timestamp_ms, message.expiry_timestamp_ms, message.max_timestamp_ms
         return DelegationToken(message.token_id, owner, requester, tuple(self._renewers), *times, message.hmac)
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """The error; for a denial, with the missing right on the owner."""
         row = error_code(refusal.code)
         if not row.denied or self._owner is None:
             return super().error(key, refusal)
@@ -126,7 +121,7 @@ def _requester(row: Any, version: int) -> str | None:
 
 
 class DescribeTokens(TokenQuestion["tuple[DelegationToken, ...]"]):
-    """The question about the tokens of some owners, or of all, that the caller may see."""
+    """The question about the tokens that the caller may see, of some owners or of all."""
 
     api = "DescribeDelegationToken"
     task = "delegation tokens cannot be described"
@@ -135,7 +130,6 @@ class DescribeTokens(TokenQuestion["tuple[DelegationToken, ...]"]):
         self._owners = owners
 
     def message(self, keys: Sequence[str]) -> DescribeDelegationTokenRequest:
-        """The request about the tokens of some owners, or of all."""
         owner = DescribeDelegationTokenRequest.Owner
         rows = None if self._owners is None else [owner(**_principal_fields(one)) for one in self._owners]
         return DescribeDelegationTokenRequest(owners=rows)
@@ -155,8 +149,6 @@ def _token(row: Any, version: int) -> DelegationToken:
 
 
 class RenewToken(TokenQuestion["int | None"]):
-    """Renews a token. The outcome is its new expiry."""
-
     api = "RenewDelegationToken"
     task = "the delegation token cannot be renewed"
     changes = True
@@ -165,22 +157,20 @@ class RenewToken(TokenQuestion["int | None"]):
         self._hmac, self._period_ms = hmac, period_ms
 
     def message(self, keys: Sequence[str]) -> Any:
-        """The request, which has the secret."""
         return RenewDelegationTokenRequest(hmac=self._hmac, renew_period_ms=self._period_ms)
 
     def answer(self, message: Any, reply: Reply) -> int:
-        """The expiry of the token, in milliseconds since 1970."""
+        """In milliseconds since 1970."""
         return int(message.expiry_timestamp_ms)
 
 
 class ExpireToken(RenewToken):
-    """Changes the expiry of a token, or expires the token now. The outcome is the expiry; None if it is not known."""
+    """Sets the expiry of a token. The outcome is the expiry; None if it is not known."""
 
     api = "ExpireDelegationToken"
     task = "the delegation token cannot be expired"
 
     def message(self, keys: Sequence[str]) -> Any:
-        """The request, which has the secret."""
         return ExpireDelegationTokenRequest(hmac=self._hmac, expiry_time_period_ms=self._period_ms)
 
     def repeated(self, found: int | Refusal | None) -> int | Refusal | None:

@@ -46,7 +46,7 @@ OPERATIONS: Final = (
 
 
 def operations(bits: int) -> frozenset[str] | None:
-    """The names of authorized operations; None if the broker does not report them."""
+    """None if the broker does not report authorized operations."""
     return None if bits == MIN_INT32 else frozenset(name for number, name in enumerate(OPERATIONS) if bits & 1 << number)
 
 
@@ -105,11 +105,9 @@ class ListTopics(Question[str, "dict[str, TopicListing]"]):
     about = "listing {}"
 
     def message(self, keys: Sequence[str]) -> MetadataRequest:
-        """See `Question`."""
         return MetadataRequest(topics=None, allow_auto_topic_creation=False)
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, dict[str, TopicListing] | Refusal]:
-        """The topics, in the order of their names."""
         if getattr(reply.message, "error_code", 0):
             return {keys[0]: Refusal(reply.message.error_code)}
         rows = sorted((row for row in reply.message.topics if row.name), key=lambda row: row.name)
@@ -122,7 +120,7 @@ def _listing(row: Any) -> TopicListing:
 
 
 class DescribePages(Question[str, TopicDescription]):
-    """The question about partitions of topics with their eligible leaders, in pages (KIP-966); the keys are names of topics."""
+    """The question about partitions of topics with their eligible leaders, in pages (KIP-966)."""
 
     api = "DescribeTopicPartitions"
     about = "topic {}"
@@ -133,7 +131,6 @@ class DescribePages(Question[str, TopicDescription]):
         self._pages: dict[str, list[PartitionDescription]] = {}  # the partitions so far, of topics with further pages
 
     def message(self, keys: Sequence[str]) -> DescribeTopicPartitionsRequest:
-        """The request for the next page of the topic."""
         kind, name = DescribeTopicPartitionsRequest, keys[0]
         before = self._pages.get(name)
         cursor = kind.Cursor(topic_name=name, partition_index=len(before)) if before else None
@@ -156,26 +153,24 @@ class DescribePages(Question[str, TopicDescription]):
 
 
 class DescribeTopics(Question["str | UUID", TopicDescription]):
-    """The question about partitions of topics, without eligible leaders; the keys are names or ids of topics."""
+    """The question about partitions of topics, without eligible leaders; the keys are names or ids."""
 
     api = "Metadata"
     about = "topic {}"
     resource = "topic"
 
     def message(self, keys: Sequence[str | UUID]) -> MetadataRequest:
-        """See `Question`."""
         kind = MetadataRequest.Topic
         rows = [kind(name=key) if isinstance(key, str) else kind(topic_id=key, name=None) for key in keys]
         return MetadataRequest(topics=rows, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
 
     def fit(self, message: MetadataRequest, version: int) -> None:
-        """Request authorized operations only from brokers that report them. Raise UnsupportedVersion for ids if the broker lacks them."""
+        """Request authorized operations only from brokers that report them. Raises UnsupportedVersion for ids if the broker lacks them."""
         if version < IDS_FROM and any(row.name is None for row in message.topics or ()):
             raise UnsupportedVersion(f"describing a topic by its id needs Metadata v{IDS_FROM}, of Kafka 3.1; give its name")
         message.include_topic_authorized_operations = version >= RIGHTS_FROM
 
     def read(self, keys: Sequence[str | UUID], reply: Reply) -> Mapping[str | UUID, TopicDescription | Refusal]:
-        """See `Question`."""
         return {
             row.topic_id if row.topic_id in keys else row.name or "": Refusal(row.error_code)
             if row.error_code
@@ -205,13 +200,13 @@ def _partition(row: Any) -> PartitionDescription:
 
 @attrs.frozen
 class Change:
-    """A change of a topic. `partitions` is the new number of partitions, or 0 if the topic (with this id, if given) is deleted."""
+    """A change of a topic: its new number of partitions, or 0 if the topic (with this id, if given) is deleted."""
 
     partitions: int
     topic_id: UUID | None = None
 
     def is_in(self, row: Any) -> bool:
-        """Whether a broker's metadata of the topic, in `row`, shows the change: enough partitions with leaders, or no such topic."""
+        """Whether a broker's metadata of the topic shows the change: enough partitions with leaders, or no such topic."""
         if not self.partitions:
             return row.error_code in UNKNOWN_TOPIC or (self.topic_id is not None and row.topic_id != self.topic_id)
         led = sum(part.leader_id >= 0 for part in row.partitions)
@@ -219,7 +214,7 @@ class Change:
 
 
 class AwaitChanges(Question[int, bool]):
-    """The question whether brokers, which are the keys, know of changes of topics. Each broker is asked until it knows of all changes."""
+    """The question whether brokers know of changes of topics. Each broker is asked until it knows of all changes."""
 
     api = "Metadata"
     about = "broker {}"
@@ -229,23 +224,18 @@ class AwaitChanges(Question[int, bool]):
         self._changes = changes
 
     def message(self, keys: Sequence[int]) -> MetadataRequest:
-        """The request about all changed topics."""
         return MetadataRequest(topics=[MetadataRequest.Topic(name=name) for name in self._changes], allow_auto_topic_creation=False)
 
     def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, bool | Refusal]:
-        """True, or the topics whose changes the broker does not know yet."""
         rows = {row.name: row for row in reply.message.topics}
         late = [name for name, change in self._changes.items() if name not in rows or not change.is_in(rows[name])]
         return {keys[0]: Refusal(NOT_YET, listed(late)) if late else True}
 
     def error(self, key: int, refusal: Refusal) -> KafkaError:
-        """The error, with the broker and the topics."""
         return KafkaError(f"broker {key} does not know of the change yet: {refusal.detail}")
 
 
 class LiveBrokerChoice(NumberedBrokerChoice):
-    """The choice for brokers that might leave the cluster meanwhile."""
-
     def outcome(self, now: float, key: int) -> Any:
-        """True for a broker that has left the cluster, because it need not know of changes."""
+        """A broker that has left the cluster need not know of changes."""
         return None if key in self._cluster.brokers else True

@@ -83,14 +83,12 @@ class DeletedTopic:
 
 @attrs.frozen
 class RefusedRepeat:
-    """The refusal of a repeated request whose change seems to be made already, perhaps by the first request, whose response was lost."""
+    """The refusal of a repeated request. Its change seems to be made already, perhaps by the first request, whose response was lost."""
 
     refusal: Refusal
 
 
 class TopicChange(Question[str, "CreatedTopic | RefusedRepeat"]):
-    """A change of topics by the controller; the keys are names of topics."""
-
     resource = "topic"
     changes = True
     missing_s = 0.0  # a topic that the controller does not know does not exist: brokers learn of topics from the controller
@@ -100,8 +98,6 @@ class TopicChange(Question[str, "CreatedTopic | RefusedRepeat"]):
 
 
 class CreateTopics(TopicChange):
-    """Creates topics."""
-
     api = "CreateTopics"
     about = "creating topic {}"
 
@@ -110,7 +106,6 @@ class CreateTopics(TopicChange):
         self._topics, self._validate_only = topics, validate_only
 
     def message(self, keys: Sequence[str]) -> CreateTopicsRequest:
-        """See `Question`."""
         rows = [_row(name, self._topics[name]) for name in keys]
         return CreateTopicsRequest(topics=rows, timeout_ms=self._timeout_ms, validate_only=self._validate_only)
 
@@ -124,7 +119,6 @@ class CreateTopics(TopicChange):
             )
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, CreatedTopic | Refusal]:
-        """See `Question`."""
         return {
             row.name: Refusal(row.error_code, row.error_message)
             if row.error_code
@@ -150,8 +144,6 @@ def _row(name: str, topic: NewTopic) -> CreateTopicsRequest.Topic:
 
 
 class CreatePartitions(TopicChange):
-    """Adds partitions to topics."""
-
     api = "CreatePartitions"
     about = "adding partitions to topic {}"
 
@@ -160,12 +152,10 @@ class CreatePartitions(TopicChange):
         self._topics, self._validate_only = topics, validate_only
 
     def message(self, keys: Sequence[str]) -> CreatePartitionsRequest:
-        """See `Question`."""
         rows = [_growth(name, self._topics[name]) for name in keys]
         return CreatePartitionsRequest(topics=rows, timeout_ms=self._timeout_ms, validate_only=self._validate_only)
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, CreatedTopic | Refusal]:
-        """See `Question`."""
         return {
             row.name: Refusal(row.error_code, row.error_message)
             if row.error_code
@@ -186,7 +176,7 @@ def _growth(name: str, topic: NewPartitions) -> CreatePartitionsRequest.Topic:
 
 
 class DeleteTopics(Question["str | UUID", DeletedTopic]):
-    """Deletes topics; the keys are their names or ids."""
+    """The keys are names or ids."""
 
     api = "DeleteTopics"
     about = "deleting topic {}"
@@ -198,20 +188,19 @@ class DeleteTopics(Question["str | UUID", DeletedTopic]):
         self._timeout_ms = timeout_ms
 
     def message(self, keys: Sequence[str | UUID]) -> DeleteTopicsRequest:
-        """See `Question`."""
         kind = DeleteTopicsRequest.Topic
         rows = [kind(name=key) if isinstance(key, str) else kind(topic_id=key) for key in keys]
         return DeleteTopicsRequest(topics=rows, timeout_ms=self._timeout_ms)
 
     def fit(self, message: DeleteTopicsRequest, version: int) -> None:
-        """For brokers that do not know ids, use the field that has only names. Raise UnsupportedVersion for an id."""
+        """For brokers that do not know ids, use the field that has only names. Raises UnsupportedVersion for an id."""
         if version < IDS_FROM:
             if any(row.name is None for row in message.topics):
                 raise UnsupportedVersion(f"deleting a topic by its id needs DeleteTopics v{IDS_FROM}, of Kafka 2.8; give its name")
             message.topic_names, message.topics = [row.name for row in message.topics if row.name is not None], []
 
     def read(self, keys: Sequence[str | UUID], reply: Reply) -> Mapping[str | UUID, DeletedTopic | Refusal]:
-        """The outcome of each topic. In the row of an id, brokers leave out a name that the user may not see."""
+        """In the row of an id, brokers leave out a name that the user may not see."""
         return {
             row.topic_id if row.topic_id in keys else row.name or "": Refusal(row.error_code, row.error_message)
             if row.error_code
@@ -225,5 +214,5 @@ class DeleteTopics(Question["str | UUID", DeletedTopic]):
 
 
 def known_id(topic_id: UUID) -> UUID | None:
-    """`topic_id`, None if the broker does not report it."""
+    """None if the broker does not report the id."""
     return None if topic_id == NO_UUID else topic_id

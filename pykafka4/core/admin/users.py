@@ -46,8 +46,6 @@ class ScramCredential:
 
 @attrs.frozen(repr=False)
 class SaltedPassword(Secret):
-    """A salted and hashed password, with its salt and the number of hash iterations."""
-
     salt: bytes
     salted: bytes
     iterations: int
@@ -65,40 +63,32 @@ class ListUsers(OneAnswer[str, "dict[str, tuple[ScramCredential, ...]]"]):
     about = "{} cannot be described"
 
     def message(self, keys: Sequence[str]) -> DescribeUserScramCredentialsRequest:
-        """See `Question`."""
         # None would mean all users as well. But then, if the client lacks the right, brokers up to 4.4 fail (NullPointerException), and do
         # not respond.
         return DescribeUserScramCredentialsRequest(users=[])
 
     def answer(self, message: Any, reply: Reply) -> dict[str, tuple[ScramCredential, ...]]:
-        """The credentials by user, in order."""
         return {row.user: _credentials(row) for row in sorted(message.results, key=lambda row: row.user)}
 
 
 class UserQuestion(Question[str, Any]):
-    """A question whose keys are users."""
-
     task: ClassVar[str]
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """The error, with the missing right, if any. A denial is the same for all users."""
+        """A denial is the same for all users."""
         what = self.task if error_code(refusal.code).denied else self.what(key)
         return broker_error(refusal.code, what, refusal.detail, self.api)
 
 
 class DescribeUsers(UserQuestion):
-    """The question about the credentials of users, which are the keys."""
-
     api = "DescribeUserScramCredentials"
     about = "user {}"
     task = "users cannot be described"
 
     def message(self, keys: Sequence[str]) -> DescribeUserScramCredentialsRequest:
-        """See `Question`."""
         return DescribeUserScramCredentialsRequest(users=[DescribeUserScramCredentialsRequest.User(name=key) for key in keys])
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, tuple[ScramCredential, ...] | Refusal]:
-        """Mechanisms and iterations of each user."""
         message = reply.message
         if message.error_code:
             return dict.fromkeys(keys, Refusal(message.error_code, message.error_message))
@@ -116,23 +106,18 @@ class AlterUsers(UserQuestion):
         self._mechanism = mechanism
 
     def what(self, key: str) -> str:
-        """The name of the credential, for messages."""
         return f"the {self._mechanism} credential of user {key}"
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, bool | Refusal]:
-        """See `Question`."""
         return {row.user: Refusal(row.error_code, row.error_message) if row.error_code else True for row in reply.message.results}
 
 
 class UpsertUsers(AlterUsers):
-    """Sets passwords of new and known users."""
-
     def __init__(self, mechanism: str, passwords: Mapping[str, SaltedPassword]) -> None:
         super().__init__(mechanism)
         self._passwords = passwords
 
     def message(self, keys: Sequence[str]) -> AlterUserScramCredentialsRequest:
-        """See `Question`."""
         number = MECHANISMS[self._mechanism]
         rows = [
             AlterUserScramCredentialsRequest.Upsertion(
@@ -144,10 +129,7 @@ class UpsertUsers(AlterUsers):
 
 
 class DeleteUsers(AlterUsers):
-    """Deletes credentials of users."""
-
     def message(self, keys: Sequence[str]) -> AlterUserScramCredentialsRequest:
-        """See `Question`."""
         number = MECHANISMS[self._mechanism]
         rows = [AlterUserScramCredentialsRequest.Deletion(name=key, mechanism=number) for key in keys]
         return AlterUserScramCredentialsRequest(deletions=rows, upsertions=[])
