@@ -129,11 +129,11 @@ class GoalOptions:
         return self.name == "from_file"
 
     def options(self, group: str) -> dict[str, Any]:
-        """The arguments for `plan_offsets`."""
+        """Arguments for `plan_offsets`."""
         return {"shift": self._value} if self.name == "shift" else {"to": self._destination(group)}
 
     def _destination(self, group: str) -> Destination:
-        """The argument `to` of `plan_offsets`. A file can have offsets of several groups, so the argument depends on the group."""
+        """A file can have offsets of several groups, so the argument `to` depends on the group."""
         value = self._value
         if self.name == "from_file":
             path = Path(value)

@@ -89,7 +89,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 class Clock:
-    """A clock for one phase: wall time, and CPU time of this process."""
+    """Wall time, and CPU time of this process."""
 
     def __init__(self) -> None:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
@@ -225,7 +225,6 @@ class AckLatencies:
         self.latencies: list[float] = []
 
     def sent(self) -> Any:
-        """The callback for a record that is sent now."""
         begin = time.perf_counter()
         return lambda delivery: self.latencies.append(time.perf_counter() - begin)
 
@@ -295,7 +294,7 @@ class Reader(threading.Thread):
             self.error = error
 
     def since(self, begin: float) -> list[float]:
-        """The latencies of the records that were sent since `begin`. Raises the error that ended the thread."""
+        """Raises the error that ended the thread."""
         if self.error is not None:
             raise self.error
         return [seconds for sent, seconds in self.found if sent >= begin]
@@ -313,7 +312,7 @@ def _stamp(value: bytes | None) -> float | None:
 
 
 def _paced(invocation: Invocation, load: Workload, rate: int, seconds: float) -> Iterator[Figures]:
-    """Measure `rate` records a second: the time to the acknowledgement, and the time to a consumer."""
+    """Measure the time to the acknowledgement, and the time to a consumer."""
     filling, acks, reader = b"x" * (load.size - STAMPED), AckLatencies(), Reader(invocation, load.topic)
     reader.start()
     try:

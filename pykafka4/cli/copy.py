@@ -72,7 +72,7 @@ class Copying:
     commits: bool
 
     def check(self, topics: tuple[str, ...], timeout: float) -> None:
-        """Raise KafkaError if a topic to write to has fewer partitions than the topic to read: some batches would have no partition."""
+        """Raise KafkaError if a topic to write to has too few partitions: some batches would have no partition."""
         for topic in topics:
             target = self.topic or topic
             count, room = len(self.session.runtime.partitions_of(topic, timeout)), len(self.destination.partitions_for(target, timeout))

@@ -44,7 +44,7 @@ groups_argument = click.argument("group", nargs=-1)
 
 
 def chosen(admin: AdminClient, invocation: Invocation, names: Iterable[str], all_: bool) -> tuple[list[str], int]:
-    """The groups that a command names, and the exit code of listing them. Raises click.UsageError unless either ids or --all are given."""
+    """Return also the exit code of the listing. Raises click.UsageError unless either ids or --all are given."""
     wanted = list(dict.fromkeys(names))
     if bool(wanted) == all_:
         raise click.UsageError("give the ids of groups, or --all")
@@ -188,7 +188,7 @@ def errors_of(found: Lags) -> dict[str, KafkaError]:
 
 
 def failed_partitions(found: Lags) -> int:
-    """FAILED if the end of a partition is unknown, otherwise DONE; the table shows the errors."""
+    """FAILED if the end of a partition is unknown; the table shows the errors."""
     rows = [row for one in found.values() if isinstance(one, GroupLag) for row in one.partitions]
     return FAILED if any(row.error is not None for row in rows) else DONE
 

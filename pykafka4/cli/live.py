@@ -57,7 +57,7 @@ def live_obstacle(plan: OffsetPlan) -> KafkaError | None:
 
 
 def rewind_live(invocation: Invocation, plan: OffsetPlan) -> None:
-    """Have the members carry out `plan`; return when its offsets are committed."""
+    """Return when the offsets are committed."""
     assert plan.description is not None
     seconds = api_timeout(invocation.timeout)
     assignor = plan.description.assignor or ""

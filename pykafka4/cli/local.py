@@ -50,7 +50,7 @@ def _as_java_reads(text: str) -> str:
 
 
 def _command_line(pid: int) -> str:
-    """The command line of a running process; empty if it has ended. Small images of Linux have no `ps`, macOS has no /proc."""
+    """Empty if the process has ended. Small images of Linux have no `ps`, macOS has no /proc."""
     if Path("/proc/self/cmdline").exists():
         try:
             return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")  # a zombie's is empty
@@ -116,7 +116,7 @@ class LocalCluster:
         return found
 
     def make(self, port: int, brokers: int) -> list[LocalBroker]:
-        """Set the brokers up, without a change to their data. Their number cannot change: each has a vote in the quorum."""
+        """Data stay. The number of brokers cannot change: each has a vote in the quorum."""
         found = [LocalBroker(number, port + number - 1, self.folder / f"broker-{number}") for number in range(1, brokers + 1)]
         have = self.brokers()
         if have and len(have) != brokers:

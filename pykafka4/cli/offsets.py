@@ -75,7 +75,6 @@ def _obstacle(plan: OffsetPlan) -> KafkaError | None:
 
 
 def _carry_out(commit: Callable[[], None], plan: OffsetPlan, obstacle: KafkaError | None, execute: bool, json_: bool) -> int:
-    """With `execute`, commit the plan unless there is an obstacle; show the plan and the outcomes; return the exit code."""
     executed, error, errors = execute and obstacle is None, obstacle, dict[TopicPartition, KafkaError]()
     if executed:
         try:
@@ -217,7 +216,7 @@ def _place(item: str | TopicPartition) -> tuple[str, int | None]:
 
 
 def _in_use(found: GroupDescription | KafkaError, stored: Iterable[TopicPartition]) -> dict[TopicPartition, KafkaError]:
-    """An error for each offset that cannot be deleted: members have its topic, or the members are not consumers."""
+    """An offset cannot be deleted if members have its topic, or are not consumers."""
     if isinstance(found, KafkaError) or not found.is_active:
         return {}
     topics = {tp.topic for member in found.members for tp in (*member.partitions, *(member.target or ()))}

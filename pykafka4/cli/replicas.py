@@ -90,7 +90,7 @@ def _of_file(name: str) -> Targets:
 
 
 def _to_cancel(admin: AdminClient, items: Iterable[str | TopicPartition], timeout: float | None) -> tuple[Targets, dict[Any, KafkaError]]:
-    """The moves of these topics and partitions, and an error for each item without a move."""
+    """Return also an error for each item without a move."""
     under_way = admin.list_reassignments(timeout=timeout)
     found: Targets = {}
     errors: dict[Any, KafkaError] = {}
@@ -128,7 +128,6 @@ class ReassignFlags:
 
 
 def _carry_out(admin: AdminClient, invocation: Invocation, wanted: Targets, errors: dict[Any, KafkaError], wanting: ReassignFlags) -> int:
-    """Plan the moves, begin them with `--execute`, show the plan, and wait for their end with `--wait`. Return the exit code."""
     parts, missing = find_partitions(admin, wanted, invocation.timeout)
     sizes = _sizes(admin, parts, invocation.timeout)
     plan = [_planned(tp, part, wanted[tp], sizes) for tp, part in parts.items()]
@@ -149,7 +148,7 @@ def _carry_out(admin: AdminClient, invocation: Invocation, wanted: Targets, erro
 
 
 def _unplaced(admin: AdminClient, plan: Sequence[Planned], timeout: float | None) -> dict[Any, KafkaError]:
-    """An error for each move to an unknown broker, which the controller would refuse."""
+    """An error for each move to an unknown broker."""
     nodes = sorted(one.id for one in admin.describe_cluster(timeout=timeout).brokers)
     return {
         row.partition: KafkaError(f"{row.partition}: the cluster has no broker {_nodes(strange)}; its brokers are {_nodes(nodes)}")
@@ -165,7 +164,7 @@ def _planned(tp: TopicPartition, part: PartitionDescription, new: tuple[int, ...
 
 
 def _sizes(admin: AdminClient, parts: Mapping[TopicPartition, PartitionDescription], timeout: float | None) -> dict[TopicPartition, int]:
-    """The bytes of the largest replica of each partition; a partition that no broker reports has no entry."""
+    """The largest replica counts; a partition that no broker reports has no entry."""
     nodes = sorted({node for part in parts.values() for node in part.replicas})
     found: dict[TopicPartition, int] = {}
     for directories in admin.describe_log_dirs(nodes, timeout).values() if nodes else ():
@@ -222,7 +221,7 @@ def _move_cells(one: ReassignmentProgress) -> tuple[object, ...]:
 
 
 def _awaited(admin: AdminClient, plan: Sequence[Planned], timeout: float | None) -> dict[Any, KafkaError]:
-    """Wait for the end of moves; return an error for each move that another command changed or cancelled."""
+    """Return an error for each move that another command changed or cancelled."""
     totals = {row.partition: row.bytes or 0 for row in plan}
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     try:
@@ -243,7 +242,7 @@ def _awaited(admin: AdminClient, plan: Sequence[Planned], timeout: float | None)
 
 
 def _elsewhere(admin: AdminClient, plan: Sequence[Planned], timeout: float | None) -> dict[Any, KafkaError]:
-    """An error for each partition that is not on its new brokers. Reads again for a while, because brokers learn of a move's end late."""
+    """An error for each partition that is not on its new brokers. Reads again for a while: brokers learn of a move's end late."""
     errors: dict[Any, KafkaError] = {}
     for _ in range(SETTLING):
         parts, missing = find_partitions(admin, [row.partition for row in plan], timeout)

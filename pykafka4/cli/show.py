@@ -37,7 +37,7 @@ class Screen(Console):
 
 
 def console() -> Console:
-    """A console for results. A pipe or file gets whole lines without colours, even if the environment asks for colours."""
+    """A pipe or file gets whole lines without colours, even if the environment asks for colours."""
     if sys.stdout.isatty():
         return Screen(markup=False, highlight=False, emoji=False)
     return Screen(markup=False, highlight=False, emoji=False, force_terminal=False, color_system=None, width=WIDE)
@@ -66,9 +66,7 @@ def at_time(milliseconds: int | None) -> str | None:
 
 
 def as_json(value: object) -> str:
-    """A value as one JSON document. Escapes stand for control characters, and for characters that standard output cannot write: JSON
-    readers see no difference.
-    """
+    """Escapes stand for control characters, and for characters that standard output cannot write: JSON readers see no difference."""
     text = json.dumps(value, ensure_ascii=False)
     encoding = sys.stdout.encoding or "ascii"
     if text.isprintable() and _fits(text, encoding):  # nearly all texts
@@ -175,7 +173,7 @@ def plan_table(plan: OffsetPlan, errors: Mapping[TopicPartition, KafkaError]) ->
 
 
 def plan_json(plan: OffsetPlan, errors: Mapping[TopicPartition, KafkaError], executed: bool) -> Iterator[dict[str, Any]]:
-    """An object for each partition, with `executed`: whether its offset was committed."""
+    """`executed`: whether the offset was committed."""
     for row in plan:
         error = errors.get(row.partition)
         yield {

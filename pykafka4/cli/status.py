@@ -91,7 +91,7 @@ def _alike(findings: Iterable[Finding]) -> Iterator[list[Finding]]:
 
 
 def _lines(same: list[Finding], out: Console) -> Iterator[Text]:
-    """Yield the mark, the step and, to the right of them, the folded text; a pipe gets whole lines."""
+    """Yield mark, step and, to the right of them, the folded text; a pipe gets whole lines."""
     first, (marks, arrow) = same[0], (MARKS, "→ ") if _has_signs() else (WORDS, "-> ")
     is_late = first.what == NOT_LOOKED
     text = Text(f"{NOT_LOOKED}: {', '.join(one.step for one in same)}", style="dim") if is_late else _text(same, arrow)

@@ -205,7 +205,7 @@ def _brokers(rows: list[dict[str, Any]], width: int) -> RenderableType:
 
 
 def _partitions(partitions: dict[str, Any], width: int, most: int) -> RenderableType:
-    """Draw the table of partitions. Its columns depend on the width; offline and stopped partitions are red."""
+    """The columns depend on the width; offline and stopped partitions are red."""
     columns = [name for name in partitions["columns"] if name != "reason" and (width >= 120 or name not in HIDDEN)]
     at = {name: place for place, name in enumerate(partitions["columns"])}
     found = RichTable(box=None, pad_edge=False, header_style="bold")
@@ -222,7 +222,7 @@ def _partitions(partitions: dict[str, Any], width: int, most: int) -> Renderable
 
 
 def _end(name: str, room: int) -> str:
-    """The end of a partition's name that fits into `room`: it has the number."""
+    """The end of a name has the partition's number."""
     return name if len(name) <= room else f"…{name[1 - room :]}"
 
 

@@ -17,7 +17,7 @@ __all__ = ["batch_reader", "batch_writer", "schema", "stream_reader", "stream_wr
 
 
 def schema(options: Mapping[str, str]) -> StructType:
-    """The columns of a read. Spark calls this for batches and for streams, and does not say for which."""
+    """Spark calls this for batches and for streams, and does not say for which."""
     from pykafka4.spark.source.schema import schema_of
 
     return schema_of(options)
@@ -36,7 +36,7 @@ def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceRe
 
 
 def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
-    """The reader of `spark.readStream`. Refused options, or a PySpark that is too old, raise an error only when the query starts."""
+    """Refused options, or a PySpark that is too old, raise an error only when the query starts."""
     from pykafka4.spark.source.options import SourceOptions
 
     try:
@@ -50,7 +50,7 @@ def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceS
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
-    """The writer of `df.write`. Raises ConfigError for mode("overwrite"), which sets `overwrite`."""
+    """Raises ConfigError for mode("overwrite"), which sets `overwrite`."""
     from pykafka4.spark.sink.batch import KafkaBatchWriter
     from pykafka4.spark.sink.repeats import find_end
     from pykafka4.spark.sink.schema import check_columns
@@ -63,10 +63,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-    """The writer of `df.writeStream`.
-
-    `overwrite`: the output mode is complete, so each micro-batch has all rows of the result, which are appended to the topic.
-    """
+    """`overwrite`: the output mode is complete, so each micro-batch has all rows of the result, which are appended to the topic."""
     from pykafka4.spark.sink.schema import check_columns
     from pykafka4.spark.sink.stream import KafkaStreamWriter
 

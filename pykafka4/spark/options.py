@@ -105,7 +105,7 @@ class Given:
 
     @classmethod
     def of(cls, use: Use, options: Mapping[str, str]) -> Given:
-        """The options that Spark passes. Raises ConfigError for an unknown option, and for an option that this use refuses."""
+        """Raises ConfigError for an unknown option, and for an option that this use refuses."""
         lower = {name.lower(): value for name, value in options.items()}
         values = {name: value.strip() for name, value in lower.items() if not name.startswith(KAFKA) and _has_effect(use, name)}
         return cls(use, values, {name.removeprefix(KAFKA): value for name, value in lower.items() if name.startswith(KAFKA)})
@@ -215,7 +215,7 @@ def _has_effect(use: Use, name: str) -> bool:
 
 
 def _unknown(use: Use, name: str) -> ConfigError:
-    """The error for an unknown option. The value is left out: it may be a secret whose option is misspelt."""
+    """The value is left out: it may be a secret whose option is misspelt."""
     known = [option for option, uses in OPTIONS.items() if use in uses]
     near = difflib.get_close_matches(name, [option.lower() for option in known], n=1, cutoff=0.75)
     if near:

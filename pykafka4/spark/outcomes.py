@@ -27,7 +27,7 @@ def wait(producer: Producer, patience: float) -> None:
 
 
 def check(producer: Producer) -> None:
-    """Raise the first failure, if a record has failed: a wait for the other records would only make the task fail later."""
+    """Raise the first failure at once: a wait for the other records would only make the task fail later."""
     if producer.stats().lost:  # failures of this task: a producer with failures serves no other task
         producer.raise_failures()
 
@@ -41,7 +41,7 @@ def flushed(producer: Producer) -> bool:
 
 
 def trouble(producer: Producer) -> str:
-    """The reasons why no records are delivered, as a note for an error that says only that the buffer is full."""
+    """The reasons why no records are delivered: the error itself says only that the buffer is full."""
     status = producer.status()
     lines = [f"the cluster is {status['state']}", status["reason"]]
     lines += [f"{partition} is offline: {entry['reason']}" for partition, entry in islice(status["offline"].items(), 5)]

@@ -72,10 +72,10 @@ class Pool:
         self.keep(config, producer)
 
     def take(self, config: ProducerConfig) -> Producer | None:
-        """Lease the idle producer with this configuration; None if there is none, or if it has failed while idle.
+        """None if there is no idle producer with this configuration, or if it has failed while idle.
 
-        The lease comes before the check: the flush of the check can take a while on a busy machine, and `worker_stats` must not miss the
-        producer's numbers meanwhile.
+        The lease comes before the check, whose flush can take a while on a busy machine: `worker_stats` must not miss the producer's
+        numbers meanwhile.
         """
         producer = self.idle.pop(config, None) if _can_be_hashed(config) else None
         if producer is None:
@@ -88,9 +88,7 @@ class Pool:
         return None
 
     def keep(self, config: ProducerConfig, producer: Producer) -> None:
-        """Return a producer to the pool.
-
-        Closes an idle producer with the same configuration (two tasks ran in threads), and above `LIMIT` the oldest idle producer. A
+        """Closes an idle producer with the same configuration (two tasks ran in threads), and above `LIMIT` the oldest idle producer. A
         producer whose configuration cannot be a key is closed.
         """
         if not _can_be_hashed(config):
@@ -103,7 +101,7 @@ class Pool:
             discard(other)
 
     def client(self, options: Mapping[str, Any]) -> Client:
-        """The client with these options; a new client if there is none, or if it was closed, has crashed or hangs.
+        """A new client if there is none, or if it was closed, has crashed or hangs.
 
         Closes the least recently used client if there are more than `LIMIT`.
         """
@@ -127,7 +125,7 @@ class Pool:
 
 
 def with_linger(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The options with a `linger_ms` for tasks, unless they have one: many small batches cost brokers more time than few full batches."""
+    """Add a `linger_ms` for tasks, unless there is one: many small batches cost brokers more time than few full batches."""
     if "linger_ms" in options:
         return options
     return {**options, "linger_ms": min(LINGER_MS, ProducerConfig.parse(options).delivery_timeout_ms / 10)}
@@ -146,7 +144,7 @@ def spare_modules() -> None:
 
 
 def _can_be_hashed(config: ProducerConfig) -> bool:
-    """Whether the configuration can be a key of the pool. With an unhashable hook or callable a producer serves one task only."""
+    """With an unhashable hook or callable a producer serves one task only."""
     try:
         hash(config)
     except TypeError:
@@ -155,7 +153,6 @@ def _can_be_hashed(config: ProducerConfig) -> bool:
 
 
 def is_usable(producer: Producer) -> bool:
-    """Whether the producer can still deliver: it is neither closed, fenced nor crashed."""
     try:
         producer.flush(CHECK_S)
     except KafkaError:

@@ -50,7 +50,7 @@ def _properties(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -
 
 
 def destination_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options of a destination to a command, which gets a `Destination`."""
+    """The command gets a `Destination`."""
     options = (
         click.option("--to-bootstrap", metavar="SERVERS", help="Brokers of the cluster to write to; default: the cluster that is read."),
         click.option("--to-config", metavar="FILE", help="A .properties file for the cluster to write to."),

@@ -18,7 +18,7 @@ RAW: Final = "%s"
 
 
 def form_of(wanted: Mapping[str, bool], template: str | None, separator: str | None, null: bool) -> Form:
-    """The form that the options name: `json`, `hex`, `raw`, a template, or lines of values and perhaps keys. Raises click.UsageError."""
+    """Without these options: lines of values and perhaps keys. Raises click.UsageError."""
     named = [name for name, is_wanted in wanted.items() if is_wanted]
     options = [f"--{name}" for name in named] + ["--format"] * (template is not None) + ["--key-separator"] * (separator is not None)
     if len(options) > 1:

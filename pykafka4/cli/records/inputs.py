@@ -54,7 +54,7 @@ class Block:
 
 
 def blocks(sources: Sequence[str], split: Split) -> Iterator[Block]:
-    """Read the items of each source in turn; `-` is standard input. Raises OSError, and CutOff for an incomplete item."""
+    """`-` is standard input. Raises OSError, and CutOff for an incomplete item."""
     for source in sources:
         first = 1
         with named(STANDARD_INPUT if source == STDIN else source), _opened(source) as file:
@@ -68,7 +68,7 @@ def blocks(sources: Sequence[str], split: Split) -> Iterator[Block]:
 
 
 def size_of(sources: Sequence[str]) -> int | None:
-    """The bytes of all sources; None if a source is not a file, so that its size is unknown."""
+    """None if a source is not a file, so that its size is unknown."""
     paths = [Path(source) for source in sources]
     return sum(path.stat().st_size for path in paths) if all(path.is_file() for path in paths) else None
 
@@ -89,7 +89,7 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def by_separator(separator: bytes) -> Split:
-    """Split input at a separator. The text after the last separator is an item if it is not empty."""
+    """The text after the last separator is an item if it is not empty."""
 
     def split(chunks: Iterator[bytes]) -> Iterator[tuple[Items, int]]:
         rest: list[bytes] = []
@@ -114,7 +114,7 @@ def whole(chunks: Iterator[bytes]) -> Iterator[tuple[Items, int]]:
 
 
 def by_lengths(chunks: Iterator[bytes]) -> Iterator[tuple[Items, int]]:
-    """Split input by lengths: each item follows its length in four bytes, the most significant first; the length -1 is a null."""
+    """Each item follows its length in four bytes, the most significant first; the length -1 is a null."""
     data = b""
     for chunk in chunks:
         data += chunk

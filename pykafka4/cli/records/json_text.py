@@ -57,7 +57,7 @@ def _header(header: tuple[str, bytes | None]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text as JSON, with escapes for characters that a terminal may take for commands: JSON readers see no difference."""
+    """Escapes stand for characters that a terminal may take for commands: JSON readers see no difference."""
     return encode_basestring(text) if text.isprintable() else encode_basestring_ascii(text)
 
 

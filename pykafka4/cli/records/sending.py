@@ -68,7 +68,7 @@ class Plain:
 
 
 def send_plain(topic: str, separator: bytes | None, key: bytes | None, null: bool, **more: Any) -> Send:
-    """Make a function that sends values. The key is `key`, or the text before the separator. `more`: arguments of `send_many`."""
+    """The key is `key`, or the text before the separator. `more`: arguments of `send_many`."""
     return Plain(topic, separator, (key or None) if null else key, null, more)
 
 

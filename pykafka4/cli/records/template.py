@@ -34,7 +34,7 @@ LENGTH: Final = struct.Struct(">i")
 
 
 def template_form(text: str, null: bytes) -> Form:
-    """Make a form from a template. `null` is the text for a null key or value. Raises click.BadParameter for an unknown token."""
+    """`null` is the text for a null key or value. Raises click.BadParameter for an unknown token."""
     pieces = _pieces(text, null)
     columns = [column for _, column in pieces if column is not None]
     if len(pieces) == 2 and len(columns) == 1 and pieces[0][0] == b"%b":  # such as the default, `%s\n`

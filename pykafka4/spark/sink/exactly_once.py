@@ -74,19 +74,19 @@ class WriteUnit:
 
 @attrs.frozen
 class CommitToken:
-    """The proof of a commit: an attempt commits the token together with the rows."""
+    """An attempt commits the token together with the rows."""
 
     number: int  # the number of the micro-batch
     rows: int
     run: str  # the run of the job that has written it, see SinkOptions.run
 
     def offset(self) -> OffsetAndMetadata:
-        """The token as a committed offset. The offset is the number of the micro-batch, so that tools for groups show it."""
+        """The offset is the number of the micro-batch, so that tools for groups show it."""
         return OffsetAndMetadata(self.number, -1, json.dumps({"rows": self.rows, "run": self.run}))
 
     @classmethod
     def of(cls, committed: OffsetAndMetadata) -> CommitToken:
-        """The token in a committed offset. Raises ConfigError for an offset that something else has committed."""
+        """Raises ConfigError for an offset that something else has committed."""
         try:
             more = json.loads(committed.metadata)
             return cls(committed.offset, int(more["rows"]), str(more["run"]))
@@ -119,7 +119,7 @@ class Skipped(WriterCommitMessage):
 
 
 def unit_of(sink: SinkOptions) -> WriteUnit:
-    """The unit that this task writes. Raises ConfigError outside of a task, and for a batch job without a key."""
+    """Raises ConfigError outside of a task, and for a batch job without a key."""
     context = TaskContext.get()
     if context is None:
         raise ConfigError("delivery=exactly_once: only tasks of Spark can write rows")
@@ -195,7 +195,6 @@ def transactional(options: Mapping[str, Any], unit: WriteUnit, patience: float) 
 
 
 def once_client(options: Mapping[str, Any]) -> Client:
-    """The worker's client, with the options for clients among the options of a producer."""
     return client_for(split_options(options)[0])
 
 
@@ -218,9 +217,8 @@ def find_token(client: Client, group: str, token_partition: TopicPartition | Non
 def is_written(unit: WriteUnit, token: CommitToken) -> bool:
     """Whether `token` proves that this unit is written. Raises ConfigError for the token of a later micro-batch.
 
-    Spark begins a micro-batch when the previous one has ended, so a later token belongs to another checkpoint. The micro-batches of that
-    checkpoint have other rows under the same numbers: rows would be lost if this unit were skipped, and some would be in the log twice if
-    it were written.
+    Spark begins a micro-batch when the previous one has ended, so a later token belongs to another checkpoint. That checkpoint has other
+    rows under the same numbers: some rows would be lost if this unit were skipped, and some would be in the log twice if it were written.
     """
     if token.number > unit.number:
         raise ConfigError(

@@ -52,7 +52,7 @@ def write_batches(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Writt
 
 
 def send_batches(producer: Producer, sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> dict[str, int]:
-    """Send each row, and return the number of rows by topic. Raises a failure that it notices, without sending the remaining rows."""
+    """Return the number of rows by topic. Raises a failure that it notices, without sending the remaining rows."""
     counts: Counter[str] = Counter()
     check_at = time.monotonic() + CHECK_S
     try:

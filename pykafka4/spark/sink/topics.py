@@ -28,7 +28,7 @@ def by_topic(batch: pa.RecordBatch, wanted: Collection[str | None]) -> Iterator[
 
 
 def _codes(batch: pa.RecordBatch) -> pa.DictionaryArray:
-    """The column of topics, encoded as a dictionary. Raises ConfigError unless there is exactly one such column, ValueError for a null."""
+    """Raises ConfigError unless there is exactly one column of topics, ValueError for a null."""
     if (found := batch.schema.names.count(COLUMN)) > 1:
         raise ConfigError(f"there are {found} columns {COLUMN!r}; rename or drop the others, or set the option topic")
     if not found:

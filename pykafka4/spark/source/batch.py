@@ -38,7 +38,7 @@ class KafkaBatchReader(DataSourceReader):
         self.options, self.names = options, schema.fieldNames()
 
     def partitions(self) -> list[InputPartition]:
-        """The ranges of the tasks, from the present ends of the logs. Raises ConfigError, DataLost, KafkaError."""
+        """The ranges of the tasks, up to the present ends of the logs. Raises ConfigError, DataLost, KafkaError."""
         options = self.options
         with Client(**options.client) as client:
             logs = Logs.of(client, options)
@@ -50,7 +50,7 @@ class KafkaBatchReader(DataSourceReader):
         return list(plan(spans, options.min_partitions, options.max_records_per_partition, ids))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one range. For a read without ranges, Spark passes a partition that is not an OffsetRange."""
+        """For a read without ranges, Spark passes a partition that is not an OffsetRange."""
         if isinstance(partition, OffsetRange):
             from pykafka4.spark.source.records import read_range  # here: the driver needs no consumer
 
@@ -58,7 +58,7 @@ class KafkaBatchReader(DataSourceReader):
 
 
 def find_spans(logs: Logs, topics: Iterable[Topic], options: SourceOptions, limits: ReadLimits) -> Spans:
-    """The offset range of each partition. Ends are looked up after starts: otherwise new records could put a start after its end."""
+    """Ends are looked up after starts: otherwise new records could put a start after its end."""
     partitions = sorted(TopicPartition(topic.name, number) for topic in topics for number in topic.partitions)
     starts = logs.resolve(options.starting, partitions, options.latest_if_no_such_time)
     ends = logs.resolve(options.ending, partitions, latest_if_no_such_time=True)
@@ -80,7 +80,7 @@ def check_order(options: SourceOptions, starts: Offsets, ends: Offsets) -> None:
 
 
 def clip(spans: Spans, earliest: Offsets, latest: Offsets, options: SourceOptions) -> Spans:
-    """The parts of the ranges that the logs have. Raises DataLost for missing offsets, or logs a warning, as failOnDataLoss says."""
+    """Cut the ranges to the logs. Raises DataLost for missing offsets, or logs a warning, as failOnDataLoss says."""
     found: Spans = {}
     for tp, (start, until) in spans.items():
         wanted = f"{tp} is to be read from {start} to {until}"

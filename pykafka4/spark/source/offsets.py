@@ -46,7 +46,7 @@ class StreamOffset:
     is_initial: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """The offset as a dict for JSON. Equal offsets have equal dicts, with the keys in the same order."""
+        """Equal offsets have equal dicts, with the keys in the same order."""
         extra: dict[str, Any] = {"version": VERSION}
         if self.is_initial:
             extra["initial"] = True
@@ -60,7 +60,7 @@ class StreamOffset:
 
     @classmethod
     def of_json(cls, value: object) -> StreamOffset:
-        """The offset of a checkpoint. Raises ConfigError if this version of pykafka4 cannot read it."""
+        """Raises ConfigError if this version of pykafka4 cannot read the offset."""
         if not isinstance(value, dict):
             raise _unreadable(value, "it is not an object")
         extra = value.get(EXTRA, {})  # offsets of the JVM connector lack this key

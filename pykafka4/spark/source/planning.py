@@ -25,7 +25,7 @@ def plan(
     max_records: int | None = None,
     topic_ids: Mapping[str, str] = MappingProxyType({}),
 ) -> list[OffsetRange]:
-    """The ranges of the tasks that read `spans`, (start, end) of each partition, sorted by topic, partition and offset."""
+    """`spans`: (start, end) of each partition. The ranges are sorted by topic, partition and offset."""
     ranges = [OffsetRange(*tp, start, until, topic_ids.get(tp.topic, "")) for tp, (start, until) in sorted(spans.items()) if start < until]
     if max_records is not None:
         ranges = [piece for each in ranges for piece in _divided(each, -(-len(each) // max_records))]

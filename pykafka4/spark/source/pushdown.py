@@ -26,7 +26,6 @@ class FilteringReader(KafkaBatchReader):
     """A reader with filter pushdown. It is a separate class because Spark refuses `pushFilters` unless a setting of Spark is on as well."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Limit the read to offsets that can pass the filters; return the filters that Spark still has to apply."""
         self.limits, left = limits_of(filters)
         return left
 

@@ -27,8 +27,6 @@ STOP_S: Final = 5.0
 
 @attrs.define(eq=False)
 class DriverQuery:
-    """The client of a running query, the ends of its batches, and the group that shows its lag."""
-
     client: Client
     tracker: Tracker
     group: LagGroup | None
