@@ -113,7 +113,7 @@ class Request:
 
     `max_version` limits the negotiated version (a request with topic names stays below the versions with topic ids). `fit(message,
     version)` removes the fields that the version cannot carry, or raises the error with which the request fails. The network calls `fit`
-    when it encodes the message: before that, there is no connection, and so no version. A request without a response (Produce with acks=0)
+    when it encodes the message: before that, the version is unknown. A request that gets no response (Produce with acks=0)
     ends with `Reply(None, …)` after its last byte has been handed to the socket. `decode(version, frame)` is for responses that are too
     large to be decoded on the loop: it returns the message of the `Reply`; the frame is valid only during the call.
     """
@@ -136,7 +136,7 @@ class Request:
 
 
 class Threads(Enum):
-    """The threads that run a job. Each kind that may block for long has threads of its own, so that it delays no other kind."""
+    """Each kind of job that may block for long has threads of its own, so that it delays no other kind."""
 
     HELPER = "threads for short work of the client: compression, decoding, large assignments"
     CREDENTIALS = "threads for credentials, which may wait for the application or for another server"

@@ -64,7 +64,7 @@ class Slot:
 
 
 class Engine:
-    """All machines of one client. Loop thread only, except `failure`."""
+    """For the loop thread, except `failure`."""
 
     def __init__(self, config: ClientConfig, random: Random, events: EventSink, prepare: Callable[[str], Mechanism] | None = None) -> None:
         """`prepare(host name of a broker)` makes a SASL mechanism with the current credentials, and may block. None: no SASL."""
@@ -108,7 +108,7 @@ class Engine:
                 self.stop(slot, error)
 
     def failure(self, machine: Machine) -> KafkaError | None:
-        """The error that stopped `machine`; None while the machine runs, and after its removal. For any thread."""
+        """The error that stopped `machine`; None while it runs, and after its removal. For any thread."""
         slot = self._all.get(machine)
         return None if slot is None else slot.failure
 
@@ -117,7 +117,6 @@ class Engine:
             self.stop(slot, error)
 
     def turn(self, now: float) -> Turn:
-        """Poll every machine, pass the requests to the network, then poll the network."""
         version, changes = self.cluster.version, self.recovery.changes
         self.network.close_stale(now)
         requests: list[Request] = []

@@ -11,8 +11,6 @@ __all__ = ["Outbox"]
 
 
 class Outbox:
-    """Requests and jobs of a machine's parts, until the machine's poll returns."""
-
     __slots__ = ("_nothing", "jobs", "requests")
 
     def __init__(self) -> None:
@@ -28,7 +26,7 @@ class Outbox:
         self.jobs.append(job)
 
     def effects(self, wake_at: float, deliver: tuple[Callable[[], None], ...] = ()) -> Effects:
-        """Return all requests and jobs since the last call. An idle turn allocates nothing while `wake_at` stays the same."""
+        """An idle turn allocates nothing while `wake_at` stays the same."""
         if self.requests or self.jobs or deliver:
             found = Effects(tuple(self.requests), deliver, tuple(self.jobs), wake_at)
             self.requests.clear()

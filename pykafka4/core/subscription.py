@@ -52,10 +52,10 @@ OffsetAndEpoch: TypeAlias = tuple[int, int]  # offset of the next record, leader
 class Start(enum.Enum):
     """A start of reading that has to be looked up, in contrast to a given offset."""
 
-    COMMITTED = "committed"  # the group's committed offset, or auto_offset_reset if the group has no committed offset
+    COMMITTED = "committed"  # the group's committed offset, or auto_offset_reset
     EARLIEST = "earliest"
     LATEST = "latest"
-    EARLIEST_LOCAL = "earliest local"  # the first offset on the leader's disks, not in tiered storage; never a start: it is only looked up
+    EARLIEST_LOCAL = "earliest local"  # the first offset that is not only in tiered storage; is looked up, but never a start
     NONE = "none"  # auto_offset_reset=none: raise an error instead
 
     __hash__ = object.__hash__  # `Enum.__hash__` is Python code, and each offset lookup uses a Start as a dict key
@@ -63,7 +63,7 @@ class Start(enum.Enum):
 
 @attrs.frozen
 class Since:
-    """Reading starts at the first record with this timestamp or a later one; without such a record, at the end of the log."""
+    """Start at the first record with this timestamp or a later one; without such a record, at the end of the log."""
 
     timestamp_ms: int
 
@@ -74,7 +74,7 @@ class Since:
 
 @attrs.frozen
 class Lately:
-    """Reading starts at the first record of the last `duration_ms`, counted back from the time when the offset is looked up (KIP-1106)."""
+    """Start at the first record of the last `duration_ms`, counted back from the time of the lookup (KIP-1106)."""
 
     duration_ms: int
 
@@ -97,7 +97,7 @@ def of_new_partition(policy: Policy) -> Policy:
 
 
 class Claim:
-    """The reading of one partition, from an assignment or seek to the next. Compared by identity."""
+    """Compared by identity."""
 
     __slots__ = (
         "consumed",
@@ -127,8 +127,8 @@ class Claim:
         # written by the loop
         self.delivered = 0  # bytes made available to the application
         self.end = -1  # the end of the log in the last response: high watermark, with read_committed the last stable offset
-        self.ended = False  # the partition was revoked or lost: an application that does not read the claim yet must not begin to
-        self.recreated: int = 0 if replaces is None else replaces.recreated  # how many times the topic was deleted and created again
+        self.ended = False  # revoked or lost: an application that does not read the claim yet must not begin to
+        self.recreated: int = 0 if replaces is None else replaces.recreated  # times that the topic was recreated
         self.missing: bool = False if replaces is None else replaces.missing  # brokers have reported the topic as missing
         # written by the application
         self.consumed = 0  # bytes of `delivered` that were read or dropped
@@ -136,7 +136,7 @@ class Claim:
         self.target: Start | Since | None = None  # where reading begins after a seek, until the offset is known
         self.start: int | None = None if replaces is None else replaces.start  # where reading began, after the assignment or a seek
         self.epoch = -1  # leader epoch of the last record returned
-        self.otherwise: int | None = None  # after a rewind: the offset to read from if the log does not have the committed offset
+        self.otherwise: int | None = None  # after a rewind: where to read if the log does not have the committed offset
         self.followed: int = 0 if replaces is None else replaces.followed  # the value of `recreated` to which this claim's offsets belong
         self.stuck = False  # `poll` raises an error until a seek: more fetched data would be dropped
         self.live = True  # False: reading has ended, and chunks that still arrive are dropped
@@ -226,7 +226,7 @@ class Located:
 
 @attrs.frozen(eq=False)
 class Truncated:
-    """An unclean leader election truncated the log to `offset`: records that were read from this offset on are lost."""
+    """An unclean leader election truncated the log to `offset`: records read from there on are lost."""
 
     claim: Claim
     offset: int
@@ -260,7 +260,7 @@ class PollError:
 
 
 class Stage(enum.Enum):
-    """The stages of a position. `status()` shows the value as the state, and `meaning` as the reason."""
+    """`status()` shows the value as the state, and `meaning` as the reason."""
 
     UNKNOWN = "unknown"
     ASKING = "asking"
@@ -306,8 +306,7 @@ class PartitionBackoff:
 
 
 class Position:
-    """The offset from which the loop fetches a partition, ahead of the claim's position by the buffered records, and the state of
-    fetching."""
+    """The offset from which the loop fetches, ahead of the claim's position by the buffered records, and the state of fetching."""
 
     __slots__ = (
         "after_request",
@@ -350,10 +349,10 @@ class Position:
             self.epoch = -1  # leader epoch of the last batch fetched
         else:
             self.stage, self.target, self.offset = Stage.FETCHING, fallback, start
-            self.epoch = claim.epoch  # known if the client itself went back: with the epoch, the leader detects another truncation
+            self.epoch = claim.epoch  # known if the client itself went back: by it, the leader detects another truncation
         self.otherwise = claim.otherwise  # None after its use
         self.paused = False
-        self.turn = 0  # order in Fetch requests, lowest first; a partition that was served gets the highest number
+        self.turn = 0  # order in Fetch requests, lowest first; the partition served last has the highest
         self.reported = False  # reported to recovery as offline
         self.own_backoff: PartitionBackoff | None = None
         self.corruption_reported = False  # the application has the error of a corrupt log
@@ -384,7 +383,7 @@ class Position:
 
     @property
     def last_end(self) -> int:
-        """The end of the log in the last response, even if a seek followed it; -1 if there was no response."""
+        """The end of the log in the last response, even before a seek; -1 if there was no response."""
         return self.claim.end if self.claim.end >= 0 else self.end_before
 
     @property

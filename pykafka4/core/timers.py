@@ -18,7 +18,7 @@ class Timers:
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Callable[[float], None]]] = []
-        self._ties = count()  # orders calls with equal times; the heap would compare functions, and raise TypeError
+        self._ties = count()  # orders calls with equal times: otherwise the heap would compare functions, and raise TypeError
 
     def at(self, when: float, act: Callable[[float], None]) -> None:
         """Call `act(now)` in the first `run` at `when` or later."""

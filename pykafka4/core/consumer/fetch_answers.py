@@ -45,8 +45,6 @@ MOST_CUT_OFF: Final = 3
 
 
 class FetchAnswers:
-    """Applies Fetch responses to the requested positions."""
-
     def __init__(
         self,
         config: ConsumerConfig,
@@ -80,7 +78,7 @@ class FetchAnswers:
             return
         endpoints = {e.node_id: (e.host, e.port) for e in response.node_endpoints}
         if not fetch.incremental:
-            # The first partition of a full Fetch has had its chance: a broker returns its first batch whole, however large.
+            # The first partition of a full Fetch has had its chance: a broker returns its first batch whole.
             self._positions.move_to_end(next(iter(fetch.asked)))
         for position, offset, answer in source.read(fetch, response):
             if answer.records:
@@ -129,10 +127,8 @@ class FetchAnswers:
         self._unanswered(now, source, fetch, outcome.reason, passing)
 
     def _unanswered(self, now: float, source: Source, fetch: InFlightFetch, reason: KafkaError, passing: bool) -> None:
-        """Handle the failure of all requested partitions. If a retry cannot help, the application gets one error.
-
-        The error concerns partitions that are read from their leader.
-        """
+        """Handle the failure of all requested partitions. If a retry cannot help, `poll` raises one error for those that are read from
+        their leader."""
         waiting = list[Position]()
         for position in [asked.position for asked in fetch.asked.values() if self._positions.is_current(asked.position)]:
             if self._followers.serves(position, source.node):
@@ -146,7 +142,7 @@ class FetchAnswers:
     def _too_large(self, source: Source, fetch: InFlightFetch, size: int) -> None:
         """Handle a response over the size limit. Less was requested, so the first batch of one partition is larger than requested.
 
-        Each partition is requested alone, once: the position with the large batch stops with RecordTooLarge, the others continue.
+        Each partition is requested alone, once: the one with the large batch stops with RecordTooLarge.
         """
         limit = f"receive_message_max_bytes={self._config.receive_message_max_bytes}"
         reason = f"the next batch needs a response of {size:,} bytes, which exceeds {limit}; raise that option to read it"
@@ -201,7 +197,6 @@ class FetchAnswers:
             self._take(fetch, position, answer)
 
     def _take(self, fetch: InFlightFetch, position: Position, answer: Answer) -> None:
-        """Pass the complete batches to the application, undecoded."""
         tp = position.tp
         aborted = (answer.aborted_transactions or ()) if self._config.reads_committed else ()
         try:
@@ -276,7 +271,7 @@ class FetchAnswers:
         self._recovery.report(now, position.tp, reason, node)
 
     def _back_off(self, now: float, position: Position, reason: KafkaError) -> None:
-        """Do not fetch `position` for a backoff. Other users of the partition, such as a producer, continue."""
+        """Other users of the partition, such as a producer, continue."""
         own_backoff = position.own_backoff = position.own_backoff or PartitionBackoff(Backoff.retry(self._config, self._random))
         position.reported = True
         self._recovery.note_retry(now, position.tp, reason)

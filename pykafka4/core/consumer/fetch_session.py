@@ -20,8 +20,8 @@ Behaviour of brokers in a session (Kafka's `FetchSession`):
 * A full Fetch ends the session that it names. Its response has session id 0 if the broker has no room for a new session: then the next
   Fetch is full, too.
 * A broker ends a session only to make room for a new one, after two minutes without a request or if the new session has more partitions.
-  A restart of the broker loses all sessions. A consumer that closes does not end its sessions: its Fetch is nearly always held back, and
-  brokers read nothing else from that connection meanwhile.
+  Its restart loses all sessions. A consumer that closes does not end its sessions: its Fetch is nearly always held back, and brokers read
+  nothing else from that connection meanwhile.
 """
 
 from __future__ import annotations
@@ -49,12 +49,10 @@ SESSION_ERRORS: Final = frozenset(
 
 
 class OtherVersion(KafkaError):
-    """Raised if the broker's version of Fetch no longer fits the session. Nothing was sent."""
+    """The broker's version of Fetch no longer fits the session. Nothing was sent."""
 
 
 class RequestedPartition(NamedTuple):
-    """The part of a Fetch for one partition."""
-
     position: Position
     topic_id: UUID | None
     offset: int
@@ -65,8 +63,6 @@ class RequestedPartition(NamedTuple):
 
 @attrs.define(eq=False)
 class FetchSession:
-    """The session with one broker."""
-
     number: int = 0  # session id; before the session is open, the id of the previous session
     epoch: int = FULL  # session epoch of the next Fetch
     by_id: bool = False

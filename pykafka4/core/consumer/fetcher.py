@@ -46,8 +46,6 @@ SHORT_WAIT_S: Final = 0.05
 
 
 class Fetcher:
-    """Prefetches the claimed partitions."""
-
     def __init__(
         self,
         config: ConsumerConfig,
@@ -61,7 +59,7 @@ class Fetcher:
         wall_ms: Callable[[], int],
         events: EventSink,
     ) -> None:
-        """`lanes` are the connections for Fetch and ListOffsets: a broker without new data holds back all requests after a Fetch."""
+        """`lanes` are for Fetch and ListOffsets: a broker without new data holds back all requests after a Fetch."""
         self._config, self._cluster, self._recovery = config, cluster, recovery
         self._intake, self.lanes, self._outbox = intake, lanes, outbox
         self.positions = Positions(intake)
@@ -118,7 +116,7 @@ class Fetcher:
         self._changes.end()
 
     def seek(self, moves: Iterable[Move]) -> None:
-        """Continue at the start of each move under its new claim, unless its assignment has ended (an event reports the end).
+        """Continue each move under its new claim, unless its assignment has ended (an event reports the end).
 
         After Ctrl-C in an earlier seek, the old claim of a move can be older than the claim that is read.
         """
@@ -150,7 +148,7 @@ class Fetcher:
             self._set_paused(claim, paused=False)
 
     def space(self, now: float) -> None:
-        """The application has read buffered data: have the next poll check all sources."""
+        """The application has read buffered data."""
         self._intake.resume_at = INFINITY
         self._look_at_all()
 
@@ -228,8 +226,7 @@ class Fetcher:
     def _fetch_located(self) -> None:
         """Fetch positions that were just located or sought, without waiting for a Fetch that does not include them.
 
-        Positions that can be fetched again (they were paused, or had another leader) do not wait either, if that Fetch may be held back for
-        long.
+        Positions that can be fetched again (they were paused, or had another leader) do not wait for a long Fetch either.
         """
         located, self.positions.located = self.positions.located, []
         for position in located:
@@ -240,7 +237,7 @@ class Fetcher:
     # ---------------------------------------------------------------- requests
 
     def _look_at_all(self) -> None:
-        """Have all sources checked, because there may be room: first the sources that had too little."""
+        """There may be room: have all sources checked, first those that had too little."""
         self._due.update(self._short_of_room)
         self._due.update(self._sources.with_positions)
         self._short_of_room.clear()
@@ -270,7 +267,7 @@ class Fetcher:
             self._outbox.send(fetch)
 
     def _budget(self) -> int:
-        """Bytes to request from one broker: its share of the room, as far as no response has reserved it."""
+        """Bytes to request from one broker: its share of the unreserved room."""
         prefetch, intake = self._config.prefetch_bytes, self._intake
         # Half of `prefetch_bytes` is always for fetching: otherwise an application that keeps all columns would wait forever.
         held = min(intake.held, prefetch // 2)
@@ -298,7 +295,7 @@ class Fetcher:
         source.finish(fetch)
         self.positions.located += source.take_left_out()
         self._reserved -= fetch.reserved
-        self._due.update(self._short_of_room)  # these sources may use the room of `fetch` before its source reserves as much again
+        self._due.update(self._short_of_room)  # they may use the room of `fetch` before its source does
         if source.found_nothing(fetch, outcome):
             self._timers.at(now + PAUSE_BESIDE_S, lambda _: self._due.setdefault(source))
         else:
@@ -310,7 +307,7 @@ class Fetcher:
 
 
 def _waits_for(position: Position) -> str | None:
-    """The reason why a partition with a leader is not read; None if it is read."""
+    """Why a partition with a leader is not read; None if it is read."""
     if position.refusal is not None:
         return str(position.refusal)
     held = position.behind_open

@@ -43,8 +43,6 @@ class Follower:
 
 
 class Followers:
-    """The followers that leaders chose, by partition."""
-
     __slots__ = ("_brokers", "_cluster", "_config", "_positions", "_recovery", "_timers")
 
     def __init__(self, config: ConsumerConfig, cluster: Cluster, recovery: Recovery, positions: Positions, timers: Timers) -> None:
@@ -65,7 +63,7 @@ class Followers:
         return leader.node
 
     def look(self) -> None:
-        """If brokers have left the cluster, have the next poll check all positions that followers serve."""
+        """If brokers have left the cluster, have the next poll check positions that followers serve."""
         before, self._brokers = self._brokers, self._cluster.brokers
         if before.keys() <= self._brokers.keys():
             return
@@ -95,7 +93,7 @@ class Followers:
         return position.follower is not None and position.follower.node == node
 
     def leads(self, position: Position, node: int) -> bool:
-        """Whether `node` is the leader, not a former follower whose Fetch was still in flight when the choice ended."""
+        """Whether `node` is the leader, not a former follower whose Fetch was still in flight."""
         leader = self._cluster.leader(position.tp)
         return leader is not None and leader.node == node
 

@@ -29,8 +29,6 @@ class Gap:
 
 
 class Losses:
-    """The lost offsets of one consumer."""
-
     __slots__ = ("_config", "_events", "count")
 
     def __init__(self, config: ConsumerConfig, events: EventSink) -> None:

@@ -46,7 +46,7 @@ UNSUBSCRIBING = "the consumer unsubscribed from all topics"
 
 
 class PollingSide(Intake, Application, Protocol):
-    """The part of a consumer on the thread that polls, as the loop uses it."""
+    """The part of a consumer on the thread that polls."""
 
     def progress(self) -> dict[TopicPartition, OffsetAndEpoch]:
         """The position after the finished records of each partition."""
@@ -56,7 +56,7 @@ class PollingSide(Intake, Application, Protocol):
 
 
 class ConsumerMachine:
-    """The consumer's machine. Implements `Committer`, `CoordinatorUser`."""
+    """Implements `Committer`, `CoordinatorUser`."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class ConsumerMachine:
         was_busy = self.offsets.busy
         wake_at = min(wake_at, self.offsets.poll(now))
         if was_busy and not self.offsets.busy:
-            wake_at = now  # a member that leaves or rejoins waits for the end of its commits: poll the member again at once
+            wake_at = now  # a member that leaves or rejoins waits for the end of its commits
         wake_at = min(wake_at, self.coordinator.poll(now))
         if self._rewinds is not None:
             wake_at = min(wake_at, self._rewinds.expire(now))

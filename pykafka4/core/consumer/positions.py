@@ -37,8 +37,6 @@ class Intake(Protocol):
 
 
 class Positions(dict[TopicPartition, Position]):
-    """The positions of all partitions that a consumer reads."""
-
     def __init__(self, intake: Intake) -> None:
         super().__init__()
         self._intake = intake
@@ -81,11 +79,11 @@ class Positions(dict[TopicPartition, Position]):
         return self.last_turn
 
     def is_current(self, position: Position) -> bool:
-        """Whether `position` is still read: a seek replaces it, the end of its assignment removes it."""
+        """A seek replaces the position, the end of its assignment removes it."""
         return self.get(position.tp) is position
 
     def of_assignment(self, claim: Claim) -> Position | None:
-        """The position of the assignment of `claim`, even after seeks; None if that assignment has ended."""
+        """The position of the assignment of `claim`, even after seeks; None if it has ended."""
         position = self.get(claim.tp)
         return position if position is not None and position.claim.origin is claim.origin else None
 

@@ -22,7 +22,7 @@ from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
 
 __all__ = ["Search", "Searches"]
 
-ISOLATION_FROM: Final = 2  # the first version of ListOffsets with an isolation level, as old as transactions
+ISOLATION_FROM: Final = 2  # the first version of ListOffsets with an isolation level
 LOCAL_FROM: Final = 8  # the first version of ListOffsets with EARLIEST_LOCAL (KIP-405)
 LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4  # timestamps with a meaning of their own
 TIMESTAMPS: Final = {Start.EARLIEST: EARLIEST, Start.LATEST: LATEST, Start.EARLIEST_LOCAL: EARLIEST_LOCAL}
@@ -75,8 +75,6 @@ class LeaderConnections(Protocol):
 
 
 class Searches:
-    """The ListOffsets requests of one consumer: one per leader and poll, for all partitions that are due."""
-
     __slots__ = ("_cluster", "_config", "_connections", "_of_topic", "_outbox", "_pending", "_recovery", "_to_check")
 
     def __init__(
@@ -96,18 +94,18 @@ class Searches:
         self._to_check[search] = None
 
     def tidy(self, tp: TopicPartition) -> None:
-        """Forget the lookups of `tp` that are no longer wanted, except those in flight."""
+        """Forget lookups that are no longer wanted, except those in flight."""
         for search in list(self._pending.get(tp, ())):
             if not search.in_flight and not search.wanted():
                 self._end(search)
 
     def check_topic(self, topic: str) -> None:
-        """Have the next poll check the lookups of `topic`: its leaders may have changed."""
+        """The leaders of `topic` may have changed."""
         for tp in self._of_topic.get(topic, ()):
             self.check_partition(tp)
 
     def check_partition(self, tp: TopicPartition) -> None:
-        """Have the next poll check the lookups of `tp`, which may be online again."""
+        """`tp` may be online again."""
         self._to_check.update(dict.fromkeys(self._pending.get(tp, ())))
 
     def poll(self, now: float) -> None:

@@ -36,13 +36,13 @@ from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
 __all__ = ["Answer", "InFlightFetch", "Source"]
 
 BY_NAME_ONLY: Final = 12  # the last version of Fetch in which topics go by name, not by id
-EPOCHS_FROM: Final = 12  # the first version with `last_fetched_epoch`, by which a broker detects that its log was truncated
+EPOCHS_FROM: Final = 12  # the first version with `last_fetched_epoch`, which shows a broker that its log was truncated
 NO_SESSION: Final = -1
 # After this many rejected sessions in a row, Fetches have no session for WITHOUT_SESSIONS_S: each rejection costs a round trip.
 REFUSALS: Final = 3
 WITHOUT_SESSIONS_S: Final = 60.0
-LONGEST_HOLD_WAITS: Final = 10  # times fetch_max_wait_ms: the time for which a broker without records may hold a Fetch back
-MOST_WAIT_S: Final = 30.0  # seconds: less than the time for which brokers keep an unused session (2 minutes) or connection
+LONGEST_HOLD_WAITS: Final = 10  # times fetch_max_wait_ms
+MOST_WAIT_S: Final = 30.0  # less than the time for which brokers keep an unused session (2 minutes) or connection
 CONSUMER: Final = -1  # the replica id of clients
 FRAME, PER_PARTITION = 512, 320  # most bytes without records: of a response, and of each partition, whose topic name can have 249
 
@@ -69,8 +69,8 @@ class InFlightFetch(Request):
     asked: Mapping[TopicPartition, RequestedPartition] = attrs.field(kw_only=True)  # by this Fetch, or by its session
     session: FetchSession | None = attrs.field(kw_only=True)
     incremental: bool = attrs.field(kw_only=True)  # names only changes
-    alone: bool = attrs.field(kw_only=True)  # names a single partition, after a response that was too large, or batches that were cut off
-    beside: bool = attrs.field(kw_only=True)  # names only positions that the Fetch left behind does not include
+    alone: bool = attrs.field(kw_only=True)  # a single partition, after a response that was too large, or batches that were cut off
+    beside: bool = attrs.field(kw_only=True)  # only positions that the Fetch left behind does not include
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
         self.fetcher.fetch_ended(now, self, outcome)
@@ -83,16 +83,18 @@ class InFlightFetch(Request):
 
 
 class Source:
-    """One broker from which the consumer reads, or has read, partitions."""
+    """One broker from which the consumer reads, or has read."""
 
     def __init__(self, node: int, lanes: tuple[int, int], config: ConsumerConfig, cluster: Cluster, recovery: Recovery) -> None:
         self.node = node
         self._lanes, self._config, self._cluster, self._recovery = lanes, config, cluster, recovery
         self.positions: dict[TopicPartition, Position] = {}  # positions that can be fetched here; `Position.turn` is the order
-        self.full: dict[TopicPartition, None] = {}  # partitions in `positions` that had used up their share of the room at the last check
-        self._bound: dict[TopicPartition, None] = {}  # partitions in `positions` for which a leader must not choose a follower
-        self.bounded: dict[TopicPartition, Position] = {}  # partitions in `positions` that are read up to an offset
-        self.alone: dict[TopicPartition, None] = {}  # partitions in `positions` to fetch once by themselves
+        # four parts of `positions`
+        self.full: dict[TopicPartition, None] = {}  # had used up their share of the room at the last check
+        self._bound: dict[TopicPartition, None] = {}  # a leader must not choose a follower for them
+        self.bounded: dict[TopicPartition, Position] = {}  # read up to an offset
+        self.alone: dict[TopicPartition, None] = {}  # to fetch once by themselves
+
         self.served = 0  # partitions that returned records since the last full Fetch
         self.in_flight: InFlightFetch | None = None
         self.left_behind: InFlightFetch | None = None  # the next Fetch does not wait for it
@@ -103,7 +105,7 @@ class Source:
         self.wait = self.usual_wait  # seconds for which the broker may hold the next Fetch back
         self.undecodable = False  # the last response could not be decoded
         self.session = FetchSession()
-        self._holding: dict[TopicPartition, None] = {}  # partitions in `positions` with data that the application has not read
+        self._holding: dict[TopicPartition, None] = {}  # have data that the application has not read
         self._news: dict[TopicPartition, None] = {}  # partitions that may differ from their last request in the session
         self._refusals = 0
         self._no_session_before = -INFINITY
@@ -163,7 +165,6 @@ class Source:
 
     @property
     def is_held_long(self) -> bool:
-        """Whether the broker may hold the Fetch in flight back for longer than fetch_max_wait_ms."""
         return self.in_flight is not None and self.in_flight.wait > self.usual_wait
 
     @property
@@ -183,7 +184,7 @@ class Source:
 
     @property
     def _held(self) -> InFlightFetch | None:
-        """The Fetch that was left behind, if the next one is for positions that it does not include."""
+        """The Fetch left behind, if the next one is for positions that it does not include."""
         return self.left_behind if self.left_behind is not None and not self.left_behind.beside else None
 
     def has_work(self) -> bool:

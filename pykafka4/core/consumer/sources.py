@@ -19,8 +19,6 @@ __all__ = ["Sources"]
 
 
 class Sources:
-    """The sources of a consumer, one per broker."""
-
     def __init__(
         self,
         config: ConsumerConfig,
@@ -43,7 +41,7 @@ class Sources:
         return via(self._lanes[0], node) if source is None else source.address
 
     def of(self, tp: TopicPartition) -> Source | None:
-        """The source that can fetch `tp` now; None if no source can."""
+        """The source that can fetch `tp` now."""
         return self._of.get(tp)
 
     def place(self, tp: TopicPartition) -> bool:

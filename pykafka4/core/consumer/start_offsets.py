@@ -28,11 +28,11 @@ __all__ = ["RETRY_LOOKUP_S", "StartOffsets"]
 
 log = get_log("pykafka4.fetcher")
 
-RETRY_LOOKUP_S: Final = 1.0  # seconds to the next lookup of committed offsets, after an error that only an administrator can fix
+RETRY_LOOKUP_S: Final = 1.0  # seconds to the next lookup of committed offsets, after an error for an administrator
 
 
 class PositionSearch(Search):
-    """A lookup for a position. A class costs less than closures: an application may seek thousands of partitions at once."""
+    """A class costs less than closures: an application may seek thousands of partitions at once."""
 
     __slots__ = ("_owner", "_position")
 
@@ -48,8 +48,6 @@ class PositionSearch(Search):
 
 
 class StartSearch(PositionSearch):
-    """Looks up the offset at which the position continues."""
-
     __slots__ = ()
 
     def wanted(self) -> bool:
@@ -106,7 +104,7 @@ class TimeSearch(StartSearch):
 
 
 class RangeSearch(PositionSearch):
-    """Looks up the earliest offset of the log, then the latest, to explain an offset that is out of range."""
+    """Looks up the earliest offset, then the latest, to explain an offset that is out of range."""
 
     __slots__ = ("_earliest",)
 
@@ -120,8 +118,6 @@ class RangeSearch(PositionSearch):
 
 
 class StartOffsets:
-    """Finds the offset at which each position begins, or continues when its offset is out of range."""
-
     __slots__ = (
         "_cluster",
         "_config",
@@ -285,7 +281,7 @@ class StartOffsets:
     # ---------------------------------------------------------------- topics that are created or recreated
 
     def topic_changed(self, positions: Iterable[Position]) -> None:
-        """Handle changed metadata. In a recreated topic, old offsets belong to other records."""
+        """In a recreated topic, old offsets belong to other records."""
         for position in positions:
             error = self._cluster.topic_error(position.tp.topic)
             if (refusal := self._cluster.refusal(position.tp.topic, position.after_request)) is not None:

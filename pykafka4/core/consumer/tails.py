@@ -25,7 +25,7 @@ __all__ = ["Tails"]
 
 
 class TailSearch(Search):
-    """A lookup for a bounded position whose last response had no bytes."""
+    """A lookup after a response without bytes."""
 
     __slots__ = ("_kind", "_offset", "_position", "_positions")
 
@@ -71,8 +71,6 @@ SETTLE: Final = {Start.EARLIEST_LOCAL: _pass_gap, Start.LATEST: _check_end}
 
 
 class Tails:
-    """Ends the reading of bounded positions that no record ends."""
-
     def __init__(self, positions: Positions, searches: Searches) -> None:
         self._positions, self._searches = positions, searches
 

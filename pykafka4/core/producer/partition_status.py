@@ -21,8 +21,8 @@ from pykafka4.wire.records.hot import OPEN
 
 __all__ = ["NO_PARTITION", "WIDTH", "PartitionStatus", "show"]
 
-WIDTH: Final = 5  # items of `look` for a queue: partition, reason (None: online), since, last error, time of that error
-PARKED_WIDTH: Final = 3  # items of `look_at_parked` for a topic: name, reason, when the oldest record was sent
+WIDTH: Final = 5  # items of `look` per queue: partition, reason (None: online), since, last error, its time
+PARKED_WIDTH: Final = 3  # items of `look_at_parked` per topic: name, reason, when the oldest record was sent
 NO_PARTITION: Final = "{} (no partition yet)"  # the key of a topic's records that have no partition
 
 
@@ -37,11 +37,11 @@ class MissingIds(Protocol):
     """The numbering of queues: the part with the queues that wait for a producer id."""
 
     def missing(self, queue: PartitionQueue) -> tuple[bool, KafkaError | None]:
-        """Return whether `queue` waits for a producer id, and the error of the last request for one."""
+        """Whether `queue` waits for a producer id, and the error of the last request for one."""
 
 
 class PartitionStatus:
-    """Reads the state of one producer's queues, on the loop thread."""
+    """For the loop thread."""
 
     __slots__ = ("_cluster", "_ledger", "_network", "_numbering", "_recovery", "_requests", "transactions")
 
@@ -149,7 +149,7 @@ class PartitionStatus:
 
 
 Row = dict[str, Any]  # a partition in `status()`
-EMPTY: Final[Row] = {  # the row of a partition that the loop has not seen yet: no obstacle is known
+EMPTY: Final[Row] = {  # of a partition that the loop has not seen yet
     "state": "online",
     "since": None,
     "reason": None,
@@ -224,7 +224,7 @@ def _add_batches(rows: dict[str, Row], by_partition: dict[tuple[str, int], Row],
 
 
 def _add_parked(rows: dict[str, dict[str, Any]], census: Census, parked: Sequence[Any], now: float) -> None:
-    """Add the records without a partition. Their bytes are not counted by topic."""
+    """The bytes of parked records are not counted by topic."""
     counts, items = dict(census[2]), iter(parked)
     for topic, reason, oldest in zip(items, items, items, strict=True):
         if topic in counts:

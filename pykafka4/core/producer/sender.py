@@ -1,8 +1,8 @@
 """Takes sealed batches from the accumulator, keeps them in one queue per partition, and sends them to the current leaders.
 
 Invariant: a batch leaves its queue only when it is acknowledged or fails, when its parts replace it, or when `LateBatches` moves it to the
-queue of a partition. A batch that was written to a socket is *maybe written* until there is a definite response to it or to a batch before
-it: with idempotence, the sender resends such a batch only with the same producer id, epoch and sequence, or fails it as MAYBE.
+queue of a partition. A batch that was written to a socket is *maybe written* until a definite response to it or to a batch before it: with
+idempotence, the sender resends such a batch only with the same producer id, epoch and sequence, or fails it as MAYBE.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ log = get_log("pykafka4.producer")
 # Seconds of failed attempts to connect to a leader, after which its partitions with a batch to send go offline. Without a connection there
 # is no failed request that reports them to `Recovery`.
 UNREACHABLE_S = 2.0
-FULL_PIPELINE_POLL_S = 0.02  # seconds between checks for batches that are sealed while every connection in use is full
+FULL_PIPELINE_POLL_S = 0.02  # seconds between checks for sealed batches while every connection in use is full
 MAX_INLINE_COMPRESSION_BYTES = 16 * 1024  # compressing this many bytes takes less time than passing them to a helper thread
 
 
@@ -59,10 +59,10 @@ class Application(Waiters, Protocol):
         """Whether a waiter needs buffer_memory, and not only room in its partition."""
 
     def refuse(self, error: KafkaError) -> None:
-        """Make `send` raise `error` from now on, because the producer has failed for good."""
+        """Make `send` raise `error` from now on: the producer has failed for good."""
 
     def set_refusal(self, refusal: KafkaError | None) -> None:
-        """Make `send` raise `refusal` from now on; if `refusal` is None, make `send` accept records."""
+        """Make `send` raise `refusal` from now on, or, if None, accept records."""
 
 
 class Sender:
@@ -122,7 +122,7 @@ class Sender:
 
     @property
     def identity(self) -> Identity:
-        """The producer id of a producer without transactions."""
+        """For a producer without transactions."""
         return self._numbering.identity
 
     # ---------------------------------------------------------------- the machine
@@ -169,10 +169,7 @@ class Sender:
         return self._outbox.effects(wake_at, self._outcomes.take_deliver())
 
     def crash(self, reason: KafkaError) -> tuple[Callbacks, ...]:
-        """Fail all records with `reason`, after a crash of the loop or of this sender.
-
-        The crash may have left the queues in any state, so the accumulator shows which records have no outcome yet.
-        """
+        """Fail all records. The crash may have left the queues in any state, so the accumulator shows which records have no outcome yet."""
         try:
             self._end(reason)
         except Exception:
@@ -213,7 +210,7 @@ class Sender:
             self._fail_batches(queue, reason)
 
     def purge(self, now: float, reason: KafkaError, in_flight: bool) -> int:
-        """Fail all records that are not in flight; with `in_flight`, fail all records. Returns the number of records that failed."""
+        """Fail all records that are not in flight, or with `in_flight` all. Returns the number of records that failed."""
         before, _ = self.fail_unsent(now, reason)
         for queue in self.queues.values():
             if in_flight:
@@ -227,7 +224,7 @@ class Sender:
             self._outcomes.fail(queue, batch, short_name(reason), reason)
 
     def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int]:
-        """Fail all records that are not in flight, for an abort or a purge. Returns the numbers of failed records before and after."""
+        """Returns the numbers of failed records before and after."""
         before = self.ledger.failures_seen
         self._seal_open()
         self._collect(now)  # `now`, not INFINITY as in `fail_all`: topics would count as used in the future, and never be dropped
@@ -354,7 +351,7 @@ class Sender:
     # ---------------------------------------------------------------- the cluster
 
     def _look_at_leaders(self, changed: list[str], now: float) -> None:
-        """Place the queues of changed topics and of partitions that are online again; renumber the queues of recreated topics."""
+        """Place queues whose topic has changed, or whose partition is online again; renumber the queues of recreated topics."""
         for topic in changed:
             self._late.changed(topic)
             if topic not in self._queues_of:
@@ -388,7 +385,7 @@ class Sender:
                 self._ready.place(queue)
 
     def _follow_leader(self, queue: PartitionQueue) -> None:
-        """Place `queue` under its leader. With idempotence, its batches no longer wait for a leader that was certainly replaced."""
+        """Place `queue`. With idempotence, its batches no longer wait for a leader that was certainly replaced."""
         if self.config.enable_idempotence and queue.awaits_response:
             leader = self.recovery.leader(queue.tp)
             if leader is not None and queue.is_replaced_by(leader.node, leader.epoch):
@@ -403,7 +400,7 @@ class Sender:
             self.cluster.refresh(now, topics)
 
     def _start_again(self, queue: PartitionQueue) -> None:
-        """Have `queue` start at sequence 0 in another epoch: the topic was recreated, and its new log has no state of this producer.
+        """Have `queue` start at sequence 0 in another epoch: the topic was recreated.
 
         The same epoch would lose records. A request to the old topic is in flight; the topic is recreated; a broker that identifies topics
         by name writes the request to the new log. The next batch has the same epoch and sequence, so the broker acknowledges it as a
@@ -421,8 +418,8 @@ class Sender:
     def _end(self, reason: KafkaError) -> None:
         if not self._ended:
             self._ended = True
-            # Refuse first. In the other order: the records fail, `send` on another thread accepts one more, then the refusal
-            # comes; nothing would ever fail that record.
+            # Refuse first. In the other order: the records fail, `send` on another thread accepts one more, then the refusal comes; nothing
+            # fails that record.
             self._application.refuse(reason)
             self.fail_all(reason)
 
@@ -462,8 +459,7 @@ class Sender:
                 requests.append(self._requests.build(node, entries, now))
 
     def _allow_wakeups(self, now: float, full: bool) -> None:
-        """Let batches that are sealed from here on wake the loop, unless all connections in use are `full`: then a response soon causes a
-        turn.
+        """Let newly sealed batches wake the loop, unless all connections in use are `full`: then a response soon causes a turn.
 
         These connections may be stuck, and a new batch may be for another broker, so the sender checks again after FULL_PIPELINE_POLL_S.
         """
@@ -471,7 +467,7 @@ class Sender:
         self._look_again = now + FULL_PIPELINE_POLL_S if full else INFINITY
 
     def _pick(self, node: int, now: float) -> list[tuple[PartitionQueue, Batch]]:
-        """Choose at most one batch of each ready queue of `node`, up to max_request_size in total, or one larger batch.
+        """Choose at most one batch of each ready queue, up to max_request_size in total, or one larger batch.
 
         Queues that were not reached keep their order.
         """
@@ -498,9 +494,9 @@ class Sender:
         return list(entries.items())
 
     def _next(self, queue: PartitionQueue, node: int, link: int | None, now: float) -> Batch | None:
-        """The batch of `queue` to send to `node` now; None if the queue has to wait, or if its batch failed because `node` cannot read it.
+        """The batch to send to `node` now; None if the queue has to wait, or if its batch failed because `node` cannot read it.
 
-        A queue that has to wait leaves the list of `node`; the event for which the queue waits places it again.
+        A queue that has to wait leaves the list of `node`; the event for which it waits places it again.
         """
         leader = self.recovery.leader(queue.tp)
         if leader is None or leader.node != node:
@@ -557,12 +553,12 @@ class Sender:
     def seal_due(self, queue: PartitionQueue, now: float) -> Batch | None:
         """Seal the due batch, because a connection can take it, or because it must not stay open. Returns the queue's candidate.
 
-        None: no batch is due. Sealed earlier, the batch would also have to wait, but with fewer records.
+        Sealed earlier, the batch would also have to wait, but with fewer records.
         """
         due, queue.due = queue.due, None
         if due is None:
             return None
-        if not self.acc.seal(due, taken=True):  # the thread that fills the batch sealed it first, so the accumulator lists it as sealed
+        if not self.acc.seal(due, taken=True):  # the thread that fills the batch sealed it first
             self._collect(now)
             return queue.candidate
         self._note_sealed(due)

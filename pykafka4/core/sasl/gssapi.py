@@ -14,7 +14,7 @@ from pykafka4.core.sasl.mechanism import Exchange, failed
 
 __all__ = ["Context", "Gssapi"]
 
-NO_LAYER: Final = 1  # the bit for messages that GSSAPI neither signs nor encrypts; 2 stands for signed, 4 for encrypted messages
+NO_LAYER: Final = 1  # messages are neither signed nor encrypted; 2: signed, 4: encrypted
 OFFER_BYTES: Final = 4  # bytes of the offer: the bits of the layers, and the length of the longest message
 ODD: Final = "the broker does not speak GSSAPI as in RFC 4752: check the program that listens there"
 
@@ -33,8 +33,6 @@ class Context(Protocol):
 
 
 class Gssapi(Exchange):
-    """One exchange of GSSAPI with Kerberos 5."""
-
     name = "GSSAPI"
 
     def __init__(self, context: Context, token: bytes, service: str) -> None:

@@ -34,13 +34,13 @@ class Mechanism(Protocol):
         """The client's first message."""
 
     def slow(self, challenge: bytes) -> bool:
-        """Whether `next` with this message takes long: then the call must not run on the loop. Calls must not overlap."""
+        """Whether `next` with this message takes long: then it must not run on the loop. Calls must not overlap."""
 
     def next(self, challenge: bytes) -> bytes | None:
         """The answer to the broker's message; None if the exchange is complete, with the broker's proof if the mechanism has one."""
 
     def refused(self, message: str | None) -> AuthenticationError:
-        """The error for a broker that answered with an error code, and `message`, instead of a challenge."""
+        """The error for a broker that answered with an error code, and `message`."""
 
     def secrets(self) -> tuple[str, ...]:
         """The secrets of this exchange, which no error message may repeat."""
@@ -51,8 +51,6 @@ class Mechanism(Protocol):
 
 
 class Step(Enum):
-    """The state of an exchange."""
-
     NEW = "new"
     WAITING = "waiting"
     DONE = "done"
@@ -113,7 +111,7 @@ class Exchange(ABC):
 
     @abstractmethod
     def _advice(self) -> str:
-        """The part of the error message that says what to check after the broker has refused."""
+        """The part of the error message that says what to check after a refusal."""
 
     @property
     def step(self) -> Step:

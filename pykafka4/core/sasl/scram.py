@@ -49,8 +49,6 @@ class Challenge:
 
 
 class Scram(Exchange):
-    """One exchange of SCRAM-SHA-256 or SCRAM-SHA-512."""
-
     def __init__(self, name: str, credentials: SaslCredentials, nonce: bytes) -> None:
         """`nonce` has at least SHORTEST_NONCE bytes from `secrets`, new for each exchange."""
         super().__init__()

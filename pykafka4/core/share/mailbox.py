@@ -18,8 +18,6 @@ MOST_NOTICES = 100  # errors that wait for `poll`. A poll raises one of them, so
 
 
 class Mailbox:
-    """Acquired records and errors that wait for `poll`, and the demand of polls for records."""
-
     def __init__(self, notify: Callable[[], None]) -> None:
         """`notify` wakes the thread that polls."""
         self._notify = notify

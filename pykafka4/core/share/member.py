@@ -37,7 +37,7 @@ S = MemberState
 
 
 class ShareAssignee(Protocol):
-    """The machine of the share consumer, as its member uses it."""
+    """The machine of the share consumer."""
 
     def assign(self, parts: Parts) -> None:
         """Replace the member's assignment with `parts`."""
@@ -47,7 +47,7 @@ class ShareAssignee(Protocol):
 
 
 class ShareMember(HeartbeatMember):
-    """One member. The member itself makes its id."""
+    """The member makes its own id."""
 
     moves = SHARE_MOVES
 
@@ -65,7 +65,7 @@ class ShareMember(HeartbeatMember):
         self._config, self._mailbox, self._consumer = config, mailbox, consumer
         self.member_id = str(UUID(int=random.getrandbits(128), version=4))
         self.topics: tuple[str, ...] = ()
-        self._polled = False  # only while the application polls may the member join
+        self._polled = False  # the member may join only while the application polls
         self._done: Callable[[], None] | None = None  # called when the member has left
 
     # ---------------------------------------------------------------- calls

@@ -44,7 +44,7 @@ NOBODY: Final = -1
 
 
 class ShareUser(Protocol):
-    """The machine of the share consumer, as its sources use it."""
+    """The machine of the share consumer."""
 
     def unsupported(self, error: KafkaError) -> None:
         """End the consumer: the brokers have no share groups."""
@@ -52,7 +52,7 @@ class ShareUser(Protocol):
 
 @attrs.frozen(eq=False)
 class SourceContext:
-    """The objects and settings that all sources of a consumer share."""
+    """The objects that all sources of a consumer share."""
 
     config: ShareConsumerConfig
     member_id: str
@@ -66,8 +66,6 @@ class SourceContext:
 
 
 class ShareRequest(Enum):
-    """The purpose of a request in a share session."""
-
     FETCH = "acquire records, and acknowledge others"
     ACKNOWLEDGE = "only acknowledge records"
     RELEASE = "release the records that earlier sessions have left locked"
@@ -76,8 +74,6 @@ class ShareRequest(Enum):
 
 @attrs.define(eq=False)
 class ShareInFlight(Request):
-    """A request of a share session, without a response."""
-
     source: ShareSource = attrs.field(kw_only=True)
     kind: ShareRequest = attrs.field(kw_only=True)
 
@@ -100,13 +96,11 @@ class PartitionPause:
 
 
 class ShareSource:
-    """The share session with one broker."""
-
     def __init__(self, node: int, context: SourceContext) -> None:
         self.node, self._context, self._config = node, context, context.config
         self.targets: dict[TopicPartition, UUID] = {}  # partitions from which to acquire records
         self.leases: dict[TopicPartition, SessionLease] = {}  # leases of this session
-        self.wanted_by_poll = NOBODY  # `Mailbox.taken` of a poll that found no records: one ShareFetch is due, even if no poll waits
+        self.wanted_by_poll = NOBODY  # `Mailbox.taken` of a poll without records: one ShareFetch is due, even if no poll waits
         self.in_flight = False
         self.queue: list[Acknowledgements] = []
         self._sent: list[Acknowledgements] = []  # acknowledgements in the request in flight
@@ -151,7 +145,7 @@ class ShareSource:
         self.targets = {}
 
     def abandon(self, error: KafkaError) -> None:
-        """Fail all acknowledgements that have no outcome, and send no more requests."""
+        """Fail all acknowledgements without an outcome, and send no more requests."""
         self._end("the consumer was closed or unsubscribed")
         queue, self.queue = [*self._sent, *self.queue], []
         self._sent, self._closed = [], True
@@ -159,10 +153,9 @@ class ShareSource:
         self._finish()
 
     def poll(self, now: float) -> float:
-        """Send the next request if one is due; return the time of the next poll."""
         if self._closed:
             return INFINITY
-        self._fail_lost()  # before the test for a request in flight: a silent broker must not delay errors that are certain already
+        self._fail_lost()  # before the next test: a silent broker must not delay errors that are certain already
         if self.in_flight:
             return INFINITY
         if self._closing is not None:
@@ -245,7 +238,7 @@ class ShareSource:
             return
         assert not isinstance(outcome, Failed)
         answer = outcome.message
-        self.wanted_by_poll = NOBODY  # this response also answers the polls that have wanted records while the request was in flight
+        self.wanted_by_poll = NOBODY  # this response also answers polls that wanted records meanwhile
         lock = answer.acquisition_lock_timeout_ms / 1000
         self._context.mailbox.lock_seconds = lock
         self._settle(now, answer, lock, "acknowledge_")
@@ -345,7 +338,7 @@ class ShareSource:
         pause = self._pauses.setdefault(tp, PartitionPause(Backoff.retry(self._config, self._context.random), error))
         pause.error = error
         self._context.recovery.note_retry(now, tp, error)
-        if now >= pause.until:  # otherwise the same response had an error for the partition's acknowledgements, too: one pause for both
+        if now >= pause.until:  # otherwise the response also had an error for the acknowledgements: one pause for both
             pause.until, pause.tried = now + pause.backoff.next(), False
 
     def _end_pauses(self) -> None:
@@ -423,7 +416,7 @@ class ShareSource:
         if tp in self.targets and self._closing is None:
             self._context.mailbox.put(acquired)
             return
-        # The assignment or the subscription has changed while the request was in flight: no poll may return these records.
+        # The assignment or the subscription has changed meanwhile: no poll may return these records.
         self.queue.append(release(acquired, (offset for first, last, _ in spans for offset in range(first, last + 1))))
 
     def _fail_sent(self, error: KafkaError) -> None:
@@ -490,10 +483,8 @@ class ShareSource:
         self._send_acknowledgements(now, CLOSE, ShareRequest.CLOSE)
 
     def _locked_outside(self, now: float) -> list[Acknowledgements]:
-        """Releases of the records that the end of the session leaves locked: records of partitions outside the session.
-
-        Records with an acknowledgement in the queue are left out.
-        """
+        """Releases of the records that the end of the session leaves locked: those of partitions outside it."""
+        # Records with an acknowledgement in the queue are left out.
         said = {(each.acquired, offset) for each in self.queue for offset in each.types}
         released = []
         for tp, lease in self.leases.items():

@@ -30,7 +30,7 @@ class ShareSources:
         self._sources: dict[int, ShareSource] = {}
         self._assigned: Parts = frozenset()
         self._topics: tuple[str, ...] = ()
-        self._placed = True  # nothing has changed since the partitions were passed to the sources of their leaders
+        self._placed = True  # the sources have their partitions
         self._losses = -1
         self._look_at = INFINITY
         self._closing: list[ShareSource] = []
@@ -95,7 +95,6 @@ class ShareSources:
         return wake_at
 
     def _place(self, now: float) -> None:
-        """Pass each partition to its leader's source, and end leases with brokers that no longer lead it."""
         cluster, recovery = self._context.cluster, self._context.recovery
         self._placed, self._look_at = True, INFINITY
         targets: dict[int, dict[TopicPartition, UUID]] = {}

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 EXPIRED = "the lock has expired"
-SHOWN = 5  # ranges of offsets in an error's text: enough to find the records, short enough for a log line
+SHOWN = 5  # ranges of offsets in an error's text
 # A lease remembers the last delivery of each offset. Records that the application never acknowledges would stay in it until the session
 # ends. So a lease with FEW offsets or more forgets those whose locks ended more than REMEMBERED_S ago.
 FEW = 1_000
@@ -57,7 +57,7 @@ class SessionLease:
     node: int
     ended: str | None = None  # the reason for the end, for error texts; None while the lease holds
     _current: dict[int, Acquired] = attrs.Factory(dict)  # offset -> its last delivery, if that has no outcome
-    _most: int = FEW  # size of `_current` at which old offsets are dropped; twice the remaining offsets, so a drop costs O(1) per record
+    _most: int = FEW  # at this size old offsets are dropped; twice the rest, so a drop costs O(1) per record
 
     def deliver(self, acquired: Acquired, now: float) -> None:
         """Note `acquired` as the last delivery of its offsets, and mark these offsets in earlier deliveries as acquired `again`.
@@ -82,7 +82,7 @@ class SessionLease:
             del self._current[offset]
 
     def has(self, offset: int) -> bool:
-        """Whether the record at `offset` was delivered, and its last delivery has no outcome."""
+        """Whether the last delivery of `offset` has no outcome."""
         return offset in self._current
 
     def locked(self, now: float) -> dict[Acquired, list[int]]:
@@ -96,7 +96,7 @@ class SessionLease:
 
 @attrs.define(eq=False)
 class Acquired:
-    """Records of one partition that one response has acquired, as undecoded batches, which may contain other records as well."""
+    """Records of one partition from one response, as undecoded batches, which may contain other records as well."""
 
     lease: SessionLease
     spans: tuple[tuple[int, int, int], ...]  # first offset, last offset, delivery count
@@ -136,7 +136,6 @@ def shown_offsets(offsets: Iterable[int]) -> str:
 
 
 def lock_lost(tp: TopicPartition, offsets: Iterable[int], reason: str) -> RecordLockLost:
-    """The error for records of `tp` that are no longer locked for this consumer."""
     return RecordLockLost.of(tp.topic, tp.partition, sorted(offsets), f"{tp} {shown_offsets(offsets)}: {reason}")
 
 
@@ -144,8 +143,8 @@ def lock_lost(tp: TopicPartition, offsets: Iterable[int], reason: str) -> Record
 class AcknowledgementReport:
     """Collects the outcomes of acknowledgements that were sent together: None or the first error of each partition. Calls `done` once.
 
-    `_open` counts the parts without an outcome, plus one until all parts have begun: otherwise the report would end if the first part had
-    its outcome before the second one began.
+    `_open` counts the parts without an outcome, plus one until all parts have begun: the first part may have its outcome before the second
+    begins.
     """
 
     done: Callable[[AcknowledgementReport], object]
@@ -182,7 +181,7 @@ class AcknowledgementReport:
 
 @attrs.define(eq=False)
 class Acknowledgements:
-    """Acknowledgements for records of one response, on their way to the broker."""
+    """Acknowledgements for records of one response."""
 
     acquired: Acquired
     types: Mapping[int, AcknowledgeType]  # by offset

@@ -29,13 +29,11 @@ log = get_log("pykafka4.telemetry")
 
 GET_SUBSCRIPTIONS: Final = 71  # the API key as a number: the message is imported only when a broker offers it
 RETRY_S: Final = 300.0  # until the next request for subscriptions, after one without a useful response; Java's default
-LEAST_S: Final = 0.1  # the shortest interval between pushes, whatever a broker says
+LEAST_S: Final = 0.1  # the shortest interval between pushes
 NO_INSTANCE: Final = UUID(int=0)  # the id with which a client asks the broker to assign one
 
 
 class TelemetryState(Enum):
-    """The state of the pushes."""
-
     WAITING = "waiting"
     ASKING = "asking"
     PUSHING = "pushing"
@@ -61,8 +59,6 @@ TABLE = Transitions[S](
 
 
 class PushReaction(Enum):
-    """The reaction to an error."""
-
     ASK = "ask at once for the metrics that are wanted"
     NEXT = "continue at the next interval"
     STOP = "push no more"
@@ -81,7 +77,7 @@ REACTIONS: Final = {  # for other errors: NEXT
 
 @attrs.frozen
 class MetricsSubscription:
-    """The metrics that the cluster wants, by `prefixes` of names ("" and "*": all). `delta`: whether sums count since the last push."""
+    """The metrics that the cluster wants, by `prefixes` of names ("" and "*": all). `delta`: sums count since the last push."""
 
     instance: UUID
     id: int
@@ -119,7 +115,7 @@ class _Pushed(Request):
 
 
 class Telemetry:
-    """The machine that pushes the metrics of one producer or consumer. Any thread may read `wanted`."""
+    """Any thread may read `wanted`."""
 
     def __init__(self, config: ClientConfig, network: Network, random: Random, figures: PushedFigures) -> None:
         self.state = S.WAITING
@@ -214,7 +210,7 @@ class Telemetry:
         )
         self._due = now + interval * self._first
         self._first = 1.0
-        if not found.requested_metrics:  # none now: ask again after the interval, because the cluster may want some later
+        if not found.requested_metrics:  # the cluster may want some later
             self.subscription = None
 
     def _codec(self, accepted: list[int]) -> int:

@@ -22,28 +22,26 @@ GIVEN_UP = ("CLOSED", "PURGED", "TRANSACTION_ABORTED")  # codes of records that 
 
 
 class BatchEvents(Protocol):
-    """The receiver of events of batches, for hooks. It runs no code of the application on the loop thread."""
+    """The receiver of batch events, for hooks. Runs no code of the application on the loop thread."""
 
     def sealed(self, batch: Batch) -> None:
-        """Handle the sealing of `batch`, which accepts no more records."""
+        """`batch` accepts no more records."""
 
     def requested(self, node: int, batches: Sequence[Batch]) -> None:
-        """Handle the sending of a request with `batches` to `node`."""
+        """A request with `batches` goes to `node`."""
 
     def watch(self, batch: Batch) -> None:
-        """Watch `batch`, which is about to get its outcome."""
+        """`batch` is about to get its outcome."""
 
 
 class Waiters(Protocol):
     """The threads that wait for outcomes or for memory."""
 
     def progress(self) -> None:
-        """Let the threads check again, because batches have their outcomes, or memory is free."""
+        """Let the threads check again: batches have their outcomes, or memory is free."""
 
 
 class Outcomes:
-    """Gives the batches of one producer their outcomes."""
-
     events: BatchEvents | None = None
 
     def __init__(self, waiters: Waiters) -> None:
@@ -59,7 +57,6 @@ class Outcomes:
         return deliver
 
     def take_finished(self) -> bool:
-        """Whether a record has got its outcome since the last call."""
         finished, self._finished = self._finished, False
         return finished
 
@@ -68,7 +65,7 @@ class Outcomes:
             self._waiters.progress()
 
     def acknowledge(self, queue: PartitionQueue, batch: Batch, offset: int, log_append_time_ms: int) -> None:
-        """Complete `batch`, which is in the log, or was sent with acks=0; `offset` is -1 if the broker returned no offset.
+        """Complete `batch`. `offset` is -1 if the broker returned none.
 
         A batch that already has its outcome is only counted as no longer in flight.
         """
@@ -89,8 +86,7 @@ class Outcomes:
         self._settled(batch.complete(offset, log_append_time_ms))
 
     def fail(self, queue: PartitionQueue, batch: Batch, code: str, error: KafkaError) -> None:
-        """Fail the records of `batch`, and remove the batch from `queue`."""
-        # This comes before `withdraw` and `remove`, which change the state that `may_be_written` reads.
+        # Before `withdraw` and `remove`, which change the state that `may_be_written` reads.
         written = Written.MAYBE if queue.may_be_written(batch) else Written.NO
         if batch.in_flight:
             self.ledger.requeued(batch.count)
@@ -119,7 +115,6 @@ class Outcomes:
     def lose_parked(
         self, topic: str, code: str, cause: Exception, records: int, callbacks: Callbacks | None, times: tuple[int, int]
     ) -> None:
-        """Count parked records that failed. `times` are their first and last timestamp, in milliseconds."""
         try:
             self.ledger.lost(topic, None, code, Written.NO, records, cause, times)
         finally:

@@ -1,7 +1,6 @@
 """Fails batches that are not acknowledged within delivery_timeout_ms, and makes queues ready again after their backoff.
 
-Invariant: a queue with a batch has a timer that is due no later than the delivery timeout of its oldest batch, so each batch has an
-outcome by the end of its delivery timeout.
+Invariant: a queue with a batch has a timer that is due no later than the delivery timeout of its oldest batch.
 """
 
 from __future__ import annotations
@@ -36,8 +35,6 @@ class TimedBatches(Protocol):
 
 
 class Deadlines:
-    """Delivery timeouts, backoffs and lingers of all queues."""
-
     def __init__(
         self,
         config: ProducerConfig,
@@ -91,7 +88,6 @@ class Deadlines:
         self.watch(queue)
 
     def fail_late(self, queue: PartitionQueue, now: float, timeout: float, code: str, reason: Callable[[Batch], KafkaError]) -> None:
-        """Fail the batches of `queue` whose first record was sent `timeout` seconds ago or earlier."""
         if queue.due is not None and queue.due.sent_at + timeout <= now:
             self._batches.seal_due(queue, now)
         self._fail(queue, queue.late(now, timeout), code, reason)

@@ -38,7 +38,7 @@ from pykafka4.wire.records.hot import Accumulator, Batch
 
 __all__ = ["Census", "Ledger", "ProducerStats", "RecordCounts", "Snapshot", "take_census"]
 
-REMEMBERED = 100  # failures kept for `failures_since`: the first, the last, and a sample of the failures between them
+REMEMBERED = 100  # failures kept for `failures_since`
 SEALED = 1  # the highest state of a batch without an outcome
 FEW_PARKED = 5000  # `take_census` counts up to this many parked handles one by one
 
@@ -144,10 +144,9 @@ NO_TALLY = Tally()
 
 @attrs.frozen
 class FailedBatch:
-    """A failed batch, or parked records that failed together: the number of records that failed earlier, of these records, and the
-    error."""
+    """A failed batch, or parked records that failed together."""
 
-    before: int
+    before: int  # number of records that failed earlier
     records: int
     error: DeliveryFailed
 
@@ -157,7 +156,7 @@ Census = tuple[int, Iterable[tuple[Batch, int, bool]], list[tuple[str, int]]]  #
 
 
 class WaitingBatches:
-    """Batches without an outcome, their records, and whether they are in flight: three lists instead of a tuple for each batch."""
+    """Three lists instead of a tuple (batch, its records, whether it is in flight) for each batch without an outcome."""
 
     __slots__ = ("_batches", "_counts", "_flying")
 
@@ -171,11 +170,11 @@ class WaitingBatches:
 
 
 def take_census(acc: Accumulator) -> Census:
-    """Return the result of `Accumulator.census`, without a tuple for each batch. Call this on the loop thread.
+    """The result of `Accumulator.census`, without a tuple for each batch. Call this on the loop thread.
 
-    Batches get their outcomes on the loop, so only `send` on another thread can change the lists meanwhile: this call reads `accepted`, the
-    thread appends a record to a batch, this call counts the record, and the sum exceeds `accepted`. Then `accepted` has changed, and the
-    count is repeated. After three attempts, or if many records are parked, the accumulator counts in one step.
+    Only `send` on another thread can change the lists meanwhile: this call reads `accepted`, the thread appends a record to a batch, this
+    call counts the record, and the sum exceeds `accepted`. Then `accepted` has changed, and the count is repeated. After three attempts, or
+    if many records are parked, the accumulator counts in one step.
     """
     for _ in range(3):
         accepted, parked = acc.accepted, acc.parked_records
@@ -246,7 +245,7 @@ class Ledger:
         self._tallies: dict[TopicPartition, Tally] = {}
         self._losses: dict[LossKey, Loss] = {}
         self._partitions: dict[str, list[int]] = {}  # topic -> its partitions with a tally
-        self._retired: dict[str, Tally] = {}  # sums of topics whose partitions are no longer counted; the latest last
+        self._retired: dict[str, Tally] = {}  # topics whose partitions are no longer counted; the latest last
 
     # ---- partitions
 
@@ -256,7 +255,6 @@ class Ledger:
             self._partitions.setdefault(tp.topic, []).append(tp.partition)
 
     def retire(self, topic: str) -> None:
-        """Keep only the sums of `topic`, which is idle."""
         kept, loss = self._retired.get(topic, NO_TALLY), self._losses.get((topic, None), NO_LOSS)
         for partition in self._partitions.pop(topic, ()):
             kept = kept.plus(self._tallies.pop(TopicPartition(topic, partition)))
@@ -292,7 +290,7 @@ class Ledger:
         self.in_flight -= records
 
     def acknowledged(self, tp: TopicPartition, records: int, raw_bytes: int, sent_bytes: int) -> None:
-        """Count records in flight as acknowledged; `raw_bytes` and `sent_bytes` are before and after compression."""
+        """`raw_bytes` and `sent_bytes` are before and after compression."""
         self.in_flight -= records
         self.acked += records
         self.raw_bytes += raw_bytes
@@ -314,7 +312,7 @@ class Ledger:
         cause: Exception,
         times: tuple[int, int] = (NEVER, NEVER),
     ) -> None:
-        """Count queued records as failed. `times` are their first and last timestamp, in milliseconds."""
+        """`times` are the first and last timestamp of the records, in milliseconds."""
         # Stored before it is counted: `failures_since` runs on other threads, reads the count first, and must find the failure.
         self._remember(FailedBatch(self.failures_seen, records, DeliveryFailed(topic, partition, code, written, None, cause)))
         self.failures_seen += records
@@ -328,7 +326,6 @@ class Ledger:
         self.troubles[tp] = PartitionTrouble(error, now, since if refused else None)
 
     def note_progress(self, tp: TopicPartition) -> None:
-        """End the refusal of a partition: one of its batches was acknowledged."""
         trouble = self.troubles.get(tp)
         if trouble is not None and trouble.refused is not None:
             self.troubles[tp] = trouble._replace(refused=None)
@@ -360,9 +357,9 @@ class Ledger:
         """The number of records that failed since `failures_seen` was `mark` and that the application has not seen, and the first such
         failure.
 
-        The application has seen the records in `seen` (for each, the number of records that had failed before its batch), and the records
-        in the ranges `reported`, which are disjoint and in order. After more than `REMEMBERED` failed batches the returned failure may be a
-        later one; None: there was no such failure. May be called from any thread.
+        The application has seen the records in `seen` (for each, the number of records that had failed before its batch), and those in the
+        ranges `reported`, which are disjoint and in order. After more than `REMEMBERED` failed batches the returned failure may be a later
+        one. For any thread.
         """
         total = self.failures_seen  # read first: a failure is stored before it is counted
         known = [failure for failure in (*self.failures, self._last) if failure is not None and failure.before >= mark]
@@ -414,8 +411,8 @@ class Ledger:
     def settle_drops(self, snapshot: Snapshot, sums: Drops) -> None:
         """Store `sums`, the sums of the drops of `snapshot`, so that the next snapshot begins with them.
 
-        Two threads may have added up the same drops. The comparison fails for the second thread, because the first replaced `_drops`:
-        otherwise the second would discard drops that were taken after its snapshot.
+        The comparison fails for a second thread that has added up the same drops: it would discard drops that were taken after its
+        snapshot.
         """
         if self._drops is snapshot.drops and sums is not snapshot.drops:
             self._drops, self._fresh_drops = sums, self._fresh_drops[len(snapshot.fresh_drops) :]
@@ -426,7 +423,7 @@ K = TypeVar("K")
 
 @attrs.frozen
 class Snapshot:
-    """The counters of one moment, copied but not yet added up."""
+    """The counters of one moment, not yet added up."""
 
     census: Census
     drops: Drops
@@ -501,15 +498,13 @@ class Snapshot:
 
 
 class PartitionParts(NamedTuple):
-    """The counters from which the counts of partitions are computed."""
-
     tallies: dict[TopicPartition, Tally]
     queued: Sizes
     in_flight: Sizes
 
 
 class LazyCounts(Mapping[K, RecordCounts]):
-    """Counts that are computed when a caller reads them: most calls of `stats` use only the totals."""
+    """Most calls of `stats` use only the totals, so these counts are computed when a caller reads them."""
 
     def __repr__(self) -> str:
         return repr(dict(self))
@@ -542,7 +537,7 @@ class TopicCounts(LazyCounts[str]):
 
 
 class PartitionCounts(LazyCounts[TopicPartition]):
-    """The counts of partitions, each computed when a caller reads it: there may be thousands."""
+    """Each is computed when a caller reads it: there may be thousands."""
 
     __slots__ = ("_drops", "_found", "_snapshot")
 
@@ -588,4 +583,4 @@ def _counts(tally: Tally, queued: int, in_flight: int, loss: Loss) -> RecordCoun
     failed, dropped, first, last = loss
     lost = 0 if loss is NO_LOSS else sum([*failed.values(), *dropped.values()])
     counts = acked + queued + in_flight + lost, acked, queued, in_flight, failed, dropped, first, last, raw, sent, repeated
-    return tuple.__new__(RecordCounts, counts)  # takes half the time of `RecordCounts(...)`, which matters with thousands of partitions
+    return tuple.__new__(RecordCounts, counts)  # takes half the time of `RecordCounts(...)`

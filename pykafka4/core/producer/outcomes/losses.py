@@ -24,8 +24,6 @@ NOTHING: Mapping[Any, int] = MappingProxyType({})
 
 
 class Loss(NamedTuple):
-    """The lost records of a topic or partition."""
-
     failed: Failed = NOTHING
     dropped: Dropped = NOTHING
     first_ms: int = NEVER
@@ -76,7 +74,6 @@ class Drops:
         return Drops(_forget(rows, known), reasons, (first_ms, last_ms))
 
     def added(self, loss: Loss, place: tuple[str, int]) -> Loss:
-        """`loss`, the failed records of a partition, with the dropped records of the partition."""
         for reason in self.by_reason:
             if (row := self.rows.get((*place, reason))) is not None:
                 dropped = tuple.__new__(Loss, (NOTHING, {reason: row[0]}, row[1], row[2]))  # takes half the time of `Loss(...)`

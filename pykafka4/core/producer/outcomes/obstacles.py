@@ -18,8 +18,6 @@ ZSTD_FROM = 7  # brokers with this version of Produce support the codec
 
 
 class Obstacles:
-    """Finds the reasons for the errors of a producer's records."""
-
     __slots__ = ("_config", "_network", "_recovery")
 
     def __init__(self, config: ProducerConfig, network: Network, recovery: Recovery) -> None:

@@ -24,7 +24,7 @@ from pykafka4.wire.records.hot import ACKED, Batch
 __all__ = ["NO_ID", "SILENCE_S", "InFlightProduce", "ProduceRequests"]
 
 BY_NAME_ONLY = 12  # the last version of Produce that identifies topics by name
-MOST_IN_FLIGHT = 5  # the number of batches per partition that brokers remember for an idempotent producer, from Kafka 1.0 on
+MOST_IN_FLIGHT = 5  # batches per partition that brokers remember for an idempotent producer, from Kafka 1.0 on
 REMEMBERS_ONE = 3  # the highest Produce version of Kafka 0.11, which remembers only the last batch
 # The part of request_timeout_ms for which brokers wait for replicas. After all of it, one partition without its replicas would delay the
 # response beyond the client's timeout, and the outcomes of all its partitions would be lost.
@@ -37,12 +37,12 @@ class ResponseReader(Protocol):
     """The part of the sender that reads Produce responses."""
 
     def apply(self, now: float, flight: InFlightProduce, outcome: Outcome) -> None:
-        """Acknowledge, requeue or fail the batches of `flight`, which has its outcome."""
+        """Acknowledge, requeue or fail the batches of `flight`."""
 
 
 @attrs.define(eq=False)
 class InFlightProduce(Request):
-    """A Produce request without a response, and its batches."""
+    """A Produce request without a response."""
 
     sender: ProduceRequests = attrs.field(kw_only=True)
     entries: tuple[tuple[PartitionQueue, Batch], ...] = attrs.field(kw_only=True)
@@ -65,8 +65,6 @@ class InFlightProduce(Request):
 
 
 class ProduceRequests:
-    """Builds the Produce requests of one producer, and counts the requests in flight."""
-
     def __init__(
         self,
         config: ProducerConfig,
@@ -76,7 +74,7 @@ class ProduceRequests:
         responses: ResponseReader,
     ) -> None:
         self._config, self._network, self._cluster, self._ledger, self._responses = config, network, cluster, ledger, responses
-        self._in_flight: dict[int, int] = {}  # node -> number of requests in flight, for each node that ever got a request
+        self._in_flight: dict[int, int] = {}  # by node that ever got a request
         self.highest: int | None = None  # the highest version to use; None: any
         self._full: dict[int, None] = {}  # the nodes with the maximum of requests in flight
         self._unanswered: dict[int, dict[InFlightProduce, None]] = {}  # node -> its requests, oldest first
@@ -89,7 +87,7 @@ class ProduceRequests:
 
     @property
     def quiet(self) -> bool:
-        """Whether no request is in flight, except requests that are over (`is_over`)."""
+        """Whether no request is in flight, except requests that are over."""
         return all(flight.is_over for flights in self._unanswered.values() for flight in flights)
 
     def all_full(self) -> bool:
@@ -98,10 +96,8 @@ class ProduceRequests:
         return not any(self.room(node) and self._network.ready(node) for node in self._in_flight)
 
     def silent(self, now: float) -> tuple[list[str], float]:
-        """The topics in requests to brokers that have not responded for SILENCE_S, and the time of the next check.
-
-        That time is INFINITY if no request is in flight.
-        """
+        """The topics in requests to brokers that have not responded for SILENCE_S, and the time of the next check (INFINITY if no request
+        is in flight)."""
         topics: dict[str, None] = {}
         look_at = INFINITY
         for node, flights in self._unanswered.items():
@@ -121,8 +117,8 @@ class ProduceRequests:
     def depth(self, node: int) -> int:
         """The maximum number of batches of a partition in flight to `node`: as many as the broker remembers per producer.
 
-        If more were in flight and the responses were lost, the broker would not recognise the first batches as duplicates. Without
-        idempotence the maximum is one: a resent batch would be written after later batches.
+        If more were in flight and the responses were lost, the broker would not recognise the first as duplicates. Without idempotence the
+        maximum is one: a resent batch would be written after later batches.
         """
         remembers_one = (self._network.version(node, ProduceRequest.api_key) or 0) <= REMEMBERS_ONE
         return 1 if remembers_one or not self._config.enable_idempotence else MOST_IN_FLIGHT

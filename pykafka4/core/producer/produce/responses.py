@@ -1,7 +1,7 @@
 """Applies Produce responses to their batches. The row of an error code in `errors/codes.py` names a reaction; `ACTIONS` and `TRANSACTIONAL`
 have the functions that react to errors.
 
-A batch is acknowledged or requeued. A requeued batch is resent, is halved, is resent without the records that the broker refused, or fails.
+A batch is acknowledged or requeued. A requeued batch is resent, is halved, is resent without the refused records, or fails.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ WAYS_OUT = {
 }
 
 UNREADABLE = (DecodeError, RecordTooLarge, ConfigError)  # the errors that the unpacking of a raw batch raises
-# The reactions after which the remaining records of a batch are sent in other batches.
+# After these reactions the remaining records of a batch are sent in other batches.
 PARTED = (ProduceReaction.SPLIT, ProduceReaction.REFUSED)
 
 PartitionAnswer = ProduceResponse.Topic.Partition
@@ -58,8 +58,6 @@ class Compressor(Protocol):
 
 
 class ProduceAnswers:
-    """Applies the responses of Produce requests to the batches of these requests."""
-
     def __init__(
         self,
         config: ProducerConfig,
@@ -156,7 +154,6 @@ class ProduceAnswers:
                 self._outcomes.fail(queue, batch, short_name(reason), reason)
 
     def _act(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer) -> None:
-        """Carry out the reaction to the error code (`errors/codes.py`)."""
         row = error_code(answer.error_code)
         if row.produce in (ProduceReaction.ACK, ProduceReaction.DUPLICATE):
             offset = answer.base_offset if row.produce is ProduceReaction.ACK else -1
@@ -200,7 +197,7 @@ class ProduceAnswers:
             self._recovery.report(now, queue.tp, outcome.reason, node)
 
     def give_up_last(self, queue: PartitionQueue) -> None:
-        """Fail the batches of `queue` that must not be sent again, because their leader was replaced before it responded."""
+        """Fail the batches that must not be sent again: their leader was replaced before it responded."""
         if self._config.retries is not None:
             for batch in [batch for batch in queue.batches if batch.written and self._was_last(batch)]:
                 reason = KafkaTimeoutError(f"{queue.tp}: broker {queue.node} has not responded and is no longer the leader")
@@ -249,7 +246,7 @@ class ProduceAnswers:
             self._compressor.compress(part, queue)
 
     def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
-        """Continue in the next epoch, because the broker expects another sequence. A head that may be written fails.
+        """Continue in the next epoch. A head that may be written fails.
 
         After an unacknowledged batch, the error is only a consequence of that batch's failure.
         """
@@ -259,7 +256,7 @@ class ProduceAnswers:
         self._give_up_or_hold(queue, batch, now, error)
 
     def _epoch_over(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
-        """Fail the batch: with transactions, the transaction ends, not only the epoch of the queue.
+        """With transactions, the transaction ends, not only the epoch of the queue.
 
         After an unacknowledged batch, a wrong sequence is only a consequence of that batch's failure.
         """
@@ -286,8 +283,8 @@ class ProduceAnswers:
     def _refused(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         """Fail the records that the response lists (KIP-467), and resend the others; a broker writes all records of a batch or none.
 
-        The complete batch fails if no record is listed, and with idempotence also if an earlier attempt may be in the log: the other
-        records would then be written twice.
+        The complete batch fails if no record is listed, and with idempotence also if an earlier attempt may be in the log: the others would
+        then be written twice.
         """
         reasons = {e.batch_index: e.batch_index_error_message for e in answer.record_errors if 0 <= e.batch_index < batch.count}
         if not reasons or (batch.written and self._config.enable_idempotence):
@@ -309,7 +306,6 @@ class ProduceAnswers:
             self._compressor.compress(rest, queue)
 
     def _fail_unreadable(self, queue: PartitionQueue, batch: Batch, error: KafkaError, why: Exception) -> None:
-        """Fail `batch`, a raw batch to be sent in parts that cannot be unpacked."""
         error.add_note(f"pykafka4: the raw batch of {batch.size} bytes could not be sent in parts: {why}")
         self._outcomes.fail(queue, batch, short_name(error), error)
 

@@ -27,9 +27,9 @@ __all__ = ["UNDESIGNATED", "LateBatches"]
 
 UNDESIGNATED = -1  # the partition number of the queue of batches that have no partition yet
 LAGGARD_S = 0.1  # seconds for which the other brokers wait for a broker that is behind its share
-HUNGER_S = 0.5  # seconds after which a batch may queue behind a partition's other batches, if no partition of the broker is free
+HUNGER_S = 0.5  # seconds after which a batch may queue behind others, if no partition of the broker is free
 MOST_CHECKS = 50  # partitions that one search checks at most: a broker may lead thousands, and a turn of the loop must be short
-PACE_S = 0.01  # seconds until the next check, after a check of all partitions of a broker found none that can take a batch
+PACE_S = 0.01  # seconds until the next check, if no partition of a broker can take a batch
 
 
 @attrs.define(eq=False)
@@ -46,7 +46,7 @@ class BrokerShare:
 
 @attrs.define(eq=False)
 class BrokerShares:
-    """The brokers' shares of a topic. `as_of` has the values of `Recovery.changes` and `Recovery.losses` when the shares were computed."""
+    """`as_of` has `Recovery.changes` and `Recovery.losses` at the time of the computation."""
 
     as_of: tuple[int, int]
     by_node: dict[int, BrokerShare]
@@ -59,18 +59,16 @@ class PartitionQueues(Protocol):
         """Whether another request may be sent to `node` now."""
 
     def late_queue(self, topic: str, partition: int, node: int, now: float) -> PartitionQueue | None:
-        """The queue of `partition`, if `node` leads the partition and the queue can take a batch now; otherwise None."""
+        """The queue of `partition`, if `node` leads it and the queue can take a batch now."""
 
     def late_batch(self, queue: PartitionQueue, now: float) -> Batch | None:
-        """The next batch of a `queue` without a partition, if it is compressed; a due batch is sealed first."""
+        """The next batch of `queue`, if it is compressed; a due batch is sealed first."""
 
     def take_late(self, batch: Batch, queue: PartitionQueue) -> None:
         """Append `batch`, which has its partition now, to its `queue`."""
 
 
 class LateBatches:
-    """Moves batches without a partition to the queues of partitions."""
-
     __slots__ = (
         "_acc",
         "_checking",
@@ -120,7 +118,7 @@ class LateBatches:
         served: set[int] = set()
         while waited_for and queue.waiting:
             node = min(waited_for, key=lambda node: (shares[node].taken, node))
-            if node in served:  # one batch of a topic for each request to a broker: the next batch goes with the next request
+            if node in served:  # the next batch of the topic goes with the next request to the broker
                 break
             share = shares[node]
             target = self._target(queue, node, share, now)
@@ -176,7 +174,7 @@ class LateBatches:
         return None
 
     def _excuse(self, share: BrokerShare, now: float) -> bool:
-        """Whether the other brokers may continue without this one, which is next, but can take no batch."""
+        """Whether the others may continue without this broker, which is next, but can take no batch."""
         if share.busy_since is None:
             share.busy_since = now
         until = share.busy_since + LAGGARD_S

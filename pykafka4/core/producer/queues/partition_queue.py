@@ -23,8 +23,7 @@ __all__ = ["SEQUENCES", "PartitionQueue"]
 
 SEQUENCES = 2**31  # sequence numbers wrap to 0 after 2^31 - 1
 UNASSIGNED = -1
-# Seconds without an acknowledgement or a batch in flight, after which the next batch is sent alone: meanwhile the leader may have changed
-# and changed back unnoticed (`meet`).
+# Seconds without an acknowledgement or a batch in flight, after which the next batch is sent alone (`meet`).
 QUIET_S = 10.0
 
 
@@ -41,7 +40,7 @@ class PartitionQueue:
     strays: int = 0  # number of batches that got their outcome while in flight, until their requests end
     node: int = -1  # the broker to which the last batch was sent
     leader_epoch: int = -1  # the leader epoch of that broker; -1: unknown
-    term: int = 0  # incremented when the requests in flight are superseded: requests of an earlier term no longer count
+    term: int = 0  # incremented by `supersede`: requests of an earlier term no longer count
     session: tuple[int | None, int] = (None, -1)  # (connection to the leader, leader epoch) at the last call of `meet`
     acked_at: float = -INFINITY  # when a batch was last acknowledged
     broken: bool = False  # a batch in flight was requeued: wait for the others, then start again from the head
@@ -107,7 +106,7 @@ class PartitionQueue:
         """Store the connection and the leader epoch for the next batch; returns whether either has changed. Call this before `may_send`.
 
         The broker may have lost the producer's state since the last batch: with its log, while it was disconnected, or while it was not the
-        leader. After `QUIET_S` both may have happened unnoticed, and the state may have expired.
+        leader. After `QUIET_S` this may have happened unnoticed, and the state may have expired.
         """
         if (connection, leader_epoch) != self.session:
             self.session, self.proven = (connection, leader_epoch), False
@@ -160,7 +159,7 @@ class PartitionQueue:
         return sum(batch.count for batch in flying)
 
     def requeue(self, batch: Batch) -> None:
-        """Keep the position of `batch`, which can be sent again when the requests with later batches have ended."""
+        """`batch` keeps its position, and can be sent again when the requests with later batches have ended."""
         self.end_flight(batch)
         self.broken = self.in_flight > 0 and not batch.done
 
@@ -176,7 +175,7 @@ class PartitionQueue:
         self.strays -= batch.done
 
     def remove(self, batch: Batch) -> None:
-        """Remove `batch`. Usually it is the head; a batch that fails may be anywhere."""
+        """A batch that fails may be anywhere; usually `batch` is the head."""
         self.end_flight(batch)
         if self.batches and self.batches[0] is batch:
             del self.batches[0]
@@ -195,7 +194,6 @@ class PartitionQueue:
             batch.written = True
 
     def may_be_written(self, batch: Batch) -> bool:
-        """Whether `batch` may be in the log, or a request in flight may still write it."""
         return batch.written or (batch.in_flight and batch not in self.never_written)
 
     def withdraw(self, batch: Batch) -> None:

@@ -54,15 +54,13 @@ class IdUser(Protocol):
     """The part of the producer whose batches wait for a producer id."""
 
     def id_arrived(self) -> None:
-        """Send the batches that wait, because a new producer id has arrived."""
+        """Send the batches that wait."""
 
     def id_denied(self, now: float) -> None:
-        """Fail the batches that wait, because brokers denied a producer id."""
+        """Fail the batches that wait."""
 
 
 class Identity:
-    """The producer id of an idempotent producer, and the epoch in which its new queues start."""
-
     __slots__ = (
         "_call",
         "_user",
@@ -82,7 +80,6 @@ class Identity:
 
     @property
     def trouble(self) -> KafkaError | None:
-        """The failure of the last request, until a request succeeds."""
         return self._call.last_error
 
     @property

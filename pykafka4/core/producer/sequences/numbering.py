@@ -32,8 +32,6 @@ class WaitingBatches(Protocol):
 
 
 class Numbering:
-    """The epochs of all queues, and the queues that wait for a producer id."""
-
     def __init__(
         self,
         config: ProducerConfig,
@@ -54,7 +52,7 @@ class Numbering:
         return self.identity.fatal if self.transactions is None else self.transactions.fatal
 
     def poll(self, now: float, outbox: Outbox, wanted: bool) -> float:
-        """Request a producer id if one is missing and `wanted`, or poll the transactions. Returns the time of the next poll."""
+        """Request a producer id if one is missing and `wanted`, or poll the transactions."""
         if self.transactions is not None:
             return self.transactions.poll(now)
         if not self._idempotent or not wanted:
@@ -64,7 +62,7 @@ class Numbering:
         return self.identity.poll(now, outbox)
 
     def may_number(self, queue: PartitionQueue) -> bool:
-        """Whether the next batch of `queue` may be sent in its epoch, or in the next one, which starts here if necessary.
+        """Whether the next batch may be sent in the epoch of `queue`, or in the next one, which starts here if necessary.
 
         While a batch of a stale queue is in doubt, the queue sends only batches that may be written, unchanged.
         """

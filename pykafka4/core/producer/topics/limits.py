@@ -32,8 +32,6 @@ FRESH_S: Final = 5.0  # seconds after a response, in which brokers may still ref
 
 
 class TopicLimits:
-    """The `max.message.bytes` of topics for which brokers have refused a batch."""
-
     def __init__(self, config: ProducerConfig, network: Network, backoff: Backoff, accumulator: Accumulator) -> None:
         self._client_id, self._max_age, self._acc = config.client_id, config.metadata_max_age_ms / 1000, accumulator
         self._wanted: dict[str, None] = {}  # topics of the next request
@@ -48,7 +46,7 @@ class TopicLimits:
             self._wanted[topic] = None
 
     def start_again(self, topic: str) -> None:
-        """Forget the limit of `topic`, which was recreated."""
+        """`topic` was recreated."""
         self.forget(topic)
         self._acc.limit_records(topic, 0)  # 0: the limit is unknown
 

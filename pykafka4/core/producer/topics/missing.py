@@ -1,8 +1,7 @@
 """Fails the records of topics that no longer exist: topics that were missing for `unknown_topic_timeout_ms` or `delivery_timeout_ms`,
 whichever is shorter. Errors name the topic.
 
-Parked records wait for a topic for the same time (`parking`). Brokers learn of a topic at different times, so it may be missing for a
-moment: then its batches stay in their queues.
+Parked records wait for the same time. Brokers learn of a topic at different times, so it may be missing for a moment.
 """
 
 from __future__ import annotations
@@ -23,15 +22,13 @@ class TopicBatches(Protocol):
     """The sender: the part that `MissingTopics` uses."""
 
     def oldest_of(self, topic: str) -> float:
-        """The time when the oldest record in a batch for `topic` was sent; INFINITY if there is no such record."""
+        """The time when the oldest record in a batch was sent; INFINITY if there is none."""
 
     def fail_old(self, topic: str, now: float, age: float, error: KafkaError) -> None:
-        """Fail the batches for `topic` whose oldest record was sent `age` seconds ago or earlier."""
+        """Fail the batches whose oldest record was sent `age` seconds ago or earlier."""
 
 
 class MissingTopics:
-    """The topics that have batches and that brokers report as missing."""
-
     def __init__(self, cluster: Cluster, patience: float, batches: TopicBatches) -> None:
         """`patience` is in seconds."""
         self._cluster, self._patience = cluster, patience

@@ -33,22 +33,20 @@ class ParkedOutcomes(Protocol):
     def lose_parked(
         self, topic: str, code: str, cause: Exception, records: int, callbacks: Callable[[], None] | None, times: tuple[int, int]
     ) -> None:
-        """Count parked records as failed; `times` are their first and last timestamp, in milliseconds."""
+        """Count parked records as failed. `times` are their first and last timestamp, in milliseconds."""
 
 
 class TopicUser(Protocol):
     """The sender: the part that parking uses."""
 
     def is_busy(self, topic: str) -> bool:
-        """Whether batches for `topic` are queued or in flight, or the numbering of one of its queues must be kept."""
+        """Whether batches are queued or in flight, or the numbering of a queue must be kept."""
 
     def drop_topic(self, topic: str) -> None:
-        """Drop `topic`, which had no record for metadata_max_idle_ms."""
+        """`topic` had no record for metadata_max_idle_ms."""
 
 
 class Parking:
-    """The topics of a producer, and their records that have no partition yet."""
-
     __slots__ = (
         "_acc",
         "_announced",
@@ -91,10 +89,10 @@ class Parking:
         self._next_look = INFINITY  # the earliest time in `_waiting`
         self._missing: dict[str, tuple[float, float]] = {}  # topics whose oldest record has a missing partition: (since, next request)
         self._empty: dict[str, float] = {}  # unknown topic without parked records -> the start of the wait for its removal
-        # Unknown topics for which no broker answered for a while -> the time of the first answer after that; INFINITY: no answer yet.
+        # Unknown topics for which no broker answered for a while -> the time of the first answer; INFINITY: no answer yet.
         self._silent: dict[str, float] = {}
         self._hurried: set[str] = set()  # topics with records that a flush covers
-        self._moved_hurried = False  # whether records that a flush covers have been moved into batches
+        self._moved_hurried = False  # records that a flush covers have been moved into batches
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -112,7 +110,7 @@ class Parking:
         self._changes.note(topic)
 
     def hurry(self) -> None:
-        """Let the flush cover all records that are parked now: their batches must not linger."""
+        """The flush covers all records that are parked now: their batches must not linger."""
         self._hurried |= self._waiting.keys()
 
     def take_hurried(self) -> bool:
@@ -153,13 +151,13 @@ class Parking:
         if now >= self._next_look:
             for topic in [topic for topic, due in self._waiting.items() if due <= now]:
                 look_again = self._look(topic, now)
-                if topic in self._waiting:  # PACE_S: otherwise records that were sent within microseconds take a turn each to time out
+                if topic in self._waiting:  # without PACE_S, records that were sent within microseconds would take a turn each to time out
                     self._waiting[topic] = look_again if look_again <= now else max(look_again, now + PACE_S)
             self._next_look = min(self._waiting.values(), default=INFINITY)
         return self._next_look
 
     def announce_partitions(self, topic: str, now: float) -> None:
-        """Pass the partitions of `topic` to the accumulator, if they changed."""
+        """Pass changed partitions of `topic` to the accumulator."""
         known = (self._cluster.partitions(topic), tuple(self._cluster.available(topic)))
         if known[0] and known != self._announced.get(topic):
             self._announced[topic] = known
@@ -258,10 +256,9 @@ class Parking:
         return self._silent.get(topic, -INFINITY)
 
     def _drop_empty(self, topic: str, patience: float, now: float) -> float:
-        """Drop an unknown topic without a record after a while; returns the time of the next check.
+        """Drop an unknown topic without a record after a while: its first `send` raised an error, for example.
 
-        For example, its first `send` announced the topic and then raised an error. The accumulator has to forget the topic before the loop
-        does, because it announces only topics that it does not have.
+        The accumulator has to forget the topic before the loop does, because it announces only topics that it does not have.
         """
         until = self._empty.setdefault(topic, now) + patience
         if now < until:

@@ -112,32 +112,29 @@ class TransactionRecords(Protocol):
     def settled(self) -> bool:
         """Whether every record has its outcome and no Produce request is in flight.
 
-        A request to a replaced leader does not count if the new leader has acknowledged its records: the old leader cannot append them.
+        A request to a replaced leader does not count if the new leader has acknowledged its records: the old one cannot append them.
         """
 
     def renumber(self, producer_id: int, epoch: int) -> bool:
         """Whether, in this epoch, the numbering of a partition has a gap, or a batch that has failed may still be written."""
 
     def dropped(self) -> int:
-        """The number of records that a policy has dropped so far, instead of queueing them."""
+        """The number of records that a policy has dropped so far."""
 
     def set_refusal(self, refusal: KafkaError | None) -> None:
-        """Make `send` raise `refusal` from now on; if `refusal` is None, make `send` accept records."""
+        """Make `send` raise `refusal` from now on, or, if None, accept records."""
 
     def expedite(self) -> None:
         """Make all open batches due now."""
 
     def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int] | None:
-        """Fail the records that are not in flight; returns the number of failed records before and after; None if all records
-        are in flight."""
+        """Fail the records that are not in flight. Returns the numbers of failed records before and after; None if all are in flight."""
 
     def place(self) -> None:
-        """Place all queues: queues that were not allowed to send may send now."""
+        """Place all queues: those that were not allowed to send may send now."""
 
 
 class Transactions:
-    """The transactions of a producer."""
-
     def __init__(
         self, config: ProducerConfig, network: Network, cluster: Cluster, random: Random, outbox: Outbox, records: TransactionRecords
     ) -> None:
@@ -158,8 +155,8 @@ class Transactions:
         self._done: Done | None = None  # the callback of the running init, commit or abort
         self._waiters: list[Callable[[], None]] = []  # called when no transaction is open
         self._renewing: Callable[[], None] | None = None  # called when the next epoch has arrived; None: no epoch is requested
-        self._started = False  # whether the coordinator knows, or may know, of this transaction
-        self._certain = False  # whether the coordinator certainly knows of this transaction
+        self._started = False  # the coordinator knows, or may know, of this transaction
+        self._certain = False  # the coordinator certainly knows of this transaction
         self._unanswered = 0  # number of requests of this transaction, other than Produce, that may still be executed
         self._commits_sent = 0  # number of EndTxn requests that may have committed this transaction
         self._added: set[TopicPartition] = set()
@@ -182,7 +179,7 @@ class Transactions:
     # ---------------------------------------------------------------- calls of the application
 
     def init(self, now: float, done: Done) -> None:
-        """Get the producer id; the coordinator first ends the transaction of an earlier producer with this transactional id."""
+        """The coordinator first ends the transaction of an earlier producer with this transactional id."""
         self._check("init_transactions", S.UNINITIALIZED, "init_transactions is called once, before the first transaction")
         self._move(S.INITIALIZING, done)
         self._init = self.call(self._init_message, self._initialized)
@@ -212,7 +209,7 @@ class Transactions:
         """
         self._check("commit_transaction", S.IN_TRANSACTION, "no transaction is open; call begin_transaction first")
         # Refuse records before the counters are read. In the other order: all records are acknowledged, `send` on another thread accepts
-        # one more, and the commit is sent without that record.
+        # one more, and the commit is sent without it.
         self._refuse_records("commit_transaction has been called; call begin_transaction before the next record")
         self._move(S.COMMITTING, done)
         self._end = self.call(self._end_message, self._ended, None if self.version_2 else BEFORE_VERSION_2["EndTxn"])
@@ -276,7 +273,7 @@ class Transactions:
         return False
 
     def keeps(self, queue: PartitionQueue) -> bool:
-        """Whether the numbering of `queue` must be kept: brokers expect it to continue."""
+        """Brokers expect this numbering to continue."""
         return (queue.producer_id, queue.epoch) == (self.producer_id, self.epoch)
 
     def record_failed(self, error: BaseException) -> None:
@@ -287,7 +284,6 @@ class Transactions:
             self._must_abort(error)
 
     def poll(self, now: float) -> float:
-        """Returns the time of the next poll."""
         self._now = now
         due = self._poll(now)
         return due if self.state in (S.UNINITIALIZED, S.FATAL) else min(due, self.coordinator.poll(now))
@@ -345,7 +341,6 @@ class Transactions:
             done(error)
 
     def _complete(self) -> None:
-        """End the transaction, or the initialization."""
         log.info("%s: %s: transaction ended (%s)", self.config.client_id, self.id, self.state.value, transactional_id=self.id)
         self.state = TABLE.move(self.state, S.READY)
         self._refuse_records("no transaction is open; call begin_transaction first")
@@ -404,7 +399,6 @@ class Transactions:
         return ProducerFencedError.of_id(self.id, hint)
 
     def _refused(self, error: KafkaError) -> None:
-        """Handle an error of the coordinator that a repeated request cannot change."""
         meaning = meaning_of(error)
         if meaning is ErrorMeaning.ABORT and self.state is S.INITIALIZING:  # nothing has begun yet: the next init_transactions may succeed
             self.state = TABLE.move(self.state, S.UNINITIALIZED)
@@ -552,12 +546,12 @@ class Transactions:
         return None
 
     def _is_nothing_to_abort(self, error: KafkaError) -> bool:
-        """Whether the coordinator has no transaction to abort: the requests that would have begun it may have been lost."""
+        """Whether the coordinator has no transaction: the requests that would have begun it may have been lost."""
         unknown = isinstance(error, BrokerError) and error.code.name == "INVALID_TXN_STATE"
         return unknown and self.state is S.ABORTING and not self._certain and not self._commits_sent
 
     def note_started(self, certain: bool) -> None:
-        """Record a request that begins the transaction at the coordinator; `certain`: whether the request has succeeded."""
+        """Record a request that begins the transaction at the coordinator; `certain`: the request has succeeded."""
         self._started, self._certain = True, self._certain or certain
 
     def note_unanswered(self) -> None:
@@ -596,4 +590,4 @@ CONCURRENT: Final = BY_NAME["CONCURRENT_TRANSACTIONS"].code
 
 
 def _ignore(error: KafkaError | None) -> None:
-    """Ignore the outcome of an abort for which no caller waits."""
+    """No caller waits for this abort."""

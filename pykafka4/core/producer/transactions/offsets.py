@@ -31,7 +31,7 @@ Group: TypeAlias = tuple[str, int, str, str | None]  # group id, generation, mem
 
 
 class OpenTransaction(Protocol):
-    """The open transaction: the part of `Transactions` that its offsets use."""
+    """The part of `Transactions` that its offsets use."""
 
     config: ProducerConfig
     id: str
@@ -46,13 +46,13 @@ class OpenTransaction(Protocol):
         """The verdict on an error code; None if `code` is 0."""
 
     def note_started(self, certain: bool) -> None:
-        """Record a request that begins the transaction at the coordinator; `certain`: whether the request has succeeded."""
+        """Record a request that begins the transaction; `certain`: the request has succeeded."""
 
     def note_unanswered(self) -> None:
         """Count a request that may still be executed."""
 
     def need_abort(self, error: KafkaError) -> None:
-        """Abort the transaction, or end the producer, because a request was refused for good."""
+        """Abort the transaction, or end the producer: a request was refused for good."""
 
 
 @attrs.define(eq=False)
@@ -67,7 +67,7 @@ class GivenOffsets:
 
 
 class OffsetsInTransaction:
-    """The offsets that the application has given to the open transaction, one call after the other."""
+    """Implements `CoordinatorUser`. The calls take effect one after the other."""
 
     __slots__ = ("_cluster", "_given", "_groups", "_network", "_outbox", "_random", "_transaction")
 
@@ -78,7 +78,7 @@ class OffsetsInTransaction:
 
     @property
     def busy(self) -> bool:
-        """Whether offsets of a call are not stored yet, or a request of a stopped call is in flight."""
+        """Whether offsets are not stored yet, or a request of a stopped call is in flight."""
         return bool(self._given)
 
     def add(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: Group, done: Callable[[KafkaError | None], None]) -> None:
@@ -205,4 +205,4 @@ def _never(now: float, outcome: Outcome) -> Verdict:
 
 
 def _nobody(error: KafkaError | None) -> None:
-    """Ignore an outcome, because the caller has one already."""
+    """The caller has an outcome already."""

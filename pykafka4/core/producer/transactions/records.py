@@ -22,7 +22,7 @@ class SendSession(Protocol):
     """The session: the part that opens and closes `send`."""
 
     def set_refusal(self, refusal: KafkaError | None) -> None:
-        """Make `send` raise `refusal` from now on; if `refusal` is None, make `send` accept records."""
+        """Make `send` raise `refusal` from now on, or, if None, accept records."""
 
 
 class TransactedSender(Protocol):
@@ -34,11 +34,11 @@ class TransactedSender(Protocol):
         """Make all open batches due now."""
 
     def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int]:
-        """Fail all records that are not in flight; returns the number of failed records before and after."""
+        """Fail all records that are not in flight; returns the numbers of failed records before and after."""
 
 
 class Transacted:
-    """The records of a transactional producer. Implements `machine.TransactionRecords`."""
+    """Implements `machine.TransactionRecords`."""
 
     def __init__(
         self,

@@ -38,8 +38,6 @@ OFFSETS_BY_NAME: Final = 5  # the last version of TxnOffsetCommit that identifie
 
 
 class ErrorMeaning(Enum):
-    """The meaning of a coordinator's error for the transaction."""
-
     RETRY = "send the request again"
     REFIND = "find the coordinator, then send the request again"
     ABORT = "abort the transaction; the next one may succeed"
