@@ -283,8 +283,8 @@ class Batch(bytearray):
     def complete(self, base_offset: int, log_append_time_ms: int) -> Callbacks | None:
         """Acknowledge the batch, with its first record's offset (-1: unknown) and the broker's append time (-1: records keep their own).
 
-        A broker that already has the batch answers a repeated request with its highest timestamp, even if the topic has CREATE_TIME: that
-        is no append time. Returns None, or a callable that runs the callbacks.
+        A broker that already has the batch answers a repeated request with the batch's highest timestamp, even if the topic has
+        CREATE_TIME: that is no append time. Returns None, or a callable that runs the callbacks.
         """
         with self._acc._lock():
             self._move(ACKED)
@@ -447,7 +447,6 @@ class Batch(bytearray):
         return encode_record(r.timestamp - self._base_timestamp if self.count else 0, self.count, r.content)
 
     def _put(self, r: Item, encoded: bytes, more: int) -> None:
-        """Write `r`; reserve its memory and `more` bytes."""
         if self.count == 0:
             self._base_timestamp = self._min_timestamp = self._max_timestamp = r.timestamp
         self._min_timestamp = min(self._min_timestamp, r.timestamp)

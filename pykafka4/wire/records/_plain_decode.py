@@ -305,7 +305,6 @@ class Chunk:
         return self._aborted is not None and batch.transactional and batch.producer_id in self._aborted[1]
 
     def _begin_aborted(self, batch: RecordBatch) -> None:
-        """Note the aborted transactions that begin in or before `batch`."""
         if self._aborted is not None and batch.magic == 2:
             later, begun = self._aborted
             count = sum(first <= batch.last_offset for first, _ in later)

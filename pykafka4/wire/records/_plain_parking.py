@@ -239,7 +239,6 @@ class Parking(Account):
         return topic
 
     def _reset_limits(self, t: Topic) -> None:
-        """Set the limits to the values of the options."""
         t.capacity, t.max_record = self._batch_size, self._max_request_size
         t.max_record_option = "the usable buffer_memory" if t.max_record < self._asked_request_size else "max_request_size"
         if t.policy.max_message_bytes:

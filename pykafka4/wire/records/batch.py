@@ -113,7 +113,6 @@ def _sequence(base: int, delta: int) -> int:
 
 
 def control_record(kind: ControlType, coordinator_epoch: int = 0) -> WireRecord:
-    """The one record of a control batch."""
     return WireRecord(key=struct.pack(">hh", 0, kind), value=struct.pack(">hi", 0, coordinator_epoch))
 
 

@@ -232,7 +232,6 @@ def _packed(header: RecordBatch, body: bytes) -> bytes:
 
 
 def _converted(data: bytes, topic: str, partition: int, first: int, last: int, max_size: int) -> RawBatch | None:
-    """The message of format v0 or v1 in `data` as a batch of format v2."""
     message = read_header(memoryview(data))
     records = [record for record in read_messages(message, max_size) if first <= record.offset <= last]
     if not records:

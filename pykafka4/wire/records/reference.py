@@ -306,7 +306,6 @@ class Accumulator(RawBatches):
         r.free = r.partition < 0 and plan.spread != Spread.LATE  # with LATE, -1 is the slot of the batch without a partition
 
     def _check_partition(self, t: Topic, r: Item) -> None:
-        """Check the explicit partition of `r`, or map it to one that exists. Raises ValueError if it does not exist."""
         if self._plan.partition_argument:
             r.partition %= t.count
             if self._plan.partition_argument == PartitionArgument.NEXT:
@@ -464,7 +463,7 @@ class Accumulator(RawBatches):
             self._rotate(batch._home)
 
     def limit_batches(self, topic: str, size: int) -> None:
-        """Fill no batch of `topic` beyond `size` bytes: brokers refuse larger ones. A larger record gets a batch of its own."""
+        """Fill no batch of `topic` beyond `size` bytes: brokers refuse larger ones."""
         with self._lock():
             t = self._topics.get(exact_name(topic))
             if t is not None and size > 0:
