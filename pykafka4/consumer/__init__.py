@@ -9,22 +9,22 @@ Modules; each line imports only from lines below it:
     processing/        the handlers of `process`, and streams
     handle             the methods that `Consumer` and `aio.Consumer` share
     watched            the figures of consumers and share consumers for their status pages
-    session            the session: polls, seeks, pauses, runs and close, on application threads
+    session            polls, seeks, pauses, runs and close, on application threads
     poison             the producer of dead letters for records that a deserializer refuses
     dead_letters       dead letters: their headers, and the call of `send`
-    transactional      offsets of a consumer in transactions, and rewinds after transactions that were not committed
+    transactional      a consumer's offsets in transactions, and rewinds after uncommitted transactions
     polling_session    the common base of consumers and share consumers: errors, `status`, `close`
     assignment         assigned, revoked and lost partitions; calls of the rebalance listener
-    commits            commits of the application, and the last auto-commit before a release (`core.consumer.machine` has other commits)
-    until_end          the ends of a loop of `until_end`, including the ends of partitions that are assigned later
+    commits            commits of the application, and the last auto-commit before a release
+    until_end          the ends of a loop of `until_end`, even of partitions that are assigned later
     reading/           the way from fetched data to records, on the thread that polls
     hooks              calls of hooks with the records of a poll
-    rewinding          rewinds of all members of a group at the request of one member
-    lookups            lookups of log offsets (ListOffsets); no position moves
-    guard              the guard that lets one thread at a time use a consumer, even after Ctrl-C
+    rewinding          rewinds of a group at the request of one member
+    lookups            log offsets (ListOffsets)
+    guard              the check that one thread at a time uses a consumer, even after Ctrl-C
     waits              the waits of a consumer's steps, and their form on threads
     selection          the subscription, and the partitions of `assign`
-    arguments          checks of the arguments of a consumer's methods
+    arguments          checks of arguments
     exception_in_hand  the exception that an application handles while it polls
 """
 
@@ -270,7 +270,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return chain.from_iterable(ends.iteration.follow(self._lists_until_end(ends)))
 
     def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> Iterator[list[Record[KeyT, ValueT]]]:
-        """An endless loop over the lists that `poll` returns, including empty lists, so that the loop body runs regularly."""
+        """An endless loop over the lists that `poll` returns, including empty lists: the loop body runs regularly."""
         # Not a generator: Ctrl-C between the return of `poll` and the `yield` would lose the list.
         poll = partial(self._session.poll, timeout, max_records, self._session.records)
         poll.__dict__["consumer"] = self  # the loop may have the only reference to the consumer
@@ -285,7 +285,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def seek_to_end(self, partitions: Partitions | None = None, timeout: float | None = None) -> None:
         """Continue at the present end of the log, so that polls return only records written after the call.
 
-        `partitions=None` means all assigned partitions. `commit` can then commit that end without a poll: so a group skips its
+        `partitions=None` means all assigned partitions. `commit` can then commit that end without a poll, so that a group skips its
         backlog. Waits up to `timeout` seconds (default 60) for the lookup.
         Raises ConfigError for a partition that is not assigned, the errors that `poll` raises for a partition, and KafkaTimeoutError: then
         the lookup continues in the background, and `position` waits for it.
@@ -293,9 +293,9 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         self._session.seek_to_end(partitions, api_timeout(timeout))
 
     def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
-        """The offset of the next record to return. Waits up to `timeout` seconds (default 60) until this offset is known.
+        """The offset of the next record to return. Waits up to `timeout` seconds (default 60) until it is known.
 
-        Raises KafkaTimeoutError after that time, ConfigError for a partition that is not assigned, or that is taken away before its
+        Raises KafkaTimeoutError after that time, ConfigError for a partition that is not assigned, or is taken away before its
         position is known, and the errors that `poll` raises for this partition.
         """
         return self._session.position(topic_partition(partition), api_timeout(timeout))
@@ -303,8 +303,8 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def beginning_offsets(self, partitions: Partitions, timeout: float | None = None) -> dict[TopicPartition, int]:
         """The first offset in the log of each partition, assigned or not. No position moves. Any thread may call this method.
 
-        Waits up to `timeout` seconds (default 60). A call for one partition raises the error of that partition (BrokerError,
-        AuthorizationError, KafkaTimeoutError); a call for several raises PartialFailure, which has the error of each partition that failed.
+        Waits up to `timeout` seconds (default 60). A call for one partition raises its error (BrokerError, AuthorizationError,
+        KafkaTimeoutError); a call for several raises PartialFailure with the error of each partition that failed.
         `Client.list_offsets` returns all outcomes instead.
         """
         return at_once(self._session.lookups.beginnings(partitions, api_timeout(timeout)))
@@ -320,8 +320,8 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def offsets_for_times(self, times: Times, timeout: float | None = None) -> dict[TopicPartition, ListedOffset | None]:
         """The `offset` and `timestamp_ms` of the first record of each partition at a time or later; None if there is no such record.
 
-        `times` maps partitions, assigned or not, to milliseconds since 1970 or aware datetimes. No position moves (`seek_to_time` moves
-        positions). Raises the same errors as `beginning_offsets`.
+        `times` maps partitions, assigned or not, to milliseconds since 1970 or aware datetimes. No position moves (`seek_to_time` does
+        that). Raises the same errors as `beginning_offsets`.
         """
         return at_once(self._session.lookups.for_times(times, api_timeout(timeout)))
 

@@ -50,8 +50,6 @@ class AssignmentChange(NamedTuple):
 
 
 class Assignment:
-    """The partitions of a consumer, from `assign` and from the group."""
-
     def __init__(
         self,
         attachment: Attachment[ConsumerMachine],
@@ -96,7 +94,7 @@ class Assignment:
             self._withhold_unsubscribed()  # last: otherwise Ctrl-C could leave partitions withheld whose topics stay subscribed
 
     def _withhold_unsubscribed(self) -> None:
-        """The group takes partitions of topics that are no longer subscribed back only later."""
+        """The group takes back the partitions of unsubscribed topics only later."""
         selection, claims = self._selection, self._reader.claims
         topics = {tp.topic for tp in claims if tp not in selection.by_hand}
         gone = {topic for topic in topics if not selection.selects(topic)}
@@ -160,7 +158,7 @@ class Assignment:
     def complete_assign(self) -> None:
         """Do the remaining steps of an interrupted `assign`, for calls that need the partitions.
 
-        Not of a `release_all`: its listener makes such calls, and `release_all` continues after the listener.
+        But none of a `release_all`: its listener makes such calls, and `release_all` continues after the listener.
         """
         if self.change is not None and not self.change.leaves:
             self.complete_change()

@@ -29,8 +29,6 @@ class LetterSender(Protocol):
 
 
 class DeadLetters:
-    """Sends records that failed for good to a topic."""
-
     def __init__(self, topic: object, producer: LetterSender | None, group: str | None) -> None:
         """Raises ConfigError without a producer, and for a topic that cannot exist; TypeError for an object without `send`."""
         if producer is None:

@@ -92,7 +92,7 @@ class ConsumerHandle(ServesStatus):
     def seek(self, partition: SeekOffsets) -> None: ...
 
     def seek(self, partition: TopicPartition | tuple[str, int] | SeekOffsets, offset: int | None = None) -> None:
-        """Continue at `offset`; records before it count as finished, and records that are already buffered are dropped.
+        """Continue at `offset`; records before it count as finished, and buffered records are dropped.
 
         A mapping moves several partitions in one call: `seek({("orders", 0): 5, ("orders", 1): 7})`. With thousands of partitions this is
         much faster than one call for each partition. If one of the partitions is wrong, nothing moves.
@@ -112,8 +112,8 @@ class ConsumerHandle(ServesStatus):
         """Continue at the first record whose timestamp is `time` or later; without such a record, at the end of the log.
 
         `time` is in milliseconds since 1970, or a datetime with a time zone. `partitions=None` means all assigned partitions. The lookup
-        continues in the background; `position` waits for it.
-        Raises ConfigError for a partition that is not assigned, or a datetime without a time zone.
+        runs in the background; `position` waits for it. Raises ConfigError for a partition that is not assigned, or a datetime without a
+        time zone.
         """
         self._visit().seek_to(partitions, Since(as_timestamp(time)), "seek_to_time")
 

@@ -18,8 +18,6 @@ log = get_log("pykafka4.consumer")
 
 
 class PollCalls:
-    """The hooks of one consumer."""
-
     def __init__(self, hooks: Sequence[Any], client_id: str, group: str | None, clock: Callable[[], float]) -> None:
         self._methods = [(hook, method) for hook in hooks for method in methods(hook, "on_poll")]
         self._client_id, self._group, self._clock = client_id, group, clock

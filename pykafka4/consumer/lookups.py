@@ -21,8 +21,6 @@ __all__ = ["Lookups"]
 
 
 class Lookups:
-    """Looks up log offsets for one consumer, through the stateless calls of its client."""
-
     def __init__(self, attachment: Attachment[Any], config: ConsumerConfig, waits: Waits) -> None:
         self._attachment, self._config, self._waits = attachment, config, waits
 

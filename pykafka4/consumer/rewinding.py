@@ -31,8 +31,6 @@ Times = Mapping[TopicPartition, "datetime | OffsetSpec"]
 
 
 class GroupRewinding:
-    """The rewinds that one consumer requests of its group."""
-
     def __init__(
         self, attachment: Attachment[ConsumerMachine], config: ConsumerConfig, selection: Selection, lookups: Lookups, waits: Waits
     ) -> None:

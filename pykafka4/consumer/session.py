@@ -80,7 +80,7 @@ class FailedPoll(Iterator[Record[Any, Any]]):
 
 
 class ConsumerSession(PollingSession[ConsumerMachine]):
-    """A consumer without its handle: its parts, polls, seeks, pauses, runs and close."""
+    """A consumer without its handle."""
 
     handle = "Consumer"
     config: ConsumerConfig

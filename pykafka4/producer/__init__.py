@@ -9,10 +9,10 @@ Modules; each line imports only from lines below it:
     watched            the figures of a producer for its status page
     columns            `send_arrow`: the rows of Arrow data
     forgotten          the last deliveries and the close of a producer whose handle was garbage-collected
-    session            the session: waits of `send`, flush, purge, status and close; it outlives the handle
+    session            waits of `send`, flush, purge, status and close; it outlives the handle
     serializing        `send` and `send_many` with serializers or hooks
     transaction_block  the `with` block of a transaction
-    transactions       begin, commit and abort of transactions; calls whose outcome is not known yet
+    transactions       begin, commit and abort of transactions
     raw                complete record batches: `send_raw` and its handles
     topics             the policy of each topic, from the options
     rates              rate limits of topics
@@ -265,7 +265,7 @@ class Producer(ProducerHandle):
 
         `offsets` maps partitions to the offset of the next record to read (an int or OffsetAndMetadata), `group_metadata` is
         `consumer.group_metadata()`. `timeout` in seconds, default `max_block_ms`. Raises TransactionAborted if the member is no longer
-        valid (the transaction must be aborted), TransactionError outside of a transaction, KafkaTimeoutError (the commit waits for these
+        valid (abort the transaction), TransactionError outside of a transaction, KafkaTimeoutError (the commit waits for these
         offsets all the same), ProducerFencedError. Source: KIP-447.
         """
         self._session.transactions.send_offsets(offsets, group_metadata, check_timeout(timeout))

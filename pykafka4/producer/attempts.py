@@ -17,8 +17,6 @@ __all__ = ["Attempts", "Obstacle", "WouldBlock"]
 
 
 class Obstacle(Enum):
-    """The reasons for which a `send` waits."""
-
     ROOM = "room"
     PARTITION = "partition"
     TOPIC = "topic"
@@ -33,8 +31,6 @@ class WouldBlock(BufferFull):
 
 
 class Attempts:
-    """The threads that are in an attempt."""
-
     __slots__ = ("_granted",)
 
     def __init__(self) -> None:

@@ -26,8 +26,6 @@ ON_CALLER: Final = ("on_send", "on_enqueue", "on_refuse", "on_close")
 
 
 class HookCalls:
-    """The hooks of one producer."""
-
     def __init__(self, hooks: Sequence[Any], submit: Callable[[Callable[[], object]], object], client_id: str) -> None:
         """`submit` has the callback executor run a callable; called on the loop thread."""
         self._submit, self._client_id = submit, client_id

@@ -44,7 +44,6 @@ class FlushMark:
 
     @property
     def settled(self) -> bool:
-        """Whether all callbacks before this mark have returned."""
         return self._ahead is not None and all(call.over for call in self._ahead)
 
     def reached(self, ahead: list[CallbackTurn]) -> None:

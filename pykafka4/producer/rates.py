@@ -82,8 +82,6 @@ class Window:
 
 
 class RateLimits:
-    """The rate limits of a producer's topics."""
-
     def __init__(
         self,
         limits: tuple[RateLimit, ...],

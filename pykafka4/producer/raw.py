@@ -138,8 +138,6 @@ class _WhenDone:
 
 
 class RawSending:
-    """The part of a producer that accepts complete record batches."""
-
     __slots__ = ("_acc", "_policies", "_signal")
 
     def __init__(self, acc: Accumulator, policies: TopicPolicies, signal: Deliveries) -> None:

@@ -27,8 +27,6 @@ MOST_TOPICS: Final = 10_000  # topics whose serializers are kept
 
 
 class Serializing:
-    """The `send` of a producer with serializers or hooks: calls them, then passes the record to the accumulator."""
-
     __slots__ = ("_acc", "_hooks", "_keys", "_topics", "_values")
 
     def __init__(self, acc: Accumulator, keys: Any, values: Any, hooks: HookCalls | None) -> None:
@@ -115,7 +113,6 @@ class Serializing:
         return out
 
     def _of(self, topic: Any) -> tuple[Serializer | None, Serializer | None]:
-        """The serializers of the keys and of the values of `topic`."""
         try:
             return self._topics[topic]
         except (KeyError, TypeError):

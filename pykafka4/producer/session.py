@@ -397,7 +397,6 @@ class ProducerSession(Attachment[Sender]):
             raise self.late(pending, limit)
 
     def begin_flush(self) -> list[Batch | Delivery | FlushMark]:
-        """Send all records without linger; returns the items to wait for."""
         self.check()
         pending = [*self.acc.unfinished(), *self.dropped_calls.mark()]
         self._expedite()
@@ -444,12 +443,10 @@ class ProducerSession(Attachment[Sender]):
 
     @property
     def close_seconds(self) -> float:
-        """The seconds that `close` waits without a `timeout`."""
         limit = self.config.close_timeout_ms
         return (self.config.delivery_timeout_ms if limit is None else limit) / 1000
 
     def note_open_records(self, error: BaseException) -> None:
-        """Add a note with the number of open records to the `error` that ended the wait of `close`."""
         if count := sum(1 if isinstance(item, Delivery) else item.count for item in self.pending or () if not _done(item)):
             error.add_note(f"pykafka4: {count} records are not delivered yet; delivery continues in the background while the process runs")
 
@@ -465,7 +462,6 @@ class ProducerSession(Attachment[Sender]):
             raise error
 
     def mark_failures_seen(self, start: int, end: int) -> None:
-        """Remember that this thread or task has seen the failures from `start` to `end`."""
         if start >= end:  # no record failed, as in most aborts
             return
         # Drop the ranges of producers that are gone: a thread may use many producers.

@@ -16,14 +16,11 @@ __all__ = ["TopicPolicies", "codecs_of"]
 
 
 def codecs_of(config: ProducerConfig) -> set[str]:
-    """All codecs that the options allow."""
     named = (dict(policy.settings).get("compression_type") for policy in config.topic_policies)
     return {config.compression_type, *(name for name in named if name is not None)}
 
 
 class TopicPolicies:
-    """The policies of a producer's topics."""
-
     def __init__(self, config: ProducerConfig, limits: RateLimits) -> None:
         self._limits, self._drop = limits, config.on_rate_limit == "drop"
         self._find = Matcher({policy.pattern: _policy(config, dict(policy.settings)) for policy in config.topic_policies})

@@ -53,8 +53,6 @@ class ReadingConsumer(Protocol):
 
 
 class TransactionSteps:
-    """The steps of a block, for threads and tasks."""
-
     def __init__(self, producer: Any, calls: TransactionCalls, reads: ConsumerSide | None, timeout: float | None) -> None:
         self._producer, self._calls, self._reads, self._timeout = producer, calls, reads, timeout
         self._reading: Any = None
@@ -151,8 +149,6 @@ class TransactionSteps:
 
 
 class TransactionBlock(TransactionSteps):
-    """A `with` block that is one transaction."""
-
     def __init__(self, producer: Any, calls: TransactionCalls, consumer: ReadingConsumer | None, timeout: float | None) -> None:
         try:
             if consumer is not None and getattr(consumer, "_in_transaction", None) is None:

@@ -92,8 +92,6 @@ class UnseenCall:
 
 
 class TransactionCalls:
-    """The calls of one producer that begin, end and prepare transactions."""
-
     def __init__(self, owner: ProducerSide, config: ProducerConfig, check: Callable[[], None]) -> None:
         """`check` raises the error that has ended the producer, if any."""
         self._owner, self._config, self._check = owner, config, check

@@ -5,8 +5,8 @@ docs/guide/share-groups.md explains locks, acknowledgements and errors. Decoding
 that polls, requests run on the loop (`core.share.machine`). The two threads exchange records and errors through `core.share.mailbox`.
 
 Modules; each line imports only from lines below it:
-    session    all calls of a share consumer, on application threads: polls with their renewals of locks, commits, `close`
-    delivered  decoded records, in hand or waiting for a poll, with the application's acknowledgements
+    session    the calls of a share consumer, on application threads: polls with renewals of locks, commits, `close`
+    delivered  decoded records, in hand or waiting for a poll, with their acknowledgements
     record     ShareRecord, the record that `poll` returns
 """
 

@@ -61,8 +61,6 @@ class PartitionQueue:
 
 
 class Allotment:
-    """The partitions and waiting records of each stream, and its record in hand."""
-
     def __init__(self, streams: Sequence[StreamState], wake: Callable[[], object]) -> None:
         """`wake()` has the dispatcher check paused partitions."""
         self.streams, self._wake = tuple(streams), wake

@@ -31,7 +31,7 @@ LEAST_CLOSE_S: Final = 1.0  # seconds for the last commit, even if `close` has n
 
 
 class Dispatcher(Allotment):
-    """The records in hand of streams (see `RecordsInHand`). Its thread runs `serve`."""
+    """Implements `RecordsInHand` for streams. Its thread runs `serve`."""
 
     abandoned = False
 

@@ -61,7 +61,6 @@ class Pauses:
             self._paused |= full
 
     def leave_out(self, tps: Collection[TopicPartition]) -> None:
-        """Until the end of the run."""
         if left_out := set(tps) - self._consumer.paused():
             self._consumer.pause(left_out)
             self._left_out |= left_out

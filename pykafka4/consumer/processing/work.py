@@ -55,7 +55,7 @@ class OrderedRecords:
 
 
 class HandlerWork:
-    """The records in hand of `Consumer.process` (see `RecordsInHand`), with handlers on threads.
+    """Implements `RecordsInHand` for `Consumer.process`, with handlers on threads.
 
     The run loop calls the public methods; workers and callbacks call the private methods.
     """

@@ -24,7 +24,7 @@ class DeliveredOffsets:
     __slots__ = ("_open", "_seeks", "changes", "cut_off")
 
     def __init__(self) -> None:
-        self._open: dict[TopicPartition, tuple[int, int]] = {}  # the first and the last offset of these records
+        self._open: dict[TopicPartition, tuple[int, int]] = {}  # the first and the last offset of the noted records
         self._seeks: dict[TopicPartition, object] = {}  # partitions whose stretch began after the assignment, with the mark of the stretch
         self.cut_off: dict[TopicPartition, tuple[object, int]] = {}  # partitions that ended with noted records: stretch, end of the records
         self.changes = 0  # grows whenever a poll takes records for the application, and when reading continues elsewhere

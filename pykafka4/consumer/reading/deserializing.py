@@ -113,8 +113,6 @@ class AwaitedLetters:
 
 
 class Deserializing:
-    """The deserializers of each topic, and the reaction to records that they refuse."""
-
     def __init__(self, keys: Any, values: Any, on_poison: OnPoison) -> None:
         self._keys, self._values = deserializer_finder(keys), deserializer_finder(values)
         self._topics: dict[str, tuple[Deserialize | None, Deserialize | None]] = {}

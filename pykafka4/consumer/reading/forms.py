@@ -115,8 +115,6 @@ class _Records(Form[T_co]):
 
 
 class ListForm(_Records[list[Record[Any, Any]]]):
-    """Collects the list of `poll`."""
-
     def finish(self, positions: Mapping[Claim, OffsetAndEpoch]) -> tuple[list[Record[Any, Any]], HandedOut]:
         return self._taken(), HandedOut(positions)
 
@@ -145,8 +143,6 @@ class LoopForm(_Records[Iterator[Record[Any, Any]]]):
 
 
 class RawForm(Form[list[RawBatch]]):
-    """Collects the list of `poll_raw`: complete batches."""
-
     call = "poll_raw"
 
     def __init__(self, most_bytes: int, max_decompressed: int) -> None:

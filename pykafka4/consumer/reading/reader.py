@@ -56,8 +56,6 @@ NO_ENDS: Mapping[TopicPartition, int] = MappingProxyType({})
 
 
 class Reader(Arrivals):
-    """Takes chunks from the loop, returns their records to polls, and keeps the offsets after finished records."""
-
     def __init__(
         self,
         clock: Callable[[], float],
@@ -117,7 +115,7 @@ class Reader(Arrivals):
         self.taken, claims = self.handed, self.claims
         for claim in claims.values():
             claim.live = True  # `_move` may have ended the claim, and not yet stored its successor
-        # Keep the start offset of each seek whose offset has arrived: the loop would look it up again in a log that may have grown.
+        # Keep the start offset of each seek whose offset has arrived: otherwise the loop looks it up again in a log that may have grown.
         self._reach_start([claim for claim in claims.values() if claim.target is not None])
         known = self.handed.positions_of(claims.values())
         back = [claim for claim in claims.values() if claim.target is not None or claim in known]
@@ -360,7 +358,6 @@ class Reader(Arrivals):
             iterator.records[given:] = left
 
     def seek(self, tp: TopicPartition, start: Start | Since | int) -> None:
-        """See `seek_each`."""
         self.seek_each({tp: start})
 
     @step
