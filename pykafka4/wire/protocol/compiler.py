@@ -432,7 +432,7 @@ class _Decode:
         return None
 
     def numbers(self, var: str, kind: Kind, *, nullable: bool) -> None:
-        """A short array that has been read before is found by its bytes, including its length, without further checks."""
+        """A short array that has been read before is found by its bytes and length, without further checks."""
         self.flush()
         src, known = self.src, f"known_{kind.fmt}"
         read = src.constant("read", NUMBERS[kind.fmt, self.flexible])

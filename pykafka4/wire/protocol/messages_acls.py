@@ -1,4 +1,4 @@
-"""Declares the messages about access control lists. Fields, versions and tags are Kafka's own; a test compares them."""
+"""Declares the messages about access control lists."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Declares messages of administration: topics, groups, offsets, the cluster, log directories.
-
-Fields, versions and tags are Kafka's own; a test compares them.
-"""
+"""Declares messages of administration: topics, groups, offsets, the cluster, log directories."""
 
 from __future__ import annotations
 

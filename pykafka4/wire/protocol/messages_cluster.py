@@ -1,4 +1,4 @@
-"""Declares ApiVersions, Metadata and FindCoordinator. Fields, versions and tags are Kafka's own; a test compares them."""
+"""Declares ApiVersions, Metadata and FindCoordinator."""
 
 from __future__ import annotations
 

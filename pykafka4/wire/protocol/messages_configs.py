@@ -1,4 +1,4 @@
-"""Declares the messages about settings of topics, brokers and others. Fields, versions and tags are Kafka's own; a test compares them."""
+"""Declares the messages about settings of topics, brokers and others."""
 
 from __future__ import annotations
 

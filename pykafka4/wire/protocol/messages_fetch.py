@@ -1,4 +1,4 @@
-"""Declares the messages that read records and find offsets. Fields, versions and tags are Kafka's own; a test compares them.
+"""Declares the messages that read records and find offsets.
 
 `records` fields are passed on unchanged.
 """

@@ -1,4 +1,4 @@
-"""Declares the messages of consumer groups and their coordinators. Fields, versions and tags are Kafka's own; a test compares them."""
+"""Declares the messages of consumer groups and their coordinators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declares Produce, which writes records. Fields, versions and tags are Kafka's own; a test compares them.
+"""Declares Produce, which writes records.
 
 `records` fields are passed on unchanged.
 """

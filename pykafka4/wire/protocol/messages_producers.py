@@ -1,4 +1,4 @@
-"""Declares the messages about producers and transactions under way. Fields, versions and tags are Kafka's own; a test compares them."""
+"""Declares the messages about producers and transactions under way."""
 
 from __future__ import annotations
 

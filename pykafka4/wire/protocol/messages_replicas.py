@@ -1,7 +1,4 @@
-"""Declares the messages about replicas, leaders, brokers, features and the metadata quorum.
-
-Fields, versions and tags are Kafka's own; a test compares them.
-"""
+"""Declares the messages about replicas, leaders, brokers, features and the metadata quorum."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Declares the messages of share groups (KIP-932): membership, fetching and acknowledging records.
 
-Fields, versions and tags are Kafka's own; a test compares them. Brokers after Kafka 4.0 do not support version 0, which was early access.
-Version 2 (Kafka 4.2) has the acquire mode and renewals.
+Brokers after Kafka 4.0 do not support version 0, which was early access. Version 2 (Kafka 4.2) has the acquire mode and renewals.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Declares the messages of client metrics (KIP-714). Fields, versions and tags are Kafka's own; a test compares them."""
+"""Declares the messages of client metrics (KIP-714)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declares the messages of producer ids and transactions. Fields, versions and tags are Kafka's own; a test compares them."""
+"""Declares the messages of producer ids and transactions."""
 
 from __future__ import annotations
 

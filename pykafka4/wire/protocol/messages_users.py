@@ -1,4 +1,4 @@
-"""Declares the messages of credentials, quotas and delegation tokens. Fields, versions and tags are Kafka's own; a test compares them."""
+"""Declares the messages of credentials, quotas and delegation tokens."""
 
 from __future__ import annotations
 

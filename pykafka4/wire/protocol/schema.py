@@ -193,7 +193,7 @@ def encode(message: Message, version: int) -> list[Buffer]:
     """The bytes of `message`: small parts joined, each non-empty `records` field unchanged in a buffer of its own.
 
     Raises ConfigError for a value that does not fit, and UnsupportedVersion for a field that is set but not in `version`, unless Kafka
-    declares the field ignorable. Both name `Class.field`. Also raises UnsupportedVersion if the message has no such version.
+    declares the field ignorable. Also raises UnsupportedVersion if the message has no such version.
     """
     cls: Any = type(message)
     function = encoder(cls, version)
@@ -291,8 +291,7 @@ def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0, *,
 
     `say` filters text for people, such as error messages.
 
-    Raises DecodeError for bytes that are not this message at this version, and for bytes after the message if `whole`. The error of a field
-    names `Class.field`.
+    Raises DecodeError for bytes that are not this message at this version, and for bytes after the message if `whole`.
     """
     emitted: Any = cls
     function, has_records = decoder(emitted, version)

@@ -1,7 +1,7 @@
 /* Collects records as columns. Invariant: no function needs Python objects or the GIL; the last reader frees the memory, on any thread.
 
-   A reader of Arrow data may release it on a thread that Python does not know, even while the interpreter shuts down or after its end. So
-   an exported array refers only to `Columns`, which has a count of references, and `Columns` refers only to memory of malloc. */
+   A reader may release Arrow data on a thread that Python does not know, even while the interpreter shuts down or after its end. So an
+   exported array refers only to `Columns`, which is reference-counted and refers only to memory of malloc. */
 #pragma once
 #include <errno.h>
 #include "_arrow.h"

@@ -1,10 +1,10 @@
 /* Defines the type `Record`: immutable, without a header for the garbage collector, with a free list.
 
    A fetched record has only str, bytes, int and tuples of these, so it can be in no cycle, and the collector need not see it: two million
-   kept records then cost nothing per collection. T_OBJECT_EX members let CPython specialise `record.value` to a slot load.
+   kept records cost nothing per collection. T_OBJECT_EX members let CPython specialise `record.value` to a slot load.
 
-   Headers stay encoded until the application reads them: as objects they can take 40 times their bytes, which would exceed every limit on
-   decompressed data, and most applications read the headers of few records. The lengths of headers are checked when the record is made.
+   Headers stay encoded until the application reads them, mostly for few records: as objects they can take 40 times their bytes, beyond every
+   limit on decompressed data. Their lengths are checked when the record is made.
 
    A deserialized record has objects of the application as key and value. In place of headers it refers to its raw record, which has the
    bytes and the headers: so records need no further field. An object that refers to its own deserialized record is never freed. */

@@ -1,8 +1,7 @@
 /* Raises exceptions that a method returns. Invariant: the traceback contains functions of the application, and none of the compiled core.
 
    In an overload most records are refused. For each function that an exception passes through, Cython makes a frame and a traceback entry,
-   which costs more than a `send`. So the method makes the exception and returns it, and `call_refusing`, which is called in place of the
-   method, raises it. */
+   which costs more than a `send`. So the method returns the exception, and `call_refusing`, called in place of the method, raises it. */
 #pragma once
 #include <Python.h>
 

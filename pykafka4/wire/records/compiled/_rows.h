@@ -1,7 +1,7 @@
 /* Reads rows of Arrow arrays. Invariant: an array is checked before it is read, each length and index again before it is used.
 
-   The sizes of buffers are in no struct (except for views), so the end of a buffer cannot be checked: the exporter is code of this process,
-   and is trusted to that extent. Numbers may be unaligned, so they are read by memcpy; a buffer without bytes may have any pointer. */
+   No struct has the sizes of buffers (except for views), so the end of a buffer cannot be checked: the exporter, code of this process, is
+   trusted to that extent. Numbers may be unaligned, so they are read by memcpy; a buffer without bytes may have any pointer. */
 #pragma once
 #include "_arrow.h"
 #include "_plat.h"
