@@ -5,7 +5,7 @@ In a subscription (JoinGroup), a note is at the end of the assignor's user data,
 a subscription with `sticky` has no note. A note after the last field of the subscription would stop a leader of Sarama, which refuses bytes
 there. (A leader of kafka-go refuses every subscription newer than version 0, with or without a note.) In an assignment (SyncGroup), a note
 follows the last field; only members that read notes get one.
-Each other subscription of this client has a note, which may be empty: it shows that the member reads notes.
+Each subscription of this client, except with `sticky`, has a note, which may be empty: the note shows that the member reads notes.
 """
 
 from __future__ import annotations

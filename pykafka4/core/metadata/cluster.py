@@ -140,7 +140,7 @@ class Cluster(KnownMetadata):
         return list(self._wanted)
 
     def troubles(self, topics: Iterable[str]) -> dict[str, str]:
-        """Return topic -> reason for each of `topics` that is in use and has an error, leaderless partitions, or no known partitions."""
+        """Return topic -> reason for `topics` in use that have an error, leaderless partitions, or no known partitions."""
         found = {}
         for name in topics:
             known = self._topics.get(name) if name in self._wanted else None
@@ -180,7 +180,7 @@ class Cluster(KnownMetadata):
         return topic in self._wanted
 
     def seeks(self, topic: str) -> bool:
-        """Whether `topic` is in use and incomplete: the cluster requests the topic again and again until the metadata is complete."""
+        """Whether `topic` is in use and incomplete: the cluster requests it again and again until its metadata is complete."""
         return topic in self._wanted and self._topics[topic].troubled
 
     def forget(self, topic: str, user: object) -> None:

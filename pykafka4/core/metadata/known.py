@@ -23,7 +23,7 @@ class KnownMetadata:
         self._names: dict[UUID, str] = {}
 
     def partitions(self, topic: str) -> int:
-        """The number of partitions; 0 while the topic is unknown."""
+        """0 while the topic is unknown."""
         known = self._topics.get(topic)
         return 0 if known is None else len(known.leaders)
 

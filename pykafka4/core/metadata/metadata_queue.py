@@ -74,7 +74,7 @@ class MetadataQueue:
         self._rotation.pop(name, None)
 
     def note_change(self) -> None:
-        """Make all topics in rotation due in the next rush, because a response contained a change: these topics may have changed, too."""
+        """A response contained a change: topics in rotation may have changed, too, and are due in the next rush."""
         self._rush = bool(self._rotation)
 
     @property

@@ -148,7 +148,7 @@ class Topic:
         self.available = [partition for partition, leader in enumerate(self.leaders) if leader is not None]
 
     def start_again(self, topic_id: UUID) -> None:
-        """Forget the leaders and epochs of the topic, which was recreated."""
+        """Forget the leaders and epochs: a topic with another id is another topic."""
         if self.topic_id is not None:
             self.former_ids |= {self.topic_id}
         self.former_ids -= {topic_id}

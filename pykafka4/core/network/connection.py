@@ -225,7 +225,6 @@ class Connection:
         self.wake_at = min(self.wake_at, request.deadline)
 
     def version(self, api_key: int, highest: int | None = None) -> int | None:
-        """Return the highest version of `api_key` to use, at most `highest`; None if there is no such version."""
         theirs = self.offered.get(api_key)
         both = None if theirs is None else usable(theirs, api_key)
         if both is None:

@@ -218,7 +218,7 @@ class Network:
     # -- for the cluster
 
     def set_addresses(self, now: float, addresses: Mapping[int, tuple[str, int]]) -> None:
-        """Set the brokers' addresses. A connection to a broker that moved is closed now; to a broker that left, as soon as no request is in
+        """A connection to a broker that moved is closed now; a connection to a broker that left is closed as soon as no request is in
         flight."""
         for endpoint in [e for e in self._endpoints.values() if e.node >= 0]:
             address = addresses.get(broker_of(endpoint.node))
@@ -232,7 +232,6 @@ class Network:
             self._add(node, host, port)
 
     def reachable(self, now: float) -> bool:
-        """Whether a connected broker can take a request for ANY."""
         return self._any.best(now) is not None
 
     # -- for the transport
@@ -254,7 +253,6 @@ class Network:
         self._follow(now, endpoint, connection, before)
 
     def _follow(self, now: float, endpoint: Endpoint, connection: Connection, before: ConnectionState) -> None:
-        """Act on the changes of a connection after a frame or a step of authentication."""
         if connection.jobs:
             self._jobs.take(endpoint, connection)
             self._dirty[endpoint.node] = endpoint
@@ -371,7 +369,6 @@ class Network:
         return endpoint
 
     def endpoint(self, node: int) -> Endpoint | None:
-        """Return the endpoint of `node`, created on first use for a lane; None if the broker is unknown."""
         endpoint = self._endpoints.get(node)
         if endpoint is None and node >= LANE and (plain := self._endpoints.get(broker_of(node))) is not None:
             endpoint = self._add(node, plain.host, plain.port)

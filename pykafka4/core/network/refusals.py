@@ -51,7 +51,6 @@ class Refusals:
         endpoint.refusals = 0
 
     def ended(self, now: float, endpoint: Endpoint) -> None:
-        """Count the failure of a connection or an attempt, and call the listeners if it is a refusal that counts."""
         if isinstance(endpoint.error, AuthenticationError) and not (endpoint.error.guessed_cause and self._accepted):
             self._without_credentials = min(self._without_credentials, endpoint.dialled_at) if endpoint.error.is_local else INFINITY
             if endpoint.guessed_cause != endpoint.error.guessed_cause:

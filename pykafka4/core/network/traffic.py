@@ -1,5 +1,4 @@
-"""Counts the connections, requests and bytes of each broker. Invariant: counters only grow; a request costs one call when it is written,
-and one when it ends."""
+"""Counts the connections, requests and bytes of each broker. Invariant: counters only grow."""
 
 from __future__ import annotations
 
@@ -50,7 +49,6 @@ class BrokerTraffic:
         self.sent_bytes += SIZE.size + SIZE.unpack_from(head)[0]
 
     def answered(self, api_key: int, seconds: float, size: int) -> None:
-        """Count a response of `size` bytes, `seconds` after the write of its request."""
         self.received_bytes += size
         durations = self._durations.get(api_key)
         if durations is None:

@@ -107,7 +107,7 @@ class Committer(Protocol):
         """The identity with which lookups are sent; None: without one."""
 
     def exists(self, topic: str, topic_id: UUID | None) -> bool:
-        """False if the metadata has no such topic, or has an id other than `topic_id` for it."""
+        """False if the metadata says that the topic does not exist, or has an id other than `topic_id`."""
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
         """See `GroupProtocol.on_commit_verdict`."""
@@ -147,11 +147,9 @@ class Offsets:
 
     @property
     def under_generation(self) -> bool:
-        """Whether a member's commit is incomplete and may still be accepted."""
         return any(commit.identity is not None and not commit.lost for commit in self._queue)
 
     def incomplete(self) -> set[TopicPartition]:
-        """The partitions of a member's commits that are incomplete and may still be accepted."""
         waiting = (commit.offsets for commit in self._queue if commit.identity is not None and not commit.lost)
         return set().union(*waiting)
 
@@ -216,7 +214,6 @@ class Offsets:
             )
 
     def poll(self, now: float) -> float:
-        """Send the next commit and the lookups; fail overdue ones, and commits with lost partitions. Returns when to be polled again."""
         wake_at = self._poll_queue(now)
         if self._lookups:
             self._lookups = {lookup: call for lookup, call in self._lookups.items() if lookup.wanted()}

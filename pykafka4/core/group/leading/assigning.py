@@ -71,7 +71,7 @@ class AssignorRun:
         )
 
     def _checked(self, returned: Any) -> dict[str, list[TopicPartition]]:
-        """`returned` as lists of partitions, with an entry for each member. Raises InvalidAssignment if a leader must not send it."""
+        """An entry for each member. Raises InvalidAssignment if a leader must not send the assignment."""
         if not isinstance(returned, Mapping):
             raise InvalidAssignment(f"returned {shown(returned)}, not a mapping from member id to partitions")
         members = {member.member_id: member for member in self.members}

@@ -104,7 +104,7 @@ class Leadership:
         self._changes: TopicChanges | None = None  # None while another member leads
 
     def decide(self, response: JoinGroupResponse, due: float, assign_by: float) -> str | None:
-        """Read the role and the members. Returns the name of the group's assignor if this leader lacks that assignor, otherwise None."""
+        """Returns the name of the group's assignor if this leader lacks that assignor, otherwise None."""
         self.abandon()
         self.holds = response.leader == response.member_id
         if not self.holds:
@@ -187,7 +187,7 @@ class Leadership:
         return True
 
     def _place(self) -> Iterator[None]:
-        """Note the leaders, racks and numbers of partitions. `outgrown` notices changes of a topic after its step."""
+        """`outgrown` notices changes of a topic after its step."""
         self._placements, self._racks, self._assigned_counts = {}, {}, {}
         self._different.clear()
         denied = []
@@ -264,7 +264,6 @@ class Leadership:
         self._placements, self._placements_known = {}, False
 
     def resign(self) -> None:
-        """Another member is the leader, or this member has left."""
         for topic in sorted(self._wanted):
             self._cluster.forget(topic, self)
         self._wanted.clear()
@@ -274,7 +273,6 @@ class Leadership:
             self._changes = None
 
     def outgrown(self) -> bool:
-        """Whether the numbers of partitions, or the racks, of the group's topics differ from the assignment."""
         if not self.holds or self._assigned_counts is None:
             return False
         self._compare(self._assigned_counts, self._take_changed())

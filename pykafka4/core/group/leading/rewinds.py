@@ -28,8 +28,8 @@ log = get_log("pykafka4.group")
 
 @attrs.frozen
 class MemberRewind:
-    """The rewind that the member `asker` wants. `done` are the partitions rewound in earlier generations. `refusal` is empty if all members
-    can take part."""
+    """The rewind that `asker` wants. `done` are the partitions rewound in earlier generations. `refusal` is empty if all members can take
+    part."""
 
     asker: str
     rewind: Rewind

@@ -107,7 +107,6 @@ class ClassicProtocol(ConsumerGroupMember):
         return INFINITY
 
     def released(self) -> None:
-        """Continue the rebalance when the application has released all partitions that this member gives back."""
         if self.state is MemberState.REVOKING and self._given_back.isdisjoint(self._assignee.held):
             self._move(MemberState.REJOINING if self._cooperative else MemberState.UNJOINED)
 

@@ -58,17 +58,13 @@ class CoordinatedMember(ABC):
             self._move(S.UNJOINED)
 
     def drop_out(self) -> None:
-        """Leave the generation without a request, after the loss of all partitions."""
         self.generation = -1
         self._ignore_responses()
         if self.state is not S.UNJOINED:
             self._move(S.UNJOINED)
 
     def fail(self, error: KafkaError) -> None:
-        """End the member with an error that is not retriable: it loses its partitions, and the application gets the error.
-
-        A member in LEAVING leaves at once instead, without a report.
-        """
+        """A member in LEAVING leaves at once instead, without a report."""
         if self.state is S.FATAL:
             return
         self.error = error
@@ -229,7 +225,6 @@ class HeartbeatMember(CoordinatedMember):
         self._in_flight = self._beat(now, node, 0, self._report())
 
     def _beat_if_due(self, now: float) -> float:
-        """Send a heartbeat if it is due or the report has changed; returns when to be polled again."""
         if self._in_flight is not None:
             return INFINITY
         due = self._heartbeat.wait(now)

@@ -38,7 +38,7 @@ class HeartbeatTimer:
 
     @property
     def patience(self) -> float:
-        """The seconds until a heartbeat without a response is given up, in a protocol whose coordinator names the interval."""
+        """Seconds until a heartbeat without a response is given up, in a protocol whose coordinator names the interval."""
         return max(SILENT_INTERVALS * self.interval, LEAST_SILENCE_S)
 
     def start(self, due: float) -> None:
@@ -61,7 +61,6 @@ class HeartbeatTimer:
         self._announced = False
 
     def sent(self, now: float) -> None:
-        """Measure the delay of a heartbeat that was sent now, and set the time of the next one."""
         late = now - self._due if self._announced else 0.0
         self._margin = min(max(late, self._margin * FADES), self.interval * LARGEST_MARGIN)
         if self._pause < self.interval:

@@ -89,7 +89,6 @@ class Membership:
 
     @property
     def held(self) -> Collection[TopicPartition]:
-        """The partitions of this member, including revoked and lost partitions that the application has not released yet."""
         return self._claims.keys()
 
     # ---------------------------------------------------------------- calls of the application
@@ -170,7 +169,7 @@ class Membership:
     def extend_lease(self, now: float, seconds: float) -> str | None:
         """Extend the lease until `seconds` from now; the extension ends early when the application gets other records.
 
-        Returns the reason for a refusal, or None: there is no lease (any more), or the group is rebalancing and cannot wait that long.
+        Returns None, or the reason for a refusal: there is no lease (any more), or the group is rebalancing and cannot wait that long.
         """
         if (idle := self._application.idle_since()) == -INFINITY:
             return "the lease begins with the first poll"
@@ -185,7 +184,6 @@ class Membership:
         return None
 
     def keep_lease(self, now: float) -> float:
-        """Leave the group if the lease has ended, so that other members get the partitions; returns when to be polled again."""
         ends = self._lease_ends(now)
         if now < ends:
             return ends
@@ -206,8 +204,7 @@ class Membership:
     # ---------------------------------------------------------------- calls of the protocol
 
     def assigned(self, partitions: Collection[TopicPartition], starts: Mapping[TopicPartition, int] = NOWHERE) -> None:
-        """Begin to hold `partitions`, except partitions of topics outside the subscription: it may have changed meanwhile, or the leader
-        may be wrong."""
+        """Topics outside the subscription are left out: the subscription may have changed meanwhile, or the leader may be wrong."""
         subscribed = set(self.subscription.names)
         claims = tuple(Claim(tp) for tp in dict.fromkeys(partitions) if tp.topic in subscribed)
         generation, self.assignments = self.protocol.generation, self.assignments + 1
@@ -262,9 +259,8 @@ class Membership:
             then()
 
     def on_fatal(self, error: KafkaError) -> None:
-        """Handle a FindCoordinator error that is not retriable: report a missing right, which may be granted later; otherwise end the
-        member.
-        """
+        """React to a FindCoordinator error that is not retriable: report a missing right, which may be granted later; otherwise end the
+        member."""
         if self.subscription.active and isinstance(error, AuthorizationError):
             self.denied(error)
         elif self.subscription.active:

@@ -59,8 +59,8 @@ class RequestedRewind:
     `open` has the partitions that are not known to be rewound; None before the wish has been in an assignment. After `pause` seconds the
     wish is made again. The pause doubles each time, so that slow owners get their assignments.
 
-    `in_join` is set while the last join has the wish and its assignment or error is not known. `lost` is set if that was never known of an
-    earlier join: the other members may have carried out the wish in a generation whose assignment this member missed.
+    `in_join` is set while the last join has the wish and neither its assignment nor an error is known. `lost` is set if neither was ever
+    known for an earlier join: the other members may have carried out the wish in a generation whose assignment this member missed.
     """
 
     rewind: Rewind

@@ -49,7 +49,7 @@ class Discovery:
         self.found: frozenset[str] | None = None  # the topics that the filter selects; None: not known yet
 
     def begin(self, filter: TopicFilter | None) -> None:
-        """None: look for no topics. `found` is None until the first response."""
+        """Without `filter`, look for no topics. `found` is None until the first response."""
         self._filter, self._selected, self._under_way = filter, {}, None
         self.found = None
         self._due = INFINITY if filter is None else -INFINITY

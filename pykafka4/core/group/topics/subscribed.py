@@ -4,7 +4,7 @@ Invariant: partitions that are added after the subscription, and have no committ
 auto_offset_reset=latest (with auto_offset_reset=none, `poll` raises an error).
 
 A topic found by a filter leaves the subscription only when two responses agree that the topic is gone: the list of all topics lacks it, and
-its own metadata says that it does not exist, or that this client has no right to see it. One of the responses may come from a broker that
+its own metadata says that it does not exist, or that this client has no right to see it. One response alone may come from a broker that
 lags behind.
 """
 
@@ -227,7 +227,7 @@ class SubscribedTopics:
             self._listener.put(PollError(None, refusal, Lasting.ONCE))
 
     def fallback(self, tp: TopicPartition) -> Policy:
-        """The policy for `tp` if it has no committed offset: new partitions are read from their beginning, unless auto_offset_reset is
+        """The policy for `tp` without a committed offset: new partitions are read from their beginning, unless auto_offset_reset is
         none."""
         is_new = tp.partition >= self._sizes.get(tp.topic, INFINITY)
         return of_new_partition(self._policy) if is_new else self._policy

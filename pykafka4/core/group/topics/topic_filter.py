@@ -43,7 +43,7 @@ class TopicFilter:
         return topic not in self.excluded_names and _any_matches(self.patterns, topic) and not _any_matches(self.exclude, topic)
 
     def select(self, topics: Mapping[str, bool], before: Mapping[str, bool]) -> dict[str, bool]:
-        """Whether each topic is selected; `topics` says which are internal. Topics in `before`, the last result, are not matched again."""
+        """`topics` says which topics are internal. Topics in `before`, the last result, are not matched again."""
         return {
             topic: before[topic] if topic in before else self._selects(topic, internal or topic in INTERNAL)
             for topic, internal in topics.items()
