@@ -3,8 +3,8 @@
    A fetched record has only str, bytes, int and tuples of these, so it can be in no cycle, and the collector need not see it: two million
    kept records cost nothing per collection. T_OBJECT_EX members let CPython specialise `record.value` to a slot load.
 
-   Headers stay encoded until the application reads them, mostly for few records: as objects they can take 40 times their bytes, beyond every
-   limit on decompressed data. Their lengths are checked when the record is made.
+   Headers stay encoded until the application reads them, mostly for few records: as objects they can take 40 times their bytes, beyond
+   every limit on decompressed data. Their lengths are checked when the record is made.
 
    A deserialized record has objects of the application as key and value. In place of headers it refers to its raw record, which has the
    bytes and the headers: so records need no further field. An object that refers to its own deserialized record is never freed. */
