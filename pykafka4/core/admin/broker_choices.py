@@ -135,7 +135,6 @@ class CoordinatorChoice(BrokerChoice[str]):
         self._lookup.add([key])
 
     def look_up_again(self, now: float, key: str, node: int, reason: KafkaError) -> None:
-        """Forget the coordinator of `key` if it is still `node`."""
         if self._nodes.get(key) == node:
             del self._nodes[key]
             self._network.avoid(now, node)  # a broker that is cut off from the cluster would report itself as the coordinator
@@ -205,7 +204,6 @@ class LeaderChoice(BrokerChoice[TopicPartition]):
         self._absent_since: dict[TopicPartition, float] = {}
 
     def begin(self, keys: Iterable[TopicPartition]) -> None:
-        """Keep the metadata of the topics; keep the errors of invalid topic names."""
         for topic in dict.fromkeys(key.topic for key in keys):
             try:
                 self._cluster.want(topic, self)

@@ -116,7 +116,6 @@ class Question(ABC, Generic[K, V]):
         return self.what(key)
 
     def error(self, key: K, refusal: Refusal) -> KafkaError:
-        """The exception for an error code, with the missing right, if any."""
         resource = {self.resource: str(key)} if self.resource else {}
         return broker_error(refusal.code, self.what(key), refusal.detail, self.api, **resource)  # type: ignore[arg-type]
 

@@ -87,8 +87,6 @@ class MetadataInFlight(Request):
 
 
 class Cluster(KnownMetadata):
-    """The machine that keeps the metadata up to date."""
-
     def __init__(self, config: ClientConfig, network: Network, random: Random, events: EventSink) -> None:
         super().__init__()
         self.version = 0  # incremented with each change
@@ -319,7 +317,6 @@ class Cluster(KnownMetadata):
             self.refresh(now)
 
     def _refused(self, now: float, broker: int, error: KafkaError) -> None:
-        """Fail the waiting callers at once if no broker accepts this client."""
         if broker == ANY:
             self.crash(error)
 

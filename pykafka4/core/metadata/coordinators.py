@@ -82,7 +82,7 @@ class Coordinator:
 
     @property
     def subject(self) -> str:
-        """The group or transactional id, for messages: `group g`."""
+        """`group g`, for messages."""
         return f"{NAMES[self._kind]} {self._key}"
 
     @property

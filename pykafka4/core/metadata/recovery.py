@@ -69,8 +69,6 @@ class Offline:
 
 @attrs.define(eq=False)
 class Outage:
-    """The offline partitions of a topic."""
-
     backoff: Backoff  # between requests for the topic's metadata
     partitions: dict[TopicPartition, None] = attrs.Factory(dict)
     asking: bool = False  # a timer for the next request is set

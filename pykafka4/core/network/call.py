@@ -41,7 +41,6 @@ Verdict: TypeAlias = tuple[Next, KafkaError] | None  # the next step after an ou
 
 
 def unanswered(failed: Failed) -> Verdict:
-    """Return the usual verdict on a request without a response."""
     return Next.ELSEWHERE if failed.passing else Next.GIVE_UP, failed.reason
 
 
@@ -122,7 +121,6 @@ class Call:
     last_error: KafkaError | None = None  # the failure of the last request
 
     def poll(self, now: float, outbox: Outbox) -> float:
-        """Send the request if it is due; returns the time of the next poll."""
         node = self._target.address
         if node is None:
             self._target.want()
@@ -155,7 +153,7 @@ class Call:
         self._backoff.reset()
 
     def timed_out(self, what: str) -> KafkaTimeoutError:
-        """Return the error for a caller whose deadline has passed. `what` names the operation."""
+        """`what` names the operation whose deadline has passed."""
         return KafkaTimeoutError(f"{what} (last error: {self.last_error or self._target.last_error or 'none'})")
 
     def request_ended(self, now: float, request: CallRequest, outcome: Outcome) -> None:

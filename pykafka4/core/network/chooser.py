@@ -188,5 +188,4 @@ class RequestsForAny:
 
 
 def least_failed(endpoints: Iterable[Endpoint]) -> Endpoint | None:
-    """Return the endpoint with the fewest failures, brokers before bootstrap addresses."""
     return min(endpoints, key=lambda e: (e.failures, e.node < 0, e.tie), default=None)

@@ -410,7 +410,6 @@ class Connection:
         return bool(self._flying) and self._flying[0].request.message.api_key not in SASL
 
     def authenticated(self, now: float, exchange: object, result: Any) -> None:
-        """Continue `exchange` with the result or exception of its job."""
         if exchange is self._authentication and self.state is not S.CLOSED:
             self._advance(now, result)
 

@@ -24,8 +24,6 @@ MAX_CONCURRENT_STEPS: Final = 4  # the loop has as many threads for these steps
 
 @attrs.frozen(eq=False)
 class Task:
-    """A step of a SASL exchange that may block."""
-
     endpoint: Endpoint
     connection: Connection
     exchange: object
@@ -75,7 +73,6 @@ class Jobs:
 
     @property
     def waits(self) -> bool:
-        """Whether `start` may return a job."""
         return bool(self._waiting) and self._running < MAX_CONCURRENT_STEPS
 
     def _job(self, task: Task) -> Job:

@@ -47,8 +47,6 @@ READY, CLOSED = ConnectionState.READY, ConnectionState.CLOSED
 
 @attrs.frozen(eq=False)
 class NetworkEffects:
-    """The operations for the transport, and the time of the next poll."""
-
     connect: tuple[Connect, ...] = ()
     close: tuple[Close, ...] = ()
     write: tuple[tuple[int, list[Buffer]], ...] = ()  # (link, buffers)
@@ -431,7 +429,6 @@ class Network:
         return touched
 
     def _set_alarm(self, endpoint: Endpoint, when: float) -> None:
-        """Check `endpoint` at `when` at the latest."""
         if when < endpoint.alarm:
             self._alarms.set(endpoint, when)
             self._wake_at = min(self._wake_at, when)

@@ -27,7 +27,6 @@ class SecretFilter(Secret):
         self._bootstrap = " ".join(host for host, _ in config.bootstrap_servers)
 
     def learn(self, secrets: tuple[str, ...], user: str) -> None:
-        """Hide these secrets and this user name from now on."""
         always, *learned = self._known
         new = (secrets, user)
         self._known = (always, new, *[known for known in learned if known != new][: MOST_KEPT_SECRETS - 1])

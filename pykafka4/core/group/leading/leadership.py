@@ -238,12 +238,10 @@ class Leadership:
         return shares
 
     def question(self, now: float, group: str) -> DescribeGroupsRequest:
-        """`learn` reads the response."""
         self.ask_at = INFINITY
         return DescribeGroupsRequest(groups=[group])
 
     def learn(self, now: float, outcome: Outcome) -> None:
-        """Read the current assignment, or request it again if the response lacks it."""
         groups: list[DescribeGroupsResponse.Group] = [] if isinstance(outcome, Failed) else outcome.message.groups
         if not groups or groups[0].error_code or groups[0].group_state != STABLE:
             self.ask_at = now + ASK_AGAIN_S

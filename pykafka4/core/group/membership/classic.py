@@ -487,7 +487,6 @@ class ClassicProtocol(ConsumerGroupMember):
         return self.state is not MemberState.REJOINING or self._config.group_instance_id is None
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
-        """Returns whether to send the commit again in another generation."""
         if identity is not self.identity:
             return False
         if verdict in (Reaction.DENIED, Reaction.STALE):  # if the group is denied, not just a topic, the next heartbeat reports it

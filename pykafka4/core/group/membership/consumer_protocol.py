@@ -173,7 +173,6 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
 
     @property
     def _is_in(self) -> bool:
-        """Whether the coordinator expects heartbeats."""
         return self.state is S.STABLE or self.state is S.REVOKING
 
     # ---------------------------------------------------------------- partitions

@@ -120,7 +120,6 @@ class Rewinds:
         return self._check_at if self._wish is not None and self._wish.step is Step.NEW else INFINITY
 
     def question(self) -> DescribeGroupsRequest:
-        """`learn` reads the response."""
         assert self._wish is not None
         self._wish.step = Step.CHECKING
         return DescribeGroupsRequest(groups=[self._group])
