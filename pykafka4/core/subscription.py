@@ -55,7 +55,7 @@ class Start(enum.Enum):
     COMMITTED = "committed"  # the group's committed offset, or auto_offset_reset
     EARLIEST = "earliest"
     LATEST = "latest"
-    EARLIEST_LOCAL = "earliest local"  # the first offset that is not only in tiered storage; is looked up, but never a start
+    EARLIEST_LOCAL = "earliest local"  # the first offset that is not only in tiered storage; looked up, but never a start
     NONE = "none"  # auto_offset_reset=none: raise an error instead
 
     __hash__ = object.__hash__  # `Enum.__hash__` is Python code, and each offset lookup uses a Start as a dict key
@@ -97,7 +97,7 @@ def of_new_partition(policy: Policy) -> Policy:
 
 
 class Claim:
-    """Compared by identity."""
+    """The reading of one partition, from an assignment or seek to the next. Compared by identity."""
 
     __slots__ = (
         "consumed",
@@ -349,7 +349,7 @@ class Position:
             self.epoch = -1  # leader epoch of the last batch fetched
         else:
             self.stage, self.target, self.offset = Stage.FETCHING, fallback, start
-            self.epoch = claim.epoch  # known if the client itself went back: by it, the leader detects another truncation
+            self.epoch = claim.epoch  # known if the client itself went back: with it, the leader detects another truncation
         self.otherwise = claim.otherwise  # None after its use
         self.paused = False
         self.turn = 0  # order in Fetch requests, lowest first; the partition served last has the highest

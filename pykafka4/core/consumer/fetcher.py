@@ -226,7 +226,8 @@ class Fetcher:
     def _fetch_located(self) -> None:
         """Fetch positions that were just located or sought, without waiting for a Fetch that does not include them.
 
-        Positions that can be fetched again (they were paused, or had another leader) do not wait for a long Fetch either.
+        Positions that can be fetched again (they were paused, or had another leader) do not wait either, if that Fetch may be held back for
+        long.
         """
         located, self.positions.located = self.positions.located, []
         for position in located:

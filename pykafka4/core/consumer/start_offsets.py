@@ -28,7 +28,7 @@ __all__ = ["RETRY_LOOKUP_S", "StartOffsets"]
 
 log = get_log("pykafka4.fetcher")
 
-RETRY_LOOKUP_S: Final = 1.0  # seconds to the next lookup of committed offsets, after an error for an administrator
+RETRY_LOOKUP_S: Final = 1.0  # seconds to the next lookup of committed offsets, after an error that only an administrator can fix
 
 
 class PositionSearch(Search):

@@ -149,7 +149,7 @@ class PartitionStatus:
 
 
 Row = dict[str, Any]  # a partition in `status()`
-EMPTY: Final[Row] = {  # of a partition that the loop has not seen yet
+EMPTY: Final[Row] = {  # the row of a partition that the loop has not seen yet
     "state": "online",
     "since": None,
     "reason": None,

@@ -85,7 +85,7 @@ class ShareInFlight(Request):
 class PartitionPause:
     """The pause of a partition after its error: no request fetches from it before `until`.
 
-    A broker answers a ShareFetch at once while a partition of the session has an error, so without the pause its waits for records would
+    A broker answers a ShareFetch at once while a partition of the session has an error: without the pause, the waits for records would
     become a busy loop.
     """
 

@@ -411,8 +411,8 @@ class Ledger:
     def settle_drops(self, snapshot: Snapshot, sums: Drops) -> None:
         """Store `sums`, the sums of the drops of `snapshot`, so that the next snapshot begins with them.
 
-        The comparison fails for a second thread that has added up the same drops: it would discard drops that were taken after its
-        snapshot.
+        If two threads have added up the same drops, the comparison fails for the second: that thread would discard drops that were taken
+        after its snapshot.
         """
         if self._drops is snapshot.drops and sums is not snapshot.drops:
             self._drops, self._fresh_drops = sums, self._fresh_drops[len(snapshot.fresh_drops) :]

@@ -74,7 +74,7 @@ class ProduceRequests:
         responses: ResponseReader,
     ) -> None:
         self._config, self._network, self._cluster, self._ledger, self._responses = config, network, cluster, ledger, responses
-        self._in_flight: dict[int, int] = {}  # by node that ever got a request
+        self._in_flight: dict[int, int] = {}  # number of requests, by node that ever got one
         self.highest: int | None = None  # the highest version to use; None: any
         self._full: dict[int, None] = {}  # the nodes with the maximum of requests in flight
         self._unanswered: dict[int, dict[InFlightProduce, None]] = {}  # node -> its requests, oldest first

@@ -214,7 +214,7 @@ class ProduceAnswers:
     def _resend(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         if isinstance(error, BrokerError) and error.code.refresh is Refresh.METADATA:
             if error.code.name == "REQUEST_TIMED_OUT":
-                # The broker did not reach its replicas: it may not know that another broker leads, and name itself in its metadata.
+                # The broker did not reach its replicas: it may not know that another broker leads, and would name itself in its metadata.
                 self._network.avoid(now, queue.node)
             self._recovery.report(now, queue.tp, error, queue.node)
         else:
@@ -246,7 +246,7 @@ class ProduceAnswers:
             self._compressor.compress(part, queue)
 
     def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
-        """Continue in the next epoch. A head that may be written fails.
+        """The broker expects another sequence: continue in the next epoch. A head that may be written fails.
 
         After an unacknowledged batch, the error is only a consequence of that batch's failure.
         """

@@ -258,7 +258,7 @@ class Parking:
     def _drop_empty(self, topic: str, patience: float, now: float) -> float:
         """Drop an unknown topic without a record after a while: its first `send` raised an error, for example.
 
-        The accumulator has to forget the topic before the loop does, because it announces only topics that it does not have.
+        The accumulator, which announces only topics that it does not have, has to forget the topic before the loop does.
         """
         until = self._empty.setdefault(topic, now) + patience
         if now < until:

@@ -273,7 +273,7 @@ class Transactions:
         return False
 
     def keeps(self, queue: PartitionQueue) -> bool:
-        """Brokers expect this numbering to continue."""
+        """Whether brokers expect the numbering of `queue` to continue."""
         return (queue.producer_id, queue.epoch) == (self.producer_id, self.epoch)
 
     def record_failed(self, error: BaseException) -> None:

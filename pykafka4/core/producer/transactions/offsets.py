@@ -67,7 +67,7 @@ class GivenOffsets:
 
 
 class OffsetsInTransaction:
-    """Implements `CoordinatorUser`. The calls take effect one after the other."""
+    """Stores the offsets of one call after the other. Implements `CoordinatorUser`."""
 
     __slots__ = ("_cluster", "_given", "_groups", "_network", "_outbox", "_random", "_transaction")
 
