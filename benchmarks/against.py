@@ -30,7 +30,7 @@ LIMIT = 1.03  # maximum ratio of a case's CPU to the CPU before
 
 
 def checkout(commit: str) -> Path:
-    """A clone at `commit` that is ready to run; the first call makes it."""
+    """The first call makes the clone."""
     digest = subprocess.run(
         ["git", "rev-parse", f"{commit}^{{commit}}"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
     ).stdout.strip()
@@ -44,7 +44,7 @@ def checkout(commit: str) -> Path:
 
 
 def build(place: Path, python: Path) -> None:
-    """Build the compiled core in `place` from its sources: a core of other sources cannot be imported, or is measured by mistake."""
+    """A core of other sources cannot be imported, or is measured by mistake."""
     command = [str(python), "setup.py", "build_ext", "--inplace"]
     environment = os.environ | {"PYKAFKA4_BUILD_EXTENSION": "yes"}
     subprocess.run(command, cwd=place, env=environment, check=True, stdout=subprocess.DEVNULL)
@@ -68,7 +68,7 @@ Runner = Callable[[Entry, int, Path | None], dict[str, Any]]
 
 @attrs.define
 class Comparison:
-    """CPU seconds per million records of both commits, and perhaps of the best peer, round by round."""
+    """CPU seconds per million records, round by round."""
 
     title: str
     limit: float = LIMIT
@@ -109,12 +109,11 @@ def one_round(result: Comparison, case: Case, runner: Runner, records: int, old:
 
 
 def is_known(old: Path, case: Case) -> bool:
-    """Whether the other commit can run `case`: a case may be newer."""
+    """A case may be newer than the other commit."""
     return f'"{case.ours[0].case}":' in (old / "benchmarks" / "clients" / "ours.py").read_text()
 
 
 def compare(old: Path, rounds: int, records: int, chosen: str, limit: float = LIMIT, *, peers: bool = False) -> list[Comparison]:
-    """Compare the cases that both commits have and whose title contains `chosen`."""
     groups: tuple[tuple[tuple[Case, ...], Runner], ...] = ((PRODUCE, produce), (CONSUME, consume))
     both = [(case, runner) for cases, runner in groups for case in cases if chosen in case.title and is_known(old, case)]
     results = [(Comparison(case.title, limit), case, runner) for case, runner in both]

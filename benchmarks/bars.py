@@ -18,7 +18,7 @@ class Row:
     """One measured figure, of both clients if both can do the work.
 
     `most`: the largest figure of ours that meets the bar. `times`: the largest multiple of the peer's figure that meets it. Without both
-    the row is reported and not judged.
+    the row is not judged.
     """
 
     name: str

@@ -81,7 +81,7 @@ def places(wanted: Sequence[str], scale: float) -> Iterator[list[Place]]:
 
 
 def cases(place: Place, chosen: str) -> Iterator[tuple[Case, Runner]]:
-    """The cases for a place. On the real cluster brokers take most of the time, so there only judged cases run, and no rate is judged."""
+    """On the real cluster brokers take most of the time, so there only judged cases run, and no rate is judged."""
     for group, runner in ((PRODUCE, place.produce), (CONSUME, place.consume)):
         for case in group:
             if chosen in case.title and (place.name == "sink" or case.bar is not None):
@@ -106,7 +106,7 @@ def conditions() -> Figures:
 
 
 def check_bytes(place: Place, chosen: str) -> None:
-    """Let the sink check the CRC of every batch that each kind of producer writes, before anything is timed."""
+    """Before anything is timed, the sink checks the CRC of every batch that each kind of producer writes."""
     if place.name == "sink" and not chosen.startswith("consume"):
         careful = SinkPlace(60_000, "verify")
         for entry in {entry.label: entry for case in PRODUCE if chosen in case.title for entry in case.entries}.values():

@@ -1,9 +1,9 @@
-"""Compares costs that do not grow with records, with confluent-kafka on a real cluster: the first record of a fresh process, of 2,000
-assigned partitions and of 1,000 subscribed topics, and the cost of many idle partitions and members.
+"""Compares costs that do not grow with records, with confluent-kafka on a real cluster.
 
-`python -m benchmarks.first` runs both clients in turns, each in its own process, and prints medians and their ratio: the first record may
-come no later than confluent-kafka's, and idling may cost no more. "Idle" is the CPU time of the whole process as a share of a core, with
-one poll a second.
+They are the first record of a fresh process, of 2,000 assigned partitions and of 1,000 subscribed topics, and the cost of many idle
+partitions and members. `python -m benchmarks.first` runs both clients in turns, each in its own process, and prints medians and their
+ratio: the first record may come no later than confluent-kafka's, and idling may cost no more. "Idle" is the CPU time of the whole process
+as a share of a core, with one poll a second.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Run:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=ENVIRONMENT)
 
     def event(self) -> dict[str, Any]:
-        """The next event; `at` in seconds since the process was started."""
+        """`at` is in seconds since the process was started."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
@@ -106,7 +106,7 @@ def create(cluster: Cluster, topics: int) -> None:
 
 
 def subscribed(table: Table, bootstrap: str, topics: int, rounds: int) -> None:
-    """Measure the only member of a new group that subscribes to many topics, with one record in each; the time includes the join."""
+    """The client is alone in a new group, with one record in each topic. The time includes the join."""
     run = Run(PEER, "subscribe", bootstrap, f"{TOPICS}-{{}}", topics)  # with the first group, brokers create the topic of offsets
     run.event()
     run.end()

@@ -54,7 +54,7 @@ def assigned(client: str, bootstrap: str, topic: str, partitions: int) -> Poll:
 
 
 def subscribed(client: str, bootstrap: str, topic: str, topics: int) -> Poll:
-    """A consumer alone in its group, subscribed to topics whose names are `topic` with a number in it."""
+    """The consumer is alone in its group. The topics are named by `topic` with a number in it."""
     names, group = [topic.format(number) for number in range(topics)], f"{client}-{os.getpid()}"
     if client == "pykafka4":
         from pykafka4 import Consumer
@@ -95,7 +95,7 @@ def members(client: str, bootstrap: str, topic: str, count: int) -> Poll:
 
 
 def idle(poll: Poll) -> None:
-    """For each line of standard input, be idle for that number of seconds; report before and after."""
+    """Each line of standard input is a number of seconds; report before and after."""
     for line in sys.stdin:
         report()
         end = time.monotonic() + float(line)

@@ -33,7 +33,7 @@ START, SETTLE = 60.0, 3.0
 
 
 class Idler:
-    """The process that idles. It first sends one record and reads it, so that everything is connected."""
+    """The process first sends one record and reads it, so that everything is connected."""
 
     def __init__(self, options: dict[str, Any], topic: str) -> None:
         command = [sys.executable, "-m", "benchmarks.idle", "--idler", json.dumps(options), topic]
@@ -64,9 +64,9 @@ class Idler:
 
 
 def measure(cluster: Cluster, topic: str, seconds: float, rounds: int = 1) -> dict[str, float]:
-    """The share connected, and the share with every broker killed; the brokers stay down.
+    """The brokers stay down.
 
-    A share over its bar is measured up to `rounds` times, and the smallest counts: other work of the machine only adds to a share, and a
+    A share over its bar is measured up to `rounds` times, and the smallest counts. Other work of the machine only adds to a share, and a
     client that costs too much does so in every round.
     """
     with Idler(cluster.client, topic) as idler:
@@ -87,7 +87,7 @@ def compare(seconds: float, rounds: int) -> tuple[float, float]:
 
 
 def quietest(idler: Idler, seconds: float, bar: float, rounds: int) -> float:
-    """The smallest share of up to `rounds` measurements. A share within `bar` ends them."""
+    """A share within `bar` ends the measurements."""
     least = idler.share(seconds)
     for _ in range(rounds - 1):
         if least <= bar:
@@ -112,7 +112,7 @@ def reference(seconds: float) -> float:
 
 
 def idle(options: dict[str, Any], topic: str) -> None:
-    """Run the idle process: for each line of standard input, a number of seconds, print the share."""
+    """Each line of standard input is a number of seconds; print the share."""
     from pykafka4 import Consumer, Producer
 
     producer = Producer(**options)

@@ -51,7 +51,7 @@ Partition = int | None  # None: the producer chooses
 
 @attrs.frozen
 class Case:
-    """A way in which an application sends. `named`: it names the partition of each record."""
+    """`named`: the application names the partition of each record."""
 
     policy: str
     named: bool = True
@@ -67,7 +67,7 @@ class Case:
         return [[partition] for partition in range(PARTITIONS)] if self.policy == "block" else [list(range(PARTITIONS))]
 
     def counted(self, trouble: str) -> list[int]:
-        """The partitions whose records count: the healthy ones, with a late broker the partitions of other brokers."""
+        """With a late broker, the partitions of other brokers count."""
         if not self.named:
             return list(range(PARTITIONS))
         if trouble == OFFLINE:
@@ -103,7 +103,7 @@ def send_to(producer: Producer, partitions: Sequence[Partition], rate: float) ->
 
 
 def pace(producer: Producer, partitions: Sequence[Partition], rate: float) -> None:
-    """Do the work of `send_to` at `rate`, in bursts. After a delay at most one burst of late records is sent."""
+    """Send in bursts. After a delay at most one burst of late records is sent."""
     send, done, began = producer.send, 0.0, time.monotonic()
     while True:
         due = (time.monotonic() - began) * rate
@@ -162,7 +162,7 @@ def begin(producer: Producer, run: Run) -> None:
 
 
 def client(run: Run) -> None:
-    """Run the client's process: it prints "ready" when the measurement may begin, and sends until it is killed."""
+    """Print "ready" when the measurement may begin; send until the process is killed."""
     begin(Producer(**run.options()), run)
     print("ready", flush=True)
     sys.stdin.readline()
@@ -170,7 +170,7 @@ def client(run: Run) -> None:
 
 @attrs.frozen
 class Took:
-    """The records a second that the sink has taken in a run, by partition, and the CPU seconds of the client a second."""
+    """Records that the sink has taken, and CPU seconds of the client, both a second."""
 
     rates: dict[int, float]
     cpu: float

@@ -24,7 +24,7 @@ class Spec:
 
     @property
     def offset_sum(self) -> int:
-        """The sum of all offsets of the log: a consumer that has read each record once has the same sum."""
+        """A consumer that has read each record once has the same sum of offsets."""
         return sum(end * (end - 1) // 2 for end in self.ends.values())
 
 
@@ -48,7 +48,7 @@ def resident() -> int:
 
 @attrs.define
 class Meter:
-    """Measures the work between `start()` and `stop(records)`. Other threads of the application add their CPU time to `application`."""
+    """Other threads of the application add their CPU time to `application`."""
 
     records: int = 0
     seconds: float = 0.0
@@ -61,7 +61,7 @@ class Meter:
         self._began = (time.perf_counter(), cpu(), time.thread_time())
 
     def stop(self, records: int) -> None:
-        """End the measurement. The calling thread counts as a thread of the application."""
+        """The calling thread counts as a thread of the application."""
         began, used, mine = self._began
         self.seconds, self.cpu = time.perf_counter() - began, cpu() - used
         self.application += time.thread_time() - mine

@@ -67,7 +67,7 @@ def alone(registry: CollectorRegistry) -> float:
 
 
 def measure(bootstrap: str) -> tuple[list[float], list[float], float]:
-    """(CPU microseconds per record without scrapes, with scrapes, both by turns; CPU seconds of a scrape)."""
+    """(CPU microseconds per record without and with scrapes, by turns; CPU seconds of a scrape)."""
     topic, registry, shown = f"bench-metrics-{uuid.uuid4().hex[:8]}", CollectorRegistry(), ClientCollector()
     registry.register(shown)
     with AdminClient(bootstrap_servers=bootstrap) as admin:

@@ -56,7 +56,7 @@ class Work:
                 self.producer.send(tp.topic, b"x", partition=tp.partition)
 
     def spend(self, seconds: float) -> tuple[float, float]:
-        """Let time pass; return the loop's share of a core, and the connections that it tried to open a second."""
+        """Return the loop's share of a core, and the connections that the client tried to open a second."""
         began, used, attempts = time.monotonic(), loop_cpu(), self.attempts
         while (left := began + seconds - time.monotonic()) > 0:
             if self.consumer is not None:
@@ -78,7 +78,7 @@ class Work:
 
 
 def work(role: str, bootstrap: str, topics: int, partitions: int) -> None:
-    """Run the client's process. A line of standard input is a number of seconds to measure, "send", or "wait" for the sent records."""
+    """A line of standard input is a number of seconds to measure, "send", or "wait" for the sent records."""
     client = Work(role, bootstrap, topics, partitions)
     print("ready", flush=True)
     for line in sys.stdin:
@@ -95,7 +95,7 @@ def work(role: str, bootstrap: str, topics: int, partitions: int) -> None:
 
 
 def measure(role: str, topics: int, partitions: int, seconds: float, settle: float) -> dict[str, float]:
-    """The cost of one role in one outage, and the seconds until waiting records are sent once the broker is back."""
+    """Also measures the seconds until waiting records are sent once the broker is back."""
     with ModelServer(brokers=LOST) as server:
         for name in names(topics):
             server.create_topic(name, partitions, leaders=[LOST] * partitions, replicas=1)

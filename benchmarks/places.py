@@ -23,7 +23,7 @@ from integration.security.options import for_librdkafka
 
 
 class Place(Protocol):
-    """A cluster to produce to and to consume from. `bar`: the bar of judged cases in this place, if it is not their own."""
+    """`bar`: the bar of judged cases in this place, if it is not their own."""
 
     name: str
     bar: float | None
@@ -43,8 +43,6 @@ def verify(entry: Entry, expected: int, found: int) -> None:
 
 
 class SinkPlace:
-    """The sink in its own process, a fresh one for each run."""
-
     name = "sink"
     bar: float | None = None
 

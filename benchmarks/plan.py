@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def in_turns(contenders: Sequence[T], rounds: int) -> Iterator[T]:
-    """Each contender once a round, in rotating order, so that no contender always runs right after the same other one."""
+    """The order rotates, so that no contender always runs right after the same other one."""
     for number in range(rounds):
         first = number % len(contenders)
         yield from contenders[first:]
@@ -21,7 +21,7 @@ def in_turns(contenders: Sequence[T], rounds: int) -> Iterator[T]:
 
 @attrs.frozen
 class Entry:
-    """One contender in a case. `headers`: the number of headers of each record that it reads."""
+    """`headers`: the number of headers of each record that it reads."""
 
     client: str
     case: str
@@ -36,9 +36,7 @@ class Entry:
 
 @attrs.frozen
 class Case:
-    """A case: its contenders and bars.
-
-    `bar`: the maximum CPU per record of ours, as a part of the best peer's; None: reported, not judged. `rate`: the minimum rate, as a
+    """`bar`: the maximum CPU per record of ours, as a part of the best peer's; None: reported, not judged. `rate`: the minimum rate, as a
     multiple of the best peer's; a case with this bar is judged on the sink only.
     """
 
@@ -54,7 +52,7 @@ class Case:
 
 
 def produce(title: str, case: str, bar: float | None = None, ours: str = "") -> Case:
-    """A case with two peers, confluent-kafka with its default batch.size and with 256 KB: the better one depends on the place."""
+    """The peers are confluent-kafka with its default batch.size and with 256 KB: the better one depends on the place."""
     peers = (Entry("confluent", case), Entry("confluent", case, {"batch.size": 262_144}))
     return Case(title, peers, (Entry("pykafka4", ours or case),), bar)
 

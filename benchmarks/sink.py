@@ -56,12 +56,12 @@ class Sink:
         self.process.stdout.close()
 
     def ends(self, topic: str) -> dict[int, int]:
-        """The end of each partition: of the served records, or of the records acknowledged in all topics under this partition number."""
+        """The ends of the served records, or of the records acknowledged in all topics under this partition number."""
         return list_ends(self.ports[0], topic, self.partitions)
 
 
 def leader(topic: str, partition: int, brokers: int = BROKERS) -> int:
-    """The broker (from 1 on) that leads a partition. Leaders are assigned round-robin, from a broker that the topic's name determines."""
+    """The broker (from 1 on). Leaders are assigned round-robin, from a broker that the topic's name determines."""
     first = 0
     for byte in topic.encode():
         first = (first * 31 + byte) & 0xFFFFFFFF
@@ -69,7 +69,7 @@ def leader(topic: str, partition: int, brokers: int = BROKERS) -> int:
 
 
 def list_ends(port: int, topic: str, partitions: int) -> dict[int, int]:
-    """The end offsets of a topic by ListOffsets v1, which all brokers of the sink answer in the same way."""
+    """By ListOffsets v1, which all brokers of the sink answer in the same way."""
     name = topic.encode()
     wanted = b"".join(struct.pack(">iq", partition, LATEST) for partition in range(partitions))
     body = struct.pack(">hhih", 2, 1, 1, -1) + struct.pack(">iih", -1, 1, len(name)) + name + struct.pack(">i", partitions) + wanted

@@ -1,7 +1,7 @@
 """Runs loads against the agent and judges its bars.
 
-The loads: at full speed, at half of that rate, at twice that rate with clients that block and with clients that do not, and at full speed
-without brokers.
+The loads: at full speed, at half of that rate, at twice that rate with clients that block and with clients that do not, and without
+brokers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Run:
 
     @property
     def cpu_us(self) -> float:
-        """CPU microseconds of the agent's process per message, until every message was acknowledged."""
+        """CPU microseconds of the agent's process per message, until all were acknowledged."""
         return (self.settled.cpu - self.before.cpu) * 1e6 / max(1, self.settled.read - self.before.read)
 
     @property
@@ -52,7 +52,7 @@ class Run:
 
     @property
     def balanced(self) -> bool:
-        """Whether the agent read every message that its clients sent, and accepted or discarded each."""
+        """Whether the agent read every sent message, and accepted or discarded each."""
         read = self.settled.read - self.before.read
         kept = self.settled.accepted - self.before.accepted + self.settled.discarded - self.before.discarded
         return self.sent.sent == read == kept and self.settled.refused == 0
@@ -68,7 +68,7 @@ class Run:
 
 
 def run(name: str, agent: AgentProcess, path: Path, load: Load, *, settles: bool = True) -> Run:
-    """`settles`: whether there are brokers, so that every message is acknowledged in the end."""
+    """`settles`: there are brokers, so every message is acknowledged in the end."""
     before = agent.look()
     senders = Senders(path, load)
     time.sleep(load.seconds * 0.98)  # counts after the last send would include time without sends and lower the rate

@@ -26,7 +26,7 @@ WAIT_S = 60.0
 
 @attrs.frozen
 class Counts:
-    """The agent's counts at one moment, in seconds and bytes. `discarded`: messages that never reached the producer."""
+    """In seconds and bytes. `discarded`: messages that never reached the producer."""
 
     at: float
     cpu: float
@@ -73,7 +73,6 @@ class AgentProcess:
 
 
 async def serve(path: Path, bootstrap: str, max_buffer: int, linger_ms: int) -> None:
-    """Run the agent's parts until standard input ends."""
     inputs = InputSettings(unix_datagram=UnixSettings(path), max_buffer=max_buffer)
     topics = TopicsSettings(TopicSettings(batching=Batching.COMBINED, linger_ms=linger_ms))
     settings = AgentSettings(inputs, {"bootstrap_servers": bootstrap}, topics, http=None)

@@ -17,7 +17,7 @@ LATE_S = 60.0
 
 @attrs.frozen
 class Load:
-    """The messages that `processes` clients send together for `seconds`. With `per_second` 0 they send as fast as they can."""
+    """`processes` clients send together for `seconds`; with `per_second` 0, as fast as they can."""
 
     processes: int = 4
     seconds: float = 5.0
@@ -30,7 +30,7 @@ class Load:
 
 @attrs.frozen
 class Sent:
-    """The sums of the clients' reports; `longest_us` is the longest call of any client."""
+    """Sums over the clients; `longest_us` is the longest call of any client."""
 
     sent: int
     dropped: int

@@ -38,7 +38,7 @@ class Tally:
 
 
 def in_threads(work: Callable[[int], None], count: int, meter: Meter) -> None:
-    """Call `work(share)` in THREADS threads at once. Their CPU time goes to the meter; the first error is raised here."""
+    """The threads' CPU time goes to the meter; the first error is raised here."""
     errors: list[BaseException] = []
 
     def run() -> None:
@@ -58,7 +58,7 @@ def in_threads(work: Callable[[int], None], count: int, meter: Meter) -> None:
 
 
 def drain(batch: Callable[[int], tuple[int, int]], meter: Meter, records: int, offset_sum: int) -> None:
-    """Read all `records`. `batch(n)` reads up to n and returns their number and the sum of their offsets. The first starts the clock."""
+    """`batch(n)` reads up to n records, and returns their number and the sum of their offsets. The first record starts the clock."""
     deadline = time.monotonic() + DEADLINE_S
     read = total = 0
     while not read:

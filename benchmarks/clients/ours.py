@@ -119,7 +119,7 @@ def consume(spec: Spec, meter: Meter) -> None:
 
 
 def consume_columns(spec: Spec, meter: Meter) -> None:
-    """Read all columns, without a limit of rows; pyarrow adds up the offsets and the lengths of the values."""
+    """Read all columns, without a limit of rows."""
     import pyarrow as pa  # not at the top: its memory would count in the other cases
     import pyarrow.compute as pc
 

@@ -85,7 +85,7 @@ class Group:
 
 
 def is_shared(states: list[State], members: int, partitions: int) -> bool:
-    """Return whether every member has its equal share and every partition one owner."""
+    """Each member has its equal share, and each partition one owner."""
     shares = [share for state in states for share in state["owned"]]
     owned = {tuple(tp) for share in shares for tp in share}
     equal = {partitions // members, -(-partitions // members)}
@@ -93,14 +93,14 @@ def is_shared(states: list[State], members: int, partitions: int) -> bool:
 
 
 def cpu_at(state: State, moment: float) -> float:
-    """Return the CPU seconds that a process used from the start of its members until `moment`."""
+    """CPU seconds from the start of a process's members until `moment`."""
     samples = state["samples"]
     at = bisect.bisect_left(samples, moment, key=lambda sample: sample[0])
     return float(samples[min(at, len(samples) - 1)][1] - samples[0][1])
 
 
 def settle(group: Group, members: int, partitions: int, quiet: float) -> tuple[float, list[State], str | None]:
-    """Return the moment at which the group settled, the states after `quiet` seconds without a change, and a doubt about them, if any."""
+    """Return the moment at which the group settled, the states `quiet` seconds later, and a doubt about them, if any."""
     while time.monotonic() < group.began + LONGEST_S + quiet:
         time.sleep(LOOK_S)
         states = group.states()

@@ -75,7 +75,7 @@ def medians(rounds: Sequence[Figures]) -> dict[str, float | None]:
 
 
 def ratio(name: str, ours: Figures, peers: Sequence[Figures]) -> float | None:
-    """Return our figure divided by the best peer's; None without our figure, without any peer's, and if the best is 0."""
+    """None without our figure, without any peer's, and if the best is 0."""
     theirs = [value for each in peers if (value := each[name]) is not None]
     mine = ours[name]
     if mine is None or not theirs:
@@ -94,7 +94,7 @@ def verdicts(bars: Sequence[Bar], ours: Figures, compared: Figures) -> dict[str,
 
 
 def distribution(latencies: Sequence[float]) -> list[tuple[float, float]]:
-    """Return (percent, milliseconds) for a plot: percentiles that are closer together towards 100, as far as there are samples."""
+    """(percent, milliseconds) for a plot, with more percentiles towards 100, as far as there are samples."""
     ordered = sorted(latencies)
     points = [*range(1, 100), *(99 + tenth / 10 for tenth in range(1, 10)), *(99.9 + tenth / 100 for tenth in range(1, 10)), 99.999]
     found = ((round(point, 3), percentile(ordered, point)) for point in points)

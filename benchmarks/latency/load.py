@@ -74,7 +74,7 @@ def compute(steps: int) -> int:
 
 
 def steps_in(seconds: float) -> int:
-    """Return how many steps of `compute` take `seconds`, at the speed of the fastest of a few attempts."""
+    """The fastest of a few attempts counts."""
     best = float("inf")
     for _ in range(20):
         began = time.thread_time()
@@ -138,8 +138,6 @@ class Samples:
 
 @attrs.define
 class Window:
-    """The measured time, and the process's CPU time in it."""
-
     began: float = 0.0
     ended: float = 0.0
     operations: int = 0
@@ -155,7 +153,7 @@ class Window:
         self.operations += operations
 
     def result(self, latencies: list[float], sent: int) -> dict[str, Any]:
-        """Return the answer of the measured process. `sent`: the number of records that the cluster has to have in the end."""
+        """`sent`: the number of records that the cluster must have in the end."""
         if not latencies or self.operations <= 0:
             sys.exit("nothing was measured in the window")
         return {

@@ -36,7 +36,7 @@ def acknowledgements(case: Case, contender: Contender, ground: Ground) -> Run:
 
 
 def passing(case: Case, contender: Contender, ground: Ground) -> Run:
-    """Measure records from end to end. The reader connects before the first record is written; both processes' CPU times are added."""
+    """The reader connects before the first record is written; both processes' CPU times are added."""
     reading = Contender(contender.client, environment=contender.environment)
     with process(case, reading, ground) as reader, process(case, contender, ground) as writer:
         reader.ask("connect")

@@ -92,7 +92,7 @@ MEMBERS: dict[str, Callable[[Spec], Member]] = {"pykafka4": ours, "confluent": c
 
 
 def open_member(spec: Spec) -> Member:
-    """Return a member that has joined. The options contain the heartbeat interval, under the client's own name for it."""
+    """The options contain the heartbeat interval, under the client's own name for it."""
     member = MEMBERS[spec.client](spec)
     member.join()
     return member

@@ -34,7 +34,7 @@ def stamp(number: int) -> bytes:
 
 
 def numbers(load: Load) -> range:
-    """Return the numbers of the records; the warm-up has numbers below 0."""
+    """The warm-up has numbers below 0."""
     return range(-round(load.warm_up * load.rate), round(load.seconds * load.rate))
 
 
@@ -100,7 +100,7 @@ def ours(spec: Spec) -> Reader:
 
 
 def confluent(spec: Spec) -> Reader:
-    """Open a confluent-kafka reader. `poll` returns a record at once; `consume` would wait for the number of records in its argument."""
+    """`poll` returns a record at once; `consume` would wait for the number of records in its argument."""
     import confluent_kafka as ck
 
     consumer = ck.Consumer({"bootstrap.servers": spec.bootstrap, "group.id": "bench", "enable.auto.commit": False})
@@ -163,7 +163,7 @@ def read(reader: Reader, load: Load) -> dict[str, Any]:
 
 
 def write(spec: Spec) -> Written:
-    """Write records at the rate of the load. `cpu` counts from the first record after the warm-up."""
+    """`cpu` counts from the first record after the warm-up."""
     writer, used = open_writer(spec), 0.0
     pause, due = 1 / spec.load.rate, clock()
     for number in numbers(spec.load):

@@ -23,7 +23,7 @@ WARM_UP = 300_000  # records for the real brokers before anything is measured: b
 
 @attrs.frozen
 class Ground:
-    """The brokers and the topic of one run. `count` returns the number of records in the topic. `server`: None without model brokers."""
+    """`count` returns the number of records in the topic. `server`: None without model brokers."""
 
     bootstrap: str
     topic: str

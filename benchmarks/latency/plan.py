@@ -30,7 +30,7 @@ SINK, CLUSTER, MODEL = "sink", "cluster", "model"
 
 @attrs.frozen
 class Contender:
-    """A client as a case uses it. `judged`: whether its figures count, as a peer's or as ours."""
+    """`judged`: whether its figures count, as a peer's or as ours."""
 
     client: str
     options: dict[str, Any] = attrs.field(factory=dict)
@@ -51,7 +51,7 @@ class Contender:
 
 @attrs.frozen
 class Case:
-    """One case. `kind`: the key of its runner in `measure`. `few`: it is long and has a third of the rounds."""
+    """`kind`: the key of its runner in `measure`. `few`: a long case, with a third of the rounds."""
 
     title: str
     kind: str
@@ -148,7 +148,7 @@ def beating(seconds: float) -> Case:
 
 
 def also(case: Case, loops: list[str]) -> Case:
-    """Return the case with further contenders, which are not judged: ours over these loops."""
+    """Ours over these loops is not judged."""
     more = [
         attrs.evolve(contender, environment={"PYKAFKA4_LOOP": loop}, judged=False)
         for contender in case.contenders
@@ -159,7 +159,7 @@ def also(case: Case, loops: list[str]) -> Case:
 
 
 def cases(seconds: float, heartbeat_seconds: float, loops: list[str]) -> list[Case]:
-    """Return all cases. Steps of computation are chosen for this machine's speed now, and are the same for every contender."""
+    """Steps of computation depend on this machine's speed now, and are the same for every contender."""
     made = [computing(microseconds, threads, seconds) for threads in (0, THREADS) for microseconds in COMPUTED_US]
     made += [paced(seconds), waiting(seconds), awaiting(seconds), passing(False, seconds), passing(True, seconds)]
     return [also(case, loops) for case in [*made, beating(heartbeat_seconds)]]

@@ -57,7 +57,7 @@ def panels(results: list[dict[str, Any]], place: str) -> list[Panel]:
 
 
 def across(percent: float) -> float:
-    """Return the horizontal position of a percentile: 90, 99 and 99.9 are equally far apart."""
+    """90, 99 and 99.9 are equally far apart."""
     return -math.log10(1 - percent / 100)
 
 

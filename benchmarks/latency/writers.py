@@ -119,5 +119,4 @@ WRITERS: dict[str, Callable[[Spec], Writer]] = {"pykafka4": Ours, "confluent": C
 
 
 def open_writer(spec: Spec) -> Writer:
-    """Return a connected writer: its first record is acknowledged."""
     return WRITERS[spec.client](spec)

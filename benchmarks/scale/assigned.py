@@ -39,12 +39,12 @@ def measure(table: Table, shape: Shape, release: str, rounds: int, seconds: floa
 
 
 def per_change(idle: float, changing: float, seconds: float, changes: int) -> float:
-    """Return the CPU milliseconds of one change: the cost of a window beyond the cost of the idle window before it."""
+    """The cost of a window beyond the cost of the idle window before it."""
     return (changing - idle) * seconds / changes * 1000
 
 
 def doubt(client: str, fetches: float, brokers: int) -> str | None:
-    """Return the reason to doubt an idle share, if any: late brokers, or a machine that runs neither side, make the share smaller."""
+    """Late brokers, or a machine that runs neither side, make an idle share smaller."""
     return LATE if fetches < FEWEST * brokers / HELD[client] else None
 
 
@@ -75,7 +75,7 @@ class Run:
         return more
 
     def idle(self) -> None:
-        """Measure a client whose application polls once a second while nothing else happens."""
+        """The application polls once a second while nothing else happens."""
         self.server.ask("watch")
         shares = self.reader.ask("idle", self.seconds)
         late = doubt(self.client, self.server.ask("fetches"), self.shape.brokers)
@@ -124,7 +124,7 @@ class Run:
             self.reader.ask("read", self.written)
 
     def full(self) -> None:
-        """Measure a client that is not polled, first without records, then with more in one partition than it fetches ahead."""
+        """The client is not polled, first without records, then with more in one partition than it fetches ahead."""
         without = self.reader.ask("busy", self.seconds)
         self.table.note("idle, application busy: share of a core", self.client, without["process"])
         more = self.append(self.shape.places[:1], *FULL)

@@ -1,8 +1,8 @@
 """Measures the memory of a partition, and the memory that is left when topics are forgotten.
 
-The client is connected to all brokers before the first figure, which is taken with one partition on each. "Resident" is the memory of the
-process, "allocated" the memory that Python code holds, measured in a separate run. Memory that Python code gave back to the interpreter can
-stay resident. A leak therefore shows in the allocated memory, and in a second round of the same steps.
+Before the first figure the client is connected to all brokers, with one partition on each. "Resident" is the memory of the process,
+"allocated" the memory that Python code holds, measured in a separate run. Memory that Python code gave back to the interpreter can stay
+resident. A leak therefore shows in the allocated memory, and in a second round of the same steps.
 """
 
 from __future__ import annotations

@@ -41,14 +41,12 @@ class Memory:
         tracemalloc.start()
 
     def memory(self) -> dict[str, int]:
-        """Return bytes: resident in memory, after free memory was given back, and allocated by Python code (0 without `trace`)."""
+        """Return bytes: resident, after free memory was given back, and allocated by Python code (0 without `trace`)."""
         gc.collect()
         return {"resident": resident(), "allocated": tracemalloc.get_traced_memory()[0]}
 
 
 class Process:
-    """The child process `python -m module …`, which carries out orders."""
-
     def __init__(self, module: str, *words: object) -> None:
         self.name = " ".join([module, *map(str, words[:1])])
         command = [sys.executable, "-m", module, *map(str, words)]
@@ -66,7 +64,7 @@ class Process:
                 stream.close()
 
     def begin(self, name: str, *arguments: Any) -> None:
-        """Give an order and do not wait; the next call must be `answer`."""
+        """Do not wait; the next call must be `answer`."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps([name, *arguments]) + "\n")
@@ -75,7 +73,7 @@ class Process:
             raise Failed(f"{self.name} ended before {name!r}; its output is above") from error
 
     def answer(self, longest: float = LONGEST_S) -> Any:
-        """Return the answer to the order that `begin` gave; Failed if the process ends first, or takes more than `longest` seconds."""
+        """Failed if the process ends first, or takes more than `longest` seconds."""
         assert self._process.stdout is not None
         ready, _, _ = select.select([self._process.stdout], [], [], longest)
         if not ready:

@@ -90,7 +90,7 @@ class Ours:
         return loop_cpu()
 
     def _wait_for_loop(self) -> None:
-        """Wait for a request that the loop answers at once, but after everything that was posted before."""
+        """The loop answers this request at once, but after everything that was posted before."""
         self._client.partitions_for(self._assigned[0].topic, LONG_S)
 
 
@@ -165,11 +165,11 @@ class Orders(Memory):
         return time.monotonic() - began
 
     def idle(self, seconds: float) -> dict[str, float]:
-        """Poll. Return `process` and `loop` as shares of a core, and `records`, the number that came."""
+        """Poll. `process` and `loop` are shares of a core, `records` is the number that came."""
         return self._spend(seconds, self._reader.poll)
 
     def busy(self, seconds: float) -> dict[str, float]:
-        """Do the same without a poll, as an application that is busy elsewhere."""
+        """Do not poll, as an application that is busy elsewhere."""
         return self._spend(seconds, _sleep)
 
     def _spend(self, seconds: float, wait: Callable[[float], int]) -> dict[str, float]:
@@ -180,7 +180,7 @@ class Orders(Memory):
         return {"process": (cpu() - process) / passed, "loop": (self._reader.loop_cpu() - loop) / passed, "records": records}
 
     def time(self, call: str) -> dict[str, float]:
-        """Call a method of `Reader`; return its seconds, and the CPU seconds of the whole process meanwhile."""
+        """Call a method of `Reader`. CPU seconds are of the whole process."""
         began, used = time.monotonic(), cpu()
         getattr(self._reader, call)()
         return {"seconds": time.monotonic() - began, "cpu": cpu() - used}

@@ -70,7 +70,7 @@ class Ours:
             time.sleep(0.005)
 
     def fill(self, topic: str) -> None:
-        """Fill the partition from a thread, which then waits for room until the process ends. The topic is known before it begins."""
+        """A thread fills the partition, then waits for room until the process ends. The topic is known before it begins."""
 
         def send() -> None:
             while True:
@@ -150,7 +150,6 @@ class Orders(Memory):
             time.sleep(1.0)
 
     def forget(self, places: list[Place]) -> None:
-        """Use only these partitions until all others are forgotten."""
         self.keep(places, FORGOTTEN_AFTER_S)
 
     def keyed(self, topics: list[str], count: int) -> dict[str, Any]:

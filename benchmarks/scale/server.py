@@ -38,7 +38,7 @@ class Orders:
         return ",".join(self._server.bootstrap_servers.split(",")[:3])
 
     def append(self, places: list[Place], count: int, size: int) -> int:
-        """Write `count` batches of one record of `size` bytes to each partition; return the number of all these records."""
+        """`count` batches of one record each."""
 
         def act(cluster: ModelCluster) -> None:
             for topic, partition in places:

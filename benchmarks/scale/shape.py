@@ -31,10 +31,10 @@ class Shape:
         return [(name, partition) for name in self.names for partition in range(self.partitions)]
 
     def leaders(self, topic: int) -> list[int]:
-        """Return the brokers that lead the partitions of a topic, given by its number. Broker ids start at 1."""
+        """Broker ids start at 1."""
         return [(topic * self.partitions + partition) % self.brokers + 1 for partition in range(self.partitions)]
 
     @property
     def base(self) -> list[Place]:
-        """One partition on each broker, for the cost of a client that is connected to all brokers."""
+        """One partition on each broker, for a client that is connected to all brokers."""
         return self.places[: self.brokers]

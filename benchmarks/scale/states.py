@@ -71,7 +71,7 @@ class Orders(Memory):
         return {"online": len(rows) - offline, "offline": offline, "dropped": sum(self._producer.stats().dropped.values())}
 
     def cost(self, what: str, before: Sequence[Place]) -> dict[str, float]:
-        """Send a record to each of `before`; return the CPU milliseconds of a call, and of its longest step on the loop."""
+        """Return the CPU milliseconds of a call, and of its longest step on the loop, after a record to each of `before`."""
         for topic, partition in before:
             self._producer.send(topic, VALUE, partition=partition)
         gc.collect()  # or the call would pay for the garbage of the setup

@@ -42,7 +42,7 @@ def contenders(place: SparkPlace, scratch: str) -> Iterator[dict[str, Callable[[
 
 
 def measure(rounds: int, rows: int, wanted: str) -> Figures:
-    """Return the figures of all contenders whose name matches `wanted`. A round before them does not count."""
+    """`wanted`: a pattern for names. A first round does not count."""
     figures = Figures()
     with tempfile.TemporaryDirectory() as scratch, spark_place(scratch, rows) as place, contenders(place, scratch) as jobs:
         labels = [label for label in jobs if re.search(wanted, label)]

@@ -43,7 +43,7 @@ class MicroBatches:
         }
 
     def query(self, source: str, target: str) -> Any:
-        """Start a query that ends with the last row."""
+        """The query ends with the last row."""
         bootstrap = self.place.cluster.bootstrap
         rows = self.place.spark.readStream.format(source).option("kafka.bootstrap.servers", bootstrap).option("subscribe", self.topic)
         rows = rows.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", ROWS).load().select("key", "value")

@@ -78,7 +78,7 @@ class SparkPlace:
         return {RATE: rows / seconds, CPU: cpu[JVM] + cpu[PYTHON], PYTHON: cpu[PYTHON], BROKERS: cpu[BROKERS]}
 
     def _used(self) -> dict[int, tuple[str, float]]:
-        """Return the CPU seconds of each process so far. A Python worker that ends during a job was idle, so none of its time is missed."""
+        """A Python worker that ends during a job was idle, so none of its time is missed."""
         kinds = dict.fromkeys(self._jvm.children(recursive=True), PYTHON) | dict.fromkeys(self._brokers, BROKERS) | {self._jvm: JVM}
         found = {}
         for process, kind in kinds.items():
@@ -135,6 +135,5 @@ def the_jvm() -> psutil.Process:
 
 
 def expect(label: str, found: object, expected: object) -> None:
-    """End the benchmark if a contender has not done its work."""
     if found != expected:
         raise SystemExit(f"{label}: found {found}, expected {expected}")

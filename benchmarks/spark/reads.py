@@ -21,7 +21,7 @@ Job = Callable[[Any], tuple[int, int]]
 
 
 def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield one row for each task, with its number of rows and the bytes of their values; for mapInArrow."""
+    """One row for each task, for mapInArrow."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

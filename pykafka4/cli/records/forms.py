@@ -18,7 +18,7 @@ RAW: Final = "%s"
 
 
 def form_of(wanted: Mapping[str, bool], template: str | None, separator: str | None, null: bool) -> Form:
-    """Without these options: lines of values and perhaps keys. Raises click.UsageError."""
+    """The form of `json`, `hex`, `raw` or a template; without them, lines of values and perhaps keys. Raises click.UsageError."""
     named = [name for name, is_wanted in wanted.items() if is_wanted]
     options = [f"--{name}" for name in named] + ["--format"] * (template is not None) + ["--key-separator"] * (separator is not None)
     if len(options) > 1:
