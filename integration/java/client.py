@@ -1,8 +1,8 @@
 """Runs Kafka's own Java client, as the other side of interop tests, and Kafka's tools. Invariant: every byte of a record crosses unchanged:
 null is not empty.
 
-`Interop.java` runs on the broker's jars (the client of the same release) and speaks JSON lines with base64, because the console tools
-cannot tell null from empty or print arbitrary bytes. `run_tool` runs any of Kafka's command line tools from their own folder.
+`Interop.java` runs on the broker's jars and speaks JSON lines with base64, because the console tools cannot tell null from empty or print
+arbitrary bytes. `run_tool` runs Kafka's command line tools from their own folder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reads the records of a group's coordinator in `__consumer_offsets`: commits, and the owners of partitions. Uses no code of the client.
 
 Invariant: the events are in the order in which the coordinator wrote them, so a commit belongs to the owner that the events before it name.
-Classic groups have one record for each generation, with all members; groups of the consumer protocol have one for each member. Members are
-named by their client ids. A group is read for one topic: partitions of several topics are not distinguished.
+Classic groups have one record for each generation, groups of the consumer protocol one for each member. Members are named by their client
+ids. A group is read for one topic: partitions of several topics are not distinguished.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Reads all records of a topic from its leaders, without any code of the client.
 
 Invariant: a finding that no correct log has is an error: records of `log` whose offsets do not rise, a fetch whose batches all end before
-its offset, a partition that returns no bytes although it has records. `raw.py` sends requests to the brokers, `log_format.py` reads the
-bytes.
+its offset, a partition that returns no bytes although it has records.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ python -m integration.vagrant                          # a shell: vagrant up, va
 python -m integration.vagrant COMMAND …
 python -m integration.vagrant --prepare                # make the image, run nothing
 
-The program prints the addresses of the brokers, on a network that is free on this machine; $KAFKA_BOOTSTRAP has them, too. $KAFKA_NODES is
-the number of brokers.
+The program prints the addresses of the brokers, on a free network; $KAFKA_BOOTSTRAP has them, too. $KAFKA_NODES is the number of brokers.
 """
 
 from __future__ import annotations

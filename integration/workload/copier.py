@@ -1,11 +1,10 @@
 """Copies partitions in transactions, in a process of its own that a test may kill: `python -m integration.workload.copier SETTINGS`.
 
-The program is like Kafka's own TransactionalMessageCopier. SETTINGS is a JSON object: `client` (options of pykafka4), `id` (transactional
-id and group), `input`, `output`, `ends` (partition -> end of the input), `grouped` (subscribe instead of assign), `size` (most records of a
-transaction), `seed`. Each transaction has the records of one poll or several, and the offsets after them; about a third of the
-transactions, chosen at random, are aborted. Half of them use the context manager, the others single calls. The process writes one JSON
-object per line to its standard output, and ends with 0 when the committed offsets are the ends. After an error that an abort cannot
-repair, it ends with FAILED, as if it had crashed.
+The program is like Kafka's TransactionalMessageCopier. SETTINGS is a JSON object: `client` (options of pykafka4), `id` (transactional id
+and group), `input`, `output`, `ends` (partition -> end of the input), `grouped` (subscribe instead of assign), `size` (most records of a
+transaction), `seed`. Each transaction has the records of one or several polls, and the offsets after them; about a third, chosen at random,
+are aborted. Half of them use the context manager, the others single calls. The process writes JSON lines, and ends with 0 when the
+committed offsets are the ends. After an error that an abort cannot repair, it ends with FAILED, as if it had crashed.
 """
 
 from __future__ import annotations

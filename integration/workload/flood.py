@@ -1,11 +1,10 @@
 """Sends records as fast as it can while no broker is up, in a process of its own, and measures the memory that this takes.
 
-The command is `python -m integration.workload.flood SETTINGS`. SETTINGS is a JSON object: `options` of the producer, `topic` (which
-exists), `unknown` (a topic that does not exist), `seconds`, and `dense` (every thread sends values that compress to nearly nothing, with a
-callback). When one record is acknowledged, the process writes a line with its resident memory, and waits for a line on its standard input.
-Then four threads send: plain records; records with keys and headers, with callbacks for their outcomes; records whose handles are kept for
-a while; and records of a topic that no broker knows. At the end the process writes the peak of its resident memory since that line, and the
-outcomes.
+SETTINGS, the only argument, is a JSON object: `options` of the producer, `topic`, `unknown` (a topic that does not exist), `seconds`, and
+`dense` (every thread sends values that compress to nearly nothing, with a callback). When one record is acknowledged, the process writes a
+line with its resident memory, and waits for a line on standard input. Then four threads send: plain records; records with keys, headers and
+callbacks; records whose handles are kept for a while; and records of the unknown topic. At the end the process writes the peak of its
+resident memory since that line, and the outcomes.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def shown_unless_secret(value: object) -> str:
 
 
 def listed(items: Sequence[T], text: Callable[[T], str] = str, between: str = ", ", before_more: str = " ", most: int = MOST_LISTED) -> str:
-    """The first `most` of `items` for a message, and the number of further ones: `orders-0, orders-1 and 4 more`."""
+    """The first `most` of `items`, and the number of further ones: `orders-0, orders-1 and 4 more`."""
     more = f"{before_more}and {len(items) - most} more" if len(items) > most else ""
     return between.join(map(text, items[:most])) + more
 
@@ -325,7 +325,6 @@ class LogTruncated(InvalidOffset):
 
     @classmethod
     def before(cls, topic: str, partition: int, until: int, end: int) -> LogTruncated:
-        """`until` is the end of a bounded read."""
         reason = f"the log ends at {end}: an unclean leader election removed offsets {end} to {until - 1}, which were to be read"
         return cls(f"{topic}-{partition}: {reason}; {GO_ON}")._with(topic=topic, partition=partition, offset=end, truncated_to=end)
 
@@ -414,7 +413,6 @@ class ProducerFencedError(BrokerError):
 
     @classmethod
     def of_id(cls, transactional_id: str, hint: str = "") -> Self:
-        """`hint`: another possible cause."""
         error = cls(BY_NAME["PRODUCER_FENCED"], transactional_id)
         error.args = (f"{transactional_id}: another producer with this transactional_id has been started{hint}",)
         return error
@@ -460,7 +458,7 @@ class DeliveryFailed(KafkaError):
 
 
 def short_name(error: BaseException) -> str:
-    """The name under which a failure is counted: `NOT_ENOUGH_REPLICAS`, `TIMED_OUT`, …"""
+    """`NOT_ENOUGH_REPLICAS`, `TIMED_OUT`, …: failures are counted under this name."""
     return str(error.code) if isinstance(error, KafkaError) else type(error).__name__
 
 
@@ -472,7 +470,7 @@ _CLASSES: dict[str, type[BrokerError]] = {"PRODUCER_FENCED": ProducerFencedError
 
 
 def caused_by(reason: E, error: BaseException) -> E:
-    """`reason` with `error` as its cause, without tracebacks: in a failed `Delivery` they would keep the response and the client alive."""
+    """`reason` gets the cause without tracebacks: in a failed `Delivery` they would keep the response and the client alive."""
     reason.__cause__ = error
     seen: set[int] = set()  # an application's exception may be its own cause
     inner: BaseException | None = error

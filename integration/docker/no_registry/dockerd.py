@@ -1,10 +1,10 @@
 """Starts and ends our own Docker engine. Invariant: the engine shares nothing with another engine on the machine, and its leftovers can be
 removed without it.
 
-The engine runs in a process and a mount namespace of its own (`cell.py`): no mount is visible outside, and when process 1 there dies, in
-any way, the kernel kills dockerd, containerd, shims and the processes in containers. Bridges and control groups outlive this death; they
-have the name of the `Place`, or an entry in the engine's own database, and `sweep` removes exactly these. The process ids in the engine's
-answers belong to the namespace, not to the machine.
+The engine runs in a process and a mount namespace of its own (`cell.py`): no mount is visible outside, and when process 1 there dies, the
+kernel kills dockerd, containerd, shims and the processes in containers. Bridges and control groups outlive this death. They have the name
+of the `Place`, or an entry in the engine's database; `sweep` removes exactly these. Process ids in the engine's answers belong to the
+namespace.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Makes the image of a broker from the files of this machine: its Java, its tools, Maven's jars. Invariant: the image is never pulled, and
 its tag changes with its programs, its Java and its jars.
 
-The image runs one broker, which its environment configures like the image apache/kafka (`kafka.sh`), from a data folder that was formatted
+The image runs one broker, configured by its environment like the image apache/kafka (`kafka.sh`), from a data folder that was formatted
 when the image was made.
 """
 
