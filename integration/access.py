@@ -132,7 +132,6 @@ class Access:
         return unchecked(self.own_certificate()) if self.security.tls else None
 
     def login(self, node: int, user: str, mechanism: Mechanism, password: str, timeout: float = APPLY_S) -> Session:
-        """Raises `Refused` if the broker refuses. For OAUTHBEARER `password` is the token."""
         return login(self.brokers.listener_address(node), self.context(), mechanism, user, password, timeout)
 
     def admits(self, node: int, user: str, mechanism: Mechanism, password: str) -> bool:

@@ -89,7 +89,7 @@ class Connection:
         return self.exchange(message, self.version(type(message), highest), deadline)
 
     def usable(self) -> bool:
-        """Whether the connection can carry another request. Bytes without a request, or the end of the stream, show that it ends."""
+        """Bytes without a request, or the end of the stream, show that the connection ends."""
         if self.broken:
             return False
         poll = select.poll()

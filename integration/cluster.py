@@ -90,10 +90,11 @@ class Cluster(Brokers):
         self.close()
 
     def close(self) -> None:
+        """Remove all brokers without a clean stop, for which the last one would need a quorum. A second call does nothing."""
         self.admin.close()
 
     def start(self, node: int, timeout: float | None = None) -> None:
-        """Start a broker that is down, and wait until it serves. The start waits for a port that another process has for a moment."""
+        """Wait until the broker serves. The start waits for a port that another process has for a moment."""
         if self.state(node) is not State.DOWN:
             raise RuntimeError(f"broker {node} is {self.state(node).value}; start is for one that is down")
         deadline = Deadline(self.start_timeout if timeout is None else timeout)

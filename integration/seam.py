@@ -138,7 +138,7 @@ class Brokers(abc.ABC):
         """Return a file with the broker's output up to now, across its restarts."""
 
     def running(self) -> list[int]:
-        """A backend leaves out brokers that the others cannot reach."""
+        """A backend leaves out brokers that the others cannot reach: they do not know the state of the cluster."""
         return [node for node in self.nodes if self.state(node) is State.RUNNING]
 
     def process(self, node: int) -> str:

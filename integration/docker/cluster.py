@@ -100,10 +100,6 @@ class DockerCluster(Cluster):
         self.up_on_free_ports(self.prepare, timeout)
 
     def close(self) -> None:
-        """Remove every container and both networks without a clean stop, for which the last broker would need a quorum.
-
-        A second call does nothing.
-        """
         super().close()
         engine, self.engine = self.engine, self.lent
         if engine is not None and self.name:
@@ -278,7 +274,6 @@ class DockerCluster(Cluster):
         return (network for network in self.networks if network.name in attached)
 
     def running(self) -> list[int]:
-        """Only brokers that run and that the others can reach: only these know the state of the cluster."""
         return [node for node in super().running() if len(list(self.on(node))) == len(self.networks)]
 
     def broken(self) -> list[str]:
@@ -320,7 +315,7 @@ class DockerCluster(Cluster):
         return ",".join(f"{self.networks[0].address(node)}:{DIRECT}" for node in self.nodes)
 
     def server_log(self, node: int) -> Path:
-        """Write the broker's output up to now, across its restarts, to a file; each call collects it anew."""
+        """Each call collects the output anew."""
         folder = self.opened().scratch / (self.name or "none")
         if node in self.members:
             folder.mkdir(parents=True, exist_ok=True)

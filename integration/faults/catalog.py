@@ -22,7 +22,7 @@ Span: TypeAlias = tuple[float, float]  # seconds: at least, at most
 
 
 class Lane(Enum):
-    """The part of the cluster that a real fault occupies: two faults of one lane never overlap, faults of different lanes do."""
+    """The part of the cluster that a real fault occupies: two faults of one lane never overlap, faults of different lanes can."""
 
     BROKERS = "brokers"  # a broker's process, or leaders and topics, which need the other brokers
     NETWORK = "network"  # the proxies before the brokers

@@ -60,7 +60,7 @@ class Faults:
 
 @attrs.frozen
 class Chaos:
-    """A fault: each new connection lives a random time, and with probability `swallow` loses the responses of its last `tail` seconds."""
+    """Each new connection lives a random time, and with probability `swallow` loses the responses of its last `tail` seconds."""
 
     shortest: float
     longest: float

@@ -55,7 +55,7 @@ FAULTS: Final[Mapping[str, Fault]] = MappingProxyType(
 
 
 class Storm:
-    """The storm during a `with` block. Each connection lives 0.5 to 1.5 s, and half of the cuts lose responses."""
+    """The storm during a `with` block. Each connection lives 0.5 to 1.5 s, and about half of the cuts lose responses."""
 
     def __init__(self, proxies: Mapping[int, Proxy], seed: int) -> None:
         self.proxies, self.random = list(proxies.values()), Random(seed)

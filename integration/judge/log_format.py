@@ -61,7 +61,7 @@ class LogRecord(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """One batch of the log, or one message of an old format with the messages that are packed into it."""
+    """One batch, or one message of an old format with the messages that are packed into it."""
 
     base_offset: int
     next_offset: int

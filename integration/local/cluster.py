@@ -72,7 +72,6 @@ class LocalCluster(Cluster):
         self.up_on_free_ports(self.prepare, timeout)
 
     def close(self) -> None:
-        """Kill every broker without a clean stop, for which the last broker would need a quorum. A second call does nothing."""
         super().close()
         ward, self.ward = self.ward, None
         if ward is not None:

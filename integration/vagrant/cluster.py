@@ -134,7 +134,6 @@ class VagrantCluster(Cluster):
             self.launch(node)
 
     def close(self) -> None:
-        """Destroy the machines without a clean stop, for which the last broker would need a quorum. A second call does nothing."""
         super().close()
         machines, self.machines = self.machines, None
         if machines is not None:
@@ -214,7 +213,6 @@ class VagrantCluster(Cluster):
         return STATUS[code]
 
     def running(self) -> list[int]:
-        """Only brokers that run, on machines that are on the network: only these know the state of the cluster."""
         return [node for node in super().running() if node not in self.opened().unplugged]
 
     def broken(self) -> list[str]:
@@ -249,7 +247,7 @@ class VagrantCluster(Cluster):
         return self.scratch / "settings" / f"kafka{node}.pem"
 
     def server_log(self, node: int) -> Path:
-        """Write the broker's output up to now, across its restarts, to a file, and return its path; each call collects it anew."""
+        """Each call collects the output anew."""
         file = self.scratch / f"broker-{node}.log"
         content = self.opened().fetch(node, LOG)
         if content is not None:

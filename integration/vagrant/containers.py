@@ -102,7 +102,7 @@ class Containers(Machines):
             self.unplugged.remove(node)
 
     def close(self) -> None:
-        """Destroy the machines through the engine, at once: Vagrant would ask each broker to stop, for which the last one has no quorum."""
+        """Vagrant would ask each broker to stop, for which the last one has no quorum: so the engine destroys the machines."""
         if self.network is not None:
             self.network = None
             with contextlib.suppress(*TROUBLE):

@@ -86,7 +86,7 @@ class Remote(Machines):
 
 
 class Virtual(Remote):
-    """Virtual machines. Their state is in the cache until they are destroyed, so that a later run finds the machines of a killed one."""
+    """The machines' state is in the cache until they are destroyed: a later run finds the machines of a killed one."""
 
     NETS = tuple(f"192.168.{third}" for third in range(58, 64))  # VirtualBox allows these; 56 is its own, 57 is for work by hand
 

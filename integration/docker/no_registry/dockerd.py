@@ -47,7 +47,7 @@ class Dockerd:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Remove the leftovers of a crash, start the engine, wait until it answers, and remove the containers of its last run."""
+        """Also remove the leftovers of a crash, and the containers of the last run."""
         self.sweep()
         self.place.run.mkdir(mode=0o700)
         self.place.data.mkdir(parents=True, exist_ok=True)
