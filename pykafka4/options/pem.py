@@ -13,7 +13,7 @@ _BLOCK: Final = re.compile(r"(-----BEGIN ([A-Z0-9 ]+)-----)(.*?)(-----END \2----
 
 
 def restore_lines(text: str) -> str:
-    """OpenSSL needs these lines. A `text` without a block is returned unchanged."""
+    """Give the blocks of `text` the lines that OpenSSL needs; a text without a block is returned unchanged."""
     blocks = _BLOCK.findall(_ESCAPED.sub("\n", text))
     return "".join(f"{begin}\n{_body(body)}\n{end}\n" for begin, _, body, end in blocks) or text
 

@@ -30,7 +30,7 @@ class Translation:
     _ignored: dict[str, list[str]] = attrs.field(factory=dict)  # reason -> names of properties
 
     def fields(self, kind: str = "") -> Mapping[str, attrs.Attribute[Any]]:
-        """By default of this translation's kind."""
+        """The options of `kind`, by default of this translation's kind."""
         return attrs.fields_dict(self.kinds[kind or self.kind])
 
     def owner(self, option: str) -> str | None:

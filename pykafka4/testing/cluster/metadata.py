@@ -32,7 +32,7 @@ class Metadata:
         self._deaf: dict[int, tuple[Snapshot, float]] = {}  # broker: the state that it returns, and until when
 
     def snapshot(self, node: int | None = None) -> Snapshot:
-        """None: the state for a broker that has learned of all changes."""
+        """`node` None: the state for a broker that has learned of all changes."""
         now = self._timeline.now
         outdated, until = self._deaf.get(node or 0, (None, 0.0))
         if outdated is not None and now < until:

@@ -58,7 +58,7 @@ def keep(
     topic: Any,
     part: Any,
 ) -> T:
-    """Returns the row in the response, of class `kind`.
+    """Store one offset, unless an error prevents that. Returns the row in the response, of class `kind`.
 
     `by_id`: the request has topic ids; `refused`: the error of the whole request; `after`: the error in the response although the offset is
     stored.
