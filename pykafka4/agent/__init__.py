@@ -17,7 +17,7 @@ Modules; each line imports only from lines below it:
     client     Client, which sends messages to the agent
     channel    a client's socket: complete messages, bounded waits
     format     the bytes of a message
-    message    messages, sources, reasons
+    message    values: messages, sources, reasons
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Keeps the clients whose figures a reader collects repeatedly. Invariant: no reading has two figures with the same name and labels.
 
-References to clients are weak: a reading leaves out and forgets closed and garbage-collected clients. Two clients with the same `client_id`
-would have figures with the same labels, so the second is shown as `client_id#2`. After a client has been closed, another client can get its
-name.
+References to clients are weak: a reading forgets closed and garbage-collected clients. Of two clients with the same `client_id`, the second
+is shown as `client_id#2`. Another client can get the name of a closed one.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ __all__ = ["OpenClients"]
 
 @attrs.define(eq=False)
 class _Watched:
-    """A client, the detail of its readings, and the names under which its sources are shown, by source key."""
+    """A client, the detail of its readings, and the names of its sources, by source key."""
 
     handle: weakref.ref[Any]
     detail: Detail
@@ -36,7 +35,7 @@ class _Watched:
 
 
 class OpenClients:
-    """A set of open clients, which any thread may use."""
+    """A set of open clients, for any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -61,10 +60,9 @@ class OpenClients:
         return {source.key: shared.get(source.key) or _free(source.labels[CLIENT_ID], taken) for source in sources}
 
     def read(self) -> Iterator[Metric]:
-        """The figures of each open client at this moment."""
         with self._lock:
             self._clients = [client for client in self._clients if client.open_sources()]
-            clients = list(self._clients)  # read outside the lock, because a client may take PATIENCE_S
+            clients = list(self._clients)  # read outside the lock: a client may take PATIENCE_S
         seen = set[object]()
         for client in clients:
             for source in client.open_sources():

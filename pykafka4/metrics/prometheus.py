@@ -1,4 +1,4 @@
-"""Shows clients to Prometheus. Invariant: nothing is counted for Prometheus; a scrape reads existing figures, and yields each family once.
+"""Shows clients to Prometheus. Invariant: nothing is counted for Prometheus; a scrape yields each family once.
 
 Needs the extra `prometheus`: pip install 'pykafka4[prometheus]'.
 """
@@ -38,8 +38,8 @@ class ClientCollector(Collector):
     def add(self, *clients: Measured, by: By = "topic", by_broker: bool = False) -> None:
         """Show `clients`, handles of any kind, from now until they are closed.
 
-        `by` and `by_broker` are as in `metrics()`, and determine the number of series. Raises TypeError for an object that is not a client,
-        ConfigError for an unknown `by`.
+        `by` and `by_broker` are as in `metrics()`, and determine the number of series. Raises TypeError for any other object, ConfigError
+        for an unknown `by`.
         """
         for client in clients:
             self._clients.add(client, by, by_broker)
@@ -60,8 +60,8 @@ class ClientCollector(Collector):
 def collector(*clients: Measured, by: By = "topic", by_broker: bool = False) -> ClientCollector:
     """The common collector of this process, which shows `clients` from now until they are closed.
 
-    `REGISTRY.register(collector(producer))`, later `REGISTRY.register(collector(consumer))`: both calls return the same object, so the
-    registry yields no family twice. `by`, `by_broker` and errors are as in `ClientCollector.add`.
+    `REGISTRY.register(collector(producer))`, later `REGISTRY.register(collector(consumer))`: the object is the same, so the registry yields
+    no family twice. `by`, `by_broker` and errors are as in `ClientCollector.add`.
     """
     _OF_PROCESS.add(*clients, by=by, by_broker=by_broker)
     return _OF_PROCESS
@@ -82,7 +82,7 @@ def _family(definition: Definition, metrics: Collection[Metric]) -> Family:
 
 
 def _values(labels: Iterable[str], given: Mapping[str, str]) -> list[str]:
-    """The values in the order of `labels`. Prometheus treats an empty value as a missing label."""
+    """Prometheus treats an empty value as a missing label."""
     return [given.get(label, "") for label in labels]
 
 

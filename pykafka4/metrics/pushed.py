@@ -2,8 +2,8 @@
 units.
 
 A name is `org.apache.kafka.`, then Java's group and name with dots. Averages are over the time since the last push; averages of durations
-are in milliseconds, ages in seconds. Java also pushes maxima and rates of a time window. Of these, this module pushes two:
-`connection.creation.rate`, since the last push, and `records.lag.max`, at the moment of the push.
+are in milliseconds, ages in seconds. Of Java's maxima and rates of a time window, this module pushes two: `connection.creation.rate`, since
+the last push, and `records.lag.max`, at the moment of the push.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PREFIX: Final = "org.apache.kafka."
 
 
 class Shape(Enum):
-    """The ways to compute a row's value from the values of a metric."""
+    """The ways to compute a row's value."""
 
     TOTAL = "the sum of the values, which grow"
     RATE = "the growth of the sum of the values per second"
@@ -40,10 +40,7 @@ class Shape(Enum):
 
 @attrs.frozen
 class PushedMetric:
-    """A metric to push, made from `source_metric` of the catalogue.
-
-    `where` limits the values by their labels: "*" stands for any text, None for a missing label.
-    """
+    """A metric to push, made from `source_metric` of the catalogue. `where` limits labels: "*" is any text, None a missing label."""
 
     name: str
     shape: Shape
@@ -100,7 +97,7 @@ SHARE: Final = (
 
 
 class PushedFigures:
-    """The figures of one producer or consumer, which the loop thread reads."""
+    """The figures of one client, which the loop thread reads."""
 
     def __init__(
         self,
@@ -109,7 +106,7 @@ class PushedFigures:
         resource: Callable[[], Mapping[str, str]],
         clock: Callable[[], int] = time_ns,
     ) -> None:
-        """`resource` returns the labels of all metrics, without the client id, which brokers know; `clock` is in nanoseconds since 1970."""
+        """`resource` returns labels without the client id, which brokers know; `clock` is in nanoseconds since 1970."""
         self._sources, self._rows, self._resource, self._clock = sources, rows, resource, clock
         self._start = self._last = clock()
         self._before: dict[tuple[str, str], tuple[float, float]] = {}  # by name and broker: (count, sum) at the last push
@@ -125,7 +122,7 @@ class PushedFigures:
         return encode(points, self._resource(), start, now) if points else b""
 
     def _read(self) -> dict[str, list[Metric]]:
-        # Read with all labels, because a row may need the largest value of all partitions, or a value for each broker.
+        # With all labels: a row may need the largest value of all partitions, or a value for each broker.
         found: dict[str, list[Metric]] = {}
         for source in self._sources:
             for metric in source.read(Detail("partition", by_broker=True)):
@@ -146,7 +143,7 @@ class PushedFigures:
                 yield Gauge(PREFIX + row.name, value, attributes)
 
     def _value(self, row: PushedMetric, broker: str, values: Sequence[float | Histogram], delta: bool, now: int) -> float | None:
-        """The value of a row; None for an average without values since the last push. Stores the row's count and sum for the next push."""
+        """None for an average without values since the last push. Stores the row's count and sum for the next push."""
         if row.shape is Shape.LARGEST:
             return max(map(_total, values))
         count, total = float(sum(map(_count, values))), sum(map(_total, values))
@@ -173,7 +170,7 @@ KINDS: Final[Mapping[str, tuple[Callable[[Any], Source], tuple[PushedMetric, ...
 
 
 def figures_of(kind: str, session: Any, resource: Callable[[], Mapping[str, str]]) -> PushedFigures:
-    """The figures of a producer or consumer, from `session`, the implementation behind its handle."""
+    """`session` is the implementation behind a handle."""
     source, rows = KINDS[kind]
     return PushedFigures((source(session), NetworkSource(session.runtime)), rows, resource)
 

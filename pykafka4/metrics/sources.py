@@ -1,8 +1,7 @@
 """Reads the figures of clients. Invariant: no source waits longer than PATIENCE_S for a client's thread that hangs.
 
 Every handle has a source for its network, which the producers and consumers of one `Client` share; all handles but `Client` and
-`AdminClient` have a source of their own as well. Sources with the same `key` have the same figures, so a reader of several handles reads
-each key once.
+`AdminClient` have a second source. Sources with the same `key` have the same figures: a reader of several handles reads each key once.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ OPERATIONS: Final = {  # by request: (operation, type of operation)
 
 @attrs.frozen
 class Detail:
-    """The detail of a reading: whether figures have labels for topics, partitions and brokers."""
+    """The labels of a reading: topics, partitions, brokers."""
 
     by: By = attrs.field(default="topic")
     by_broker: bool = False
@@ -94,7 +93,6 @@ class Measured(Protocol):
 
 
 def read_all(sources: Iterable[Source], detail: Detail) -> list[Metric]:
-    """The figures of all sources."""
     return [attrs.evolve(metric, labels={**source.labels, **metric.labels}) for source in sources for metric in source.read(detail)]
 
 
@@ -148,7 +146,7 @@ class NetworkSource:
             if age is not None:
                 yield _metric("pykafka4.client.metadata.age", age)
             yield from _links(links, detail)
-        except KafkaError:  # the client's thread is stuck, or has ended; the counts of traffic can be read without it
+        except KafkaError:  # the client's thread is stuck or has ended; counts of traffic can be read without it
             yield _metric("pykafka4.client.connected", 0.0)
         # A copy, because the loop thread may add a broker meanwhile.
         yield from _traffic({node: traffic.snapshot() for node, traffic in engine.network.traffic.copy().items()}, detail)
@@ -237,9 +235,9 @@ class ProducerSource(_Source):
 
 
 def _responds(runtime: Any) -> bool:
-    """Whether figures can be read: the client's thread responds, or has ended, after which nothing changes the figures any more.
+    """Whether figures can be read: the client's thread responds, or has ended, after which no figure changes.
 
-    A wait for a stuck thread would hold up a scrape. In a forked child the result is False: the child has only a copy of the figures.
+    A wait for a stuck thread would hold up a scrape. A forked child has only a copy of the figures, so the result is False.
     """
     try:
         runtime.loop.ask(lambda now: None, PATIENCE_S, "the client's figures")
@@ -260,12 +258,11 @@ def _rows(stats: ProducerStats, by: By) -> Iterator[tuple[dict[str, str], Produc
             yield {TOPIC: tp.topic, PARTITION: str(tp.partition)}, counts
             left[tp.topic] = _without(left[tp.topic], counts)
     for topic, counts in left.items():
-        if by == "topic" or counts.accepted:  # by partition: the topic's records that belong to no listed partition
+        if by == "topic" or counts.accepted:  # by partition: the topic's records of no listed partition
             yield {TOPIC: topic}, counts
 
 
 def _without(topic: RecordCounts, partition: RecordCounts) -> RecordCounts:
-    """The counts of `topic` less the counts of one of its partitions."""
     numbers = {
         name: getattr(topic, name) - getattr(partition, name)
         for name in ("accepted", "acked", "queued", "in_flight", "uncompressed_bytes", "compressed_bytes", "repeated")
@@ -346,7 +343,6 @@ class ConsumerSource(_Source):
 
 
 def _by_place(counts: Mapping[TopicPartition, int], by: By) -> dict[tuple[tuple[str, str], ...], int]:
-    """The sums of `counts` by the labels of `by`."""
     sums = Counter[tuple[tuple[str, str], ...]]()
     for (topic, partition), count in counts.items():
         place = ((TOPIC, topic), (PARTITION, str(partition)))

@@ -25,7 +25,7 @@ class Kind(Enum):
 
 @attrs.frozen
 class Definition:
-    """The fixed part of a metric. `labels` are the names of labels that a value may have, besides the labels of its client."""
+    """The fixed part of a metric. `labels` names the labels that a value may have, besides the labels of its client."""
 
     name: str
     kind: Kind

@@ -1,25 +1,25 @@
 """Serves web pages on loopback: the status page of a client, and the parts that this page shares with the page of the agent. Invariant:
 pages only read.
 
-A status page needs only the standard library. The page has two threads: one accepts connections (each request has a thread of its own for
-a moment), the other looks at the client.
+A status page needs only the standard library. It has two threads: one accepts connections (each request has its own thread), the other
+looks at the client.
 
 Modules; each line imports only from lines below it:
     status_page       `StatusPage`: opens and closes the page; the paths
-    processes         the file by which `pykafka4 watch` finds the pages of this user's processes
+    processes         the file by which `pykafka4 watch` finds pages
     watcher           looks at a client, rates, outages, the page's JSON
-    server            HTTP on loopback: limits of connections and of time
+    server            HTTP on loopback, with limits of connections and time
     client_headline   the state of a client in plain words
     partition_rows    the rows of partitions, the worst first
-    watched           the figures of a client at a moment, as values
+    watched           the figures of a client at a moment
 Shared with the agent:
     shared_look       one look for all readers, and its cost
     rates             rates of the last ten minutes
     outages           a timeline of outages
     brokers           a row for each broker
     headline          a sentence and its details, as a value
-    guarding          checks of requests: Host and Origin; headers of responses
+    guarding          checks of Host and Origin; headers of responses
     files             HTML, CSS and JavaScript
 
-The folder `page` has the files of the pages, which are served unchanged; `base.js` is for both pages.
+The folder `page` has the files of the pages; `base.js` is for both pages.
 """

@@ -11,10 +11,10 @@ MOST_BROKERS: Final = 200
 
 
 def brokers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """A row for each broker, joined from the broker's connections. A row has an error only while no connection is ready and attempts fail.
+    """A row for each broker, with an error only while no connection is ready and attempts fail.
 
-    A connection that has ended, as after a restart of the broker, keeps its error until a request needs the connection, perhaps for
-    hours. Such an error would show a healthy broker as away.
+    A connection that has ended, as after a restart of the broker, keeps its error until a request needs the connection, perhaps for hours:
+    the error would show a healthy broker as away.
     """
     links: dict[tuple[int | None, str], list[Mapping[str, Any]]] = {}
     for link in status.get("brokers", ()):
@@ -39,7 +39,7 @@ def away(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def brokers_json(status: Mapping[str, Any]) -> dict[str, Any]:
-    """The rows that a page shows, and the number of all rows. A bootstrap address has a row only while it cannot be reached."""
+    """A bootstrap address has a row only while it cannot be reached."""
     names = ("node", "address", "state", "in_flight", "throttled_ms", "error")
     rows = [{name: row[name] for name in names} for row in brokers(status) if row["node"] is None or row["node"] >= 0 or row["error"]]
     return {"rows": rows[:MOST_BROKERS], "count": len(rows)}

@@ -32,7 +32,7 @@ MEMBERS: Final[Mapping[Kind, str]] = {Kind.CONSUMER: "consumer", Kind.SHARE_CONS
 
 @attrs.frozen
 class View:
-    """A look, with its partitions, rates and outages. `rates` are means over the last few seconds as soon as `settled` is True."""
+    """A look, with its partitions, rates and outages. Once `settled`, `rates` are means over the last few seconds."""
 
     kind: Kind
     look: Look
@@ -43,12 +43,10 @@ class View:
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """`status()` of the client."""
         return self.look.status
 
     @property
     def stats(self) -> Mapping[str, Any]:
-        """The figures of `stats()`."""
         return self.look.figures.stats
 
     @property
@@ -59,7 +57,6 @@ class View:
 
 
 def client_headline(view: View) -> Headline:
-    """The headline for the worst trouble that the look shows, or for a client without troubles."""
     losses = _losses(view)
     found = next((found for judge in JUDGES if (found := judge(view)) is not None), None) or FLOWS[view.kind](view)
     return attrs.evolve(found, details=(*found.details, *losses))
@@ -91,7 +88,6 @@ def _client(view: View) -> Headline | None:
 
 
 def _ended_member(view: View) -> Headline | None:
-    """Judge whether a consumer has crashed, or the group rejects a member."""
     state, since = view.member.get("state"), view.outages.since("group")
     texts = {"crashed": f"The {view.kind} has crashed", "fatal": f"The group rejects this {view.kind}"}
     return Headline(Level.TROUBLE, texts[state], _details(str(view.member["reason"])), since) if state in texts else None
@@ -120,7 +116,7 @@ def _brokers(view: View) -> Headline | None:
 
 
 def _member(view: View) -> Headline | None:
-    """Judge whether a member has no partitions, because the member joins or the group rebalances."""
+    """The member has no partitions, because it joins or the group rebalances."""
     member = view.member
     if not member or member["state"] in ("stable", "unjoined") or member["reason"] is None:
         return None
@@ -145,7 +141,6 @@ def _share_errors(view: View) -> Headline | None:
 
 
 def _unread(view: View) -> Headline | None:
-    """Judge whether the application takes no records, although fetched records wait for its next poll."""
     waiting = view.stats.get("buffered_bytes", 0) if view.kind is Kind.CONSUMER else 0
     # A new page makes no judgement: a rate of 0 may only mean that there is one sample.
     if not waiting or not view.settled or view.rates["read_bytes"] > 0 or all(row[1] == "paused" for row in view.partitions.rows if row[6]):
@@ -154,12 +149,11 @@ def _unread(view: View) -> Headline | None:
 
 
 def _reason(view: View) -> Headline | None:
-    """Show the reason in `status()`, for which no other judge has words."""
+    """The reason in `status()`, for which no other judge has words."""
     return None if view.status["reason"] is None else Headline(Level.WARNING, "Something waits", _details(str(view.status["reason"])))
 
 
 def _losses(view: View) -> tuple[str, ...]:
-    """A sentence on the records that a producer has lost; no sentence without such records."""
     if view.kind is not Kind.PRODUCER or not view.stats:
         return ()
     lost = {**view.stats["failed"], **{f"{reason}, dropped": count for reason, count in view.stats["dropped"].items()}}

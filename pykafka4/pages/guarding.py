@@ -1,8 +1,8 @@
 """Refuses requests that pages of other sites make. Invariant: a page of another site reads nothing and changes nothing.
 
-A browser sends the requests of each page that it shows to any address that the page names. Two checks stop such requests: the Host header
-must be a name of this machine (a foreign name that resolves to 127.0.0.1 is refused: DNS rebinding), and the Origin header, if there is
-one, must be the same host (a form of another site is refused).
+A browser sends a page's requests to any address that the page names. Two checks stop such requests. The Host header must be a name of this
+machine: a foreign name that resolves to 127.0.0.1 is refused (DNS rebinding). The Origin header, if there is one, must be the same host: a
+form of another site is refused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 __all__ = ["FULL", "HEADERS", "Names"]
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-FULL: Final = (  # the response to a connection above the limit, in a form that every HTTP client understands
+FULL: Final = (  # the response to a connection above the limit
     b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 26\r\n\r\n"
     b"503: too many connections\n"
 )
@@ -32,12 +32,12 @@ class Names:
     """The names of this machine that a Host header may have."""
 
     def __init__(self, hosts: Iterable[str] = (), *, hint: str = "use localhost") -> None:
-        """`hosts` are further addresses and names; `hint` is the way out in a refusal."""
+        """`hosts` are further names; `hint` is the way out in a refusal."""
         self._names = LOOPBACK | {_name(host) for host in hosts}
         self._hint = hint
 
     def refusal(self, hosts: Sequence[str], origins: Sequence[str]) -> str | None:
-        """The reason why a request with these Host and Origin headers is refused; None for an allowed request."""
+        """The reason to refuse a request with these Host and Origin headers; None for an allowed request."""
         if len(hosts) != 1:
             return "403: the request has no Host header, or several; send one, for example Host: localhost"
         host = hosts[0].strip().lower()

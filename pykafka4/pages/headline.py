@@ -28,5 +28,4 @@ class Headline:
     since: float | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The headline in the form of the page's JSON."""
         return {"level": self.level.value, "text": self.text, "details": list(self.details), "since": self.since}

@@ -1,7 +1,7 @@
 """Keeps a timeline of outages: of the cluster, a broker, partitions, a disk. Invariant: the timeline is bounded, and a subject has at
 most one open outage.
 
-An outage counts as soon as two looks in a row have shown it, so a connection that is lost and dialled again at once is not an outage.
+An outage counts when two looks in a row have shown it: a connection that is lost and dialled again at once is no outage.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Outages:
         self._ended: deque[Outage] = deque(maxlen=MOST_ENDED)
 
     def note(self, at: float, found: Mapping[str, str]) -> None:
-        """Record the subjects that the look at time `at` has found out of order, with the reasons. Ends the outages of other subjects."""
+        """Record the subjects that a look has found out of order, with the reasons. Ends the outages of other subjects."""
         for subject in [subject for subject in self._open if subject not in found]:
             outage = self._open.pop(subject)
             self._ended.append(attrs.evolve(outage, ended_at=max(at, outage.started_at)))
@@ -58,7 +58,6 @@ class Outages:
         return [*going_on, *reversed(self._ended)]
 
     def as_json(self, most: int) -> dict[str, Any]:
-        """At most `most` outages, and the number of all outages."""
         found = self.all()
         rows = [attrs.asdict(outage) for outage in found[:most]]
         return {"rows": rows, "count": len(found)}

@@ -1,5 +1,5 @@
-"""Makes the rows of partitions that a status page shows. Invariant: a response has at most MOST_ROWS; the worst
-rows come first, unless the reader has chosen a column.
+"""Makes the rows of partitions that a status page shows. Invariant: a response has at most MOST_ROWS; the worst rows come first, unless
+the reader has chosen a column.
 
 Rule: a new column goes to the end of its tuple. The functions `_badness_…` and `client_headline` find values of a row by number. A column
 also needs a heading in `COLUMNS` of page/client.js; `cli.watch` shows it under its name.
@@ -25,7 +25,7 @@ Row = list[Any]
 
 @attrs.frozen
 class Query:
-    """A reader's choice of rows: names that contain `text`, in the order of the column `sort` (empty: the worst first), at most `most`."""
+    """A reader's choice: at most `most` rows whose names contain `text`, by the column `sort` (empty: the worst first)."""
 
     text: str = ""
     sort: str = ""
@@ -43,7 +43,6 @@ class Partitions:
     badness: Callable[[Row], Any]
 
     def answer(self, query: Query) -> dict[str, Any]:
-        """The rows of a query, the numbers of all rows and of matching rows, and the number of partitions that cannot be used."""
         text = query.text.lower()
         found = [row for row in self.rows if text in row[0].lower()] if text else self.rows
         most = min(max(query.most, 0), MOST_ROWS)
@@ -60,16 +59,14 @@ class Partitions:
             return nlargest(most, found, key=self.badness)
         at = self.columns.index(query.sort)
         known = sorted((row for row in found if row[at] is not None), key=lambda row: row[at], reverse=query.down)
-        return [*known, *(row for row in found if row[at] is None)][:most]  # rows without a value come last in both orders
+        return [*known, *(row for row in found if row[at] is None)][:most]  # rows without a value come last
 
 
 def partitions(kind: Kind, look: Look) -> Partitions:
-    """The rows of all partitions."""
     return MAKERS[kind](look.status)
 
 
 def is_bad(state: str) -> bool:
-    """Whether a partition in this state is out of order."""
     return state in ("offline", STOPPED)
 
 

@@ -32,7 +32,7 @@ _MOST_BYTES: Final = 1 << 20
 
 @attrs.frozen
 class Process:
-    """A process that serves pages. Each page has a `url`, a `kind` and a `client_id`. `since` is the last change, in seconds since 1970."""
+    """A process that serves pages. Each page has `url`, `kind` and `client_id`. `since` is the last change, in seconds since 1970."""
 
     pid: int
     program: str
@@ -41,7 +41,7 @@ class Process:
 
 
 def folder() -> Path:
-    """The folder of the files: `$XDG_RUNTIME_DIR/pykafka4`, or a folder of this user among the temporary files."""
+    """`$XDG_RUNTIME_DIR/pykafka4`, or a folder of this user among the temporary files."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime:
         return Path(runtime) / "pykafka4"
@@ -49,14 +49,12 @@ def folder() -> Path:
 
 
 def add(url: str, kind: str, client_id: str) -> None:
-    """Add a page to the file of this process."""
     with _lock:
         _pages[url] = {"url": url, "kind": kind, "client_id": client_id}
         _write(client_id)
 
 
 def remove(url: str) -> None:
-    """Remove a closed page from the file of this process."""
     with _lock:
         entry = _pages.pop(url, None)
         if entry is not None:
@@ -66,7 +64,7 @@ def remove(url: str) -> None:
 def forget() -> None:
     """Forget all pages in a forked child: they belong to its parent."""
     global _lock
-    _lock = threading.Lock()  # a thread of the parent may have held the lock, and does not exist here to release it
+    _lock = threading.Lock()  # a thread of the parent may have held the lock
     _pages.clear()
 
 
@@ -96,7 +94,7 @@ def _write(client_id: str) -> None:
             path.unlink(missing_ok=True)
             return
         data = {"pid": os.getpid(), "program": program(), "since": time.time(), "pages": list(_pages.values())}
-        # A new file with its own permissions, put in place in one step: `serving` of another process never reads half of the file.
+        # A new file, put in place in one step: `serving` of another process never reads half of it.
         temporary = path.with_suffix(".new")
         temporary.unlink(missing_ok=True)
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:

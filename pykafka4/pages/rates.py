@@ -15,7 +15,7 @@ __all__ = ["POINTS", "STEP_S", "Rates", "Sample"]
 STEP_S: Final = 5.0  # seconds between two points of a curve
 POINTS: Final = 120
 RECENT_S: Final = 5.0  # seconds; the present rates are means over this time
-MOST: Final = 1500  # samples: callers add at most one every half second, so these cover more than POINTS steps
+MOST: Final = 1500  # samples: with one every half second, these cover more than POINTS steps
 
 
 @attrs.frozen
@@ -30,12 +30,11 @@ class Rates:
     """The samples, and the rates between them."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        """`names` are the names of the counts in each sample."""
         self._names = names
         self._samples: deque[Sample] = deque(maxlen=MOST)
 
     def add(self, sample: Sample) -> None:
-        """Keep a sample that is later than the last one, and drop samples that no curve needs."""
+        """Keep a sample that is later than the last one. Drops samples that no curve needs."""
         if self._samples and sample.at <= self._samples[-1].at:
             return
         self._samples.append(sample)
@@ -45,11 +44,11 @@ class Rates:
 
     @property
     def settled(self) -> bool:
-        """Whether the present rates are means over RECENT_S: on a new page they are not."""
+        """Whether the present rates are means over RECENT_S."""
         return len(self._samples) > 1 and self._samples[-1].at - self._samples[0].at >= RECENT_S
 
     def now(self) -> dict[str, float]:
-        """The present rates: means over the last few seconds; 0 before the second sample."""
+        """The present rates; 0 before the second sample."""
         if len(self._samples) < 2:
             return dict.fromkeys(self._names, 0.0)
         last = self._samples[-1]
@@ -61,7 +60,7 @@ class Rates:
         samples = list(self._samples)
         if len(samples) < 2:
             return {name: [None] * POINTS for name in names}
-        # The points are on a fixed grid of times: otherwise a point would change its value while it moves to the left.
+        # The points are on a fixed grid of times: otherwise their values would change while they move to the left.
         end = samples[-1].at // STEP_S * STEP_S
         times = [end - STEP_S * back for back in range(POINTS, -1, -1)]
         ats = [sample.at for sample in samples]
@@ -74,7 +73,7 @@ def _slopes(times: Sequence[float], ats: Sequence[float], counts: Sequence[int])
 
 
 def _at(time: float, ats: Sequence[float], counts: Sequence[int]) -> float | None:
-    """The count at a time between two samples, on the line between them; None before the first and after the last sample."""
+    """The count on the line between two samples; None before the first and after the last sample."""
     after = bisect_left(ats, time)
     if after == len(ats) or (after == 0 and ats[0] > time):
         return None

@@ -1,6 +1,6 @@
 """Responds to the requests of a status page, with the standard library. Invariant: a slow reader delays only itself.
 
-Each connection has a thread and serves one request. At most MOST_CONNECTIONS are open, and `sweep` closes each connection after DEADLINE_S.
+Each connection has a thread and serves one request.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self._ended = False
         super().__init__((HOST, port), Handler, bind_and_activate=False)
         try:
-            if greenlets():  # a patched socket belongs to one thread: the thread of a request could not read from its connection
+            if greenlets():  # a patched socket belongs to one thread: a request's thread could not read from its connection
                 self.socket.close()
                 self.socket = whole_socket_class()(self.address_family, self.socket_type)
             self.server_bind()
@@ -69,11 +69,9 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
     @property
     def port(self) -> int:
-        """The port of the socket."""
         return int(self.server_address[1])
 
     def serve(self) -> None:
-        """Accept connections until `end` is called."""
         while not self._ended:
             self.handle_request()
 
@@ -86,7 +84,7 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self._close_connections(self._open)
 
     def abandon(self) -> None:
-        """Close a forked child's copies of the sockets. The sockets of the parent stay open."""
+        """Close a forked child's copies of the sockets. The parent's sockets stay open."""
         self._ended = True
         for each in (self.socket, *self._open):
             each.close()
@@ -99,12 +97,11 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     def _close_connections(self, connections: Any) -> None:
         for each in list(connections):
             with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)  # ends the thread's read or write; the thread then closes the socket
+                each.shutdown(socket.SHUT_RDWR)  # ends the thread's read or write; it then closes the socket
 
     # ---------------------------------------------------------------- called by socketserver
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Begin a thread for a connection, or refuse the connection if too many are open."""
         if self._ended or len(self._open) >= MOST_CONNECTIONS:
             with contextlib.suppress(OSError):
                 request.setblocking(False)  # this thread accepts connections, and must not wait for a reader
@@ -115,7 +112,6 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         system.Thread(target=self.process_request_thread, args=(request, client_address), name="pykafka4-page-request").start()
 
     def shutdown_request(self, request: Any) -> None:
-        """Forget a connection that has ended."""
         self._open.pop(request, None)
         super().shutdown_request(request)
 
@@ -137,7 +133,6 @@ class Handler(BaseHTTPRequestHandler):
         self._respond(with_body=True)
 
     def do_HEAD(self) -> None:
-        """Send the headers of the response."""
         self._respond(with_body=False)
 
     def _respond(self, *, with_body: bool) -> None:

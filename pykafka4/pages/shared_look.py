@@ -1,5 +1,5 @@
-"""Takes looks at a client or agent, and shares each look between all readers of a page. Invariant: a page takes at most two looks a second,
-whatever the number of readers, and fewer while looks take long.
+"""Takes looks at a client or agent, and shares each look between all readers of a page. Invariant: a page takes at most two looks a second
+for any number of readers, and fewer while looks take long.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from typing import Final, Generic, TypeVar
 
 __all__ = ["SharedLook"]
 
-KEPT_S: Final = 0.5  # seconds; the shortest time for which a look is used
-# A look of 200 ms, as with many thousand partitions, is used for 2 s: the looks of readers cost a tenth of a core.
+KEPT_S: Final = 0.5  # seconds; a look is used for this time or longer
+# A look of 200 ms, as with many thousand partitions, is used for 2 s: looks of readers cost a tenth of a core.
 KEPT_COST_FACTOR: Final = 10
-PAUSE_S: Final = 1.0  # the shortest time between two samples
+PAUSE_S: Final = 1.0  # between two samples
 LONGEST_PAUSE_S: Final = 10.0
 
 L = TypeVar("L")
@@ -29,7 +29,6 @@ class SharedLook(Generic[L]):
         self._cost = 0.0
 
     def get(self) -> L:
-        """The last look if it is new enough, otherwise a new one."""
         now = self._monotonic()
         if self._last is not None and now < self.taken_at + min(max(KEPT_S, KEPT_COST_FACTOR * self._cost), LONGEST_PAUSE_S):
             return self._last

@@ -27,8 +27,8 @@ log = get_log("pykafka4.pages")
 
 FILES: Final = {"/": "client.html", "/client.js": "client.js"}
 UNHEALTHY: Final = ENDED | {"crashed", "unresponsive"}  # /health responds 503; a client recovers from "unreachable" by itself
-MOST_DIGITS: Final = 9  # digits of `most` in a request; `int` refuses thousands of digits
-TURN_S: Final = 1.0  # seconds between two sweeps of connections that have been open for too long
+MOST_DIGITS: Final = 9  # `int` refuses thousands of digits
+TURN_S: Final = 1.0  # seconds between two sweeps
 
 
 class StatusPage:
@@ -38,7 +38,7 @@ class StatusPage:
     """
 
     def __init__(self, watched: Watched, port: int) -> None:
-        """Open the port (0: a free port), and start the threads. Raises OSError if the page cannot listen on the port."""
+        """Open the port (0: a free port), and start the threads. Raises OSError."""
         self._watched = watched
         self._files = page_files("pykafka4.pages", FILES)
         self._watcher = Watcher(watched)
@@ -81,16 +81,13 @@ class StatusPage:
     # ---------------------------------------------------------------- threads of the page
 
     def _sample(self) -> None:
-        """Look at the client now and then, so that rates and outages exist before somebody opens the page.
-
-        Closes the page after the client has ended.
-        """
+        """Rates and outages must exist before somebody opens the page. Closes the page after the client has ended."""
         next_look = 0.0
         while not self._stop.acquire(timeout=TURN_S):
             self._server.sweep()
             if system.monotonic() < next_look:
                 continue
-            if self._look() in ENDED:  # the client has ended, and the application has not closed the page
+            if self._look() in ENDED:
                 self.close()
                 return
             next_look = system.monotonic() + self._watcher.pause_s() - TURN_S
@@ -105,7 +102,7 @@ class StatusPage:
             return "unknown"
 
     def _note_bug(self, error: Exception) -> None:
-        if repr(error) != self._bug:  # each look raises the error again, which must not fill the log
+        if repr(error) != self._bug:  # each look raises the error again
             self._bug = repr(error)
             log.exception("%s: the status page has no figures", self._watched.client_id)
 
@@ -144,7 +141,7 @@ _PAGES: Living[StatusPage] = Living()
 
 
 def _after_fork() -> None:
-    """Close the pages in a forked child: its copy of the port would take connections of the parent's page, and never respond."""
+    """In a forked child, the copy of the port would take connections of the parent's page, and never respond."""
     for page in list(_PAGES):
         page._closed = True
         page._server.abandon()

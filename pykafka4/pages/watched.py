@@ -31,9 +31,9 @@ SERIES: Final[Mapping[Kind, tuple[str, ...]]] = {  # the counts whose rates are 
 
 @attrs.frozen
 class Figures:
-    """The results of a client's `status()` and `stats()`; `stats` is empty for a Client, and if the client's thread does not respond.
+    """A client's `status()` and `stats()`; `stats` is empty for a Client, and if the client's thread does not respond.
 
-    `users` has the producers, consumers and admin clients of a `Client`: their kinds, and the groups of consumers.
+    `users` has the kinds of a `Client`'s producers, consumers and admin clients, and the groups of consumers.
     """
 
     status: Mapping[str, Any]
@@ -50,7 +50,6 @@ class Look:
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """`status()` of the client."""
         return self.figures.status
 
 
@@ -66,11 +65,11 @@ class Watched(Protocol):
         """The id of the client."""
 
     def figures(self) -> Figures:
-        """The figures of this moment. Waits for the client's thread, for several seconds if the thread is stuck."""
+        """Waits for the client's thread, for several seconds if it is stuck."""
 
 
 def counts_of(kind: Kind, stats: Mapping[str, Any]) -> dict[str, int] | None:
-    """The counts from which rates are computed; None if `stats` is empty."""
+    """The counts from which rates are computed."""
     if not stats:
         return None
     if kind is Kind.PRODUCER:

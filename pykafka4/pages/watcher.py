@@ -22,7 +22,7 @@ from pykafka4.pages.watched import SERIES, Kind, Look, Watched, counts_of
 
 __all__ = ["Busy", "Watcher", "program"]
 
-SHARE: Final = 50  # a look of 50 ms, as with 10,000 partitions, is taken every 2.5 s: samples cost at most a fiftieth of a core
+SHARE: Final = 50  # samples cost at most a fiftieth of a core: a look of 50 ms, as with 10,000 partitions, is taken every 2.5 s
 WAIT_S: Final = 15.0  # the longest wait for the look of another thread
 MOST_OUTAGES: Final = 100
 MOST_USERS: Final = 200
@@ -33,7 +33,7 @@ class Busy(Exception):
 
 
 class Watcher:
-    """The looks at a client. All methods may be called from any thread."""
+    """The looks at a client. Any thread may call the methods."""
 
     def __init__(
         self, watched: Watched, monotonic: Callable[[], float] = time.monotonic, wall_clock: Callable[[], float] = time.time
@@ -54,17 +54,14 @@ class Watcher:
             return str(self._looks.get().status["state"])
 
     def pause_s(self) -> float:
-        """Seconds until the next sample."""
         return self._looks.pause_s(SHARE)
 
     def state(self) -> tuple[str, str]:
-        """The state of the client, and the reason for it."""
         with self._locked():
             status = self._looks.get().status
         return str(status["state"]), str(status["reason"] or "")
 
     def page(self, query: Query) -> bytes:
-        """The JSON of the page."""
         with self._locked():
             data = self._data(self._looks.get(), query)
         return json.dumps(data, separators=(",", ":"), default=str).encode()
@@ -118,7 +115,7 @@ class Watcher:
 
 
 class _Held:
-    """A `with` block that holds the lock of a Watcher. Raises Busy if the lock is not free within WAIT_S."""
+    """A `with` block with the lock of a Watcher. Raises Busy if the lock is not free within WAIT_S."""
 
     def __init__(self, lock: Any) -> None:
         self._lock = lock

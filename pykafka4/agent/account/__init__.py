@@ -1,16 +1,16 @@
 """Counts the agent's messages. Invariant, in total and for each topic: accepted = acknowledged + queued + spooled + discarded.
 
 Modules; each line imports only from lines below it:
-    books        Books: all figures of a running agent, for the pages and for the last log lines
+    books        Books: all figures of a running agent
     hooks        the producer's hook, which counts failed batches and batches that may be in Kafka twice
-    balance      the account at one moment, from the counts of the producer, the ledger and the spool
-    ledger       running counts of refused bytes and discarded messages
+    balance      the account at one moment, from the producer, the ledger and the spool
+    ledger       counts of refused bytes and discarded messages
     reports      reports of intervals
     tallies      the counts of an interval
     discard_log  a file with a line for each discarded message
     log_entries  the lines of the discard log, in Dory's format
-    log_file     a file of lines, its rotation, and the removal of old archives
+    log_file     a file of lines, its rotation and archives
     notices      log lines about discards
-    reasons      the reasons for discards, by the error codes of failed batches
+    reasons      reasons for discards, by error codes of failed batches
     values       accounts and reports as values
 """

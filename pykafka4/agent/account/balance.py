@@ -2,8 +2,8 @@
 
 Invariant: accepted = acknowledged + queued + spooled + discarded, in total, for each topic, and for the topics without a row.
 
-Each message is counted in one place: in the producer after the producer has accepted the message, in the spool while the message is only on
-disk, in the ledger if the message was discarded before the producer had it.
+Each message is counted in one place: in the producer after its acceptance there, in the spool while it is only on disk, in the ledger if
+it was discarded before the producer had it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from pykafka4.records import Written
 
 __all__ = ["ProducerCounts", "SpooledCounts", "Stats", "balance"]
 
-NO_TIME = -1  # the producer's first_lost_ms and last_lost_ms before the first lost record
+NO_TIME = -1  # first_lost_ms and last_lost_ms before the first lost record
 
 
 class ProducerCounts(Protocol):
-    """The producer's counts of one topic (RecordCounts) or of all topics (ProducerStats)."""
+    """The producer's counts of one topic (RecordCounts) or of all (ProducerStats)."""
 
     @property
     def acked(self) -> int: ...
@@ -48,14 +48,14 @@ class ProducerCounts(Protocol):
 
 
 class Stats(ProducerCounts, Protocol):
-    """The producer's counts of all topics together, with a row for each topic: ProducerStats."""
+    """ProducerStats, with a row for each topic."""
 
     @property
     def topics(self) -> Mapping[str, ProducerCounts]: ...
 
 
 class SpooledCounts(Protocol):
-    """The spool's counts of a topic: messages that are only on disk, and messages that were on disk when the agent started."""
+    """The spool's counts of a topic: messages that are only on disk, and messages that were there when the agent started."""
 
     @property
     def messages(self) -> int: ...
@@ -86,19 +86,17 @@ class _Parts:
         )
 
     def value(self, times: Iterable[Discards]) -> TopicAccount:
-        """The counts as a row of the account, with the earliest and the latest timestamp of `times` if messages were discarded."""
         discarded = self.reasons.total()
-        span = merged(times) if discarded else Discards()  # without discards, the times can only be of messages that are on disk after all
+        span = merged(times) if discarded else Discards()  # without discards, the times are of messages that are on disk after all
         discards = Discards({reason: count for reason, count in self.reasons.items() if count}, span.first_ms, span.last_ms)
         accepted = self.acknowledged + self.queued + self.spooled + discarded
         return TopicAccount(accepted, self.acknowledged, self.queued, self.spooled, discards)
 
 
 def balance(stats: Stats, before: BeforeProducer, spooled: Mapping[str, SpooledCounts], reasons: Reasons) -> Account:
-    """Return the account.
+    """`before` and `spooled` must be of one moment.
 
-    `before` and `spooled` must be of one moment. Between this moment and the moment of `stats`, no message may pass from the
-    spool to the producer: the message would be in both counts.
+    Between this moment and the moment of `stats`, no message may pass from the spool to the producer: it would be in both counts.
     """
     rows: dict[str, _Parts] = {}
     times: dict[str, list[Discards]] = {}
@@ -114,9 +112,8 @@ def balance(stats: Stats, before: BeforeProducer, spooled: Mapping[str, SpooledC
         add(topic, _Parts(reasons=Counter(discards.by_reason)), discards)
     for topic, on_disk in spooled.items():
         add(topic, _Parts(spooled=on_disk.messages), Discards())
-    # At the end of the agent, the producer reports messages as failed that the spool then keeps. These messages are on disk, not
-    # discarded, so they are subtracted from the failures. The producer may have forgotten a topic's row: the topic's failures are then in
-    # `others`, and no count of the row may fall below 0.
+    # At the end of the agent, the producer reports messages as failed that the spool then keeps: they are subtracted from the failures.
+    # If the producer has forgotten a topic's row, the topic's failures are in `others`, and no count of the row may fall below 0.
     for (topic, reason), count in before.kept.items():
         row = rows.get(row_name(topic), _Parts())
         add(topic, _Parts(reasons=Counter({reason: -min(count, row.reasons[reason])})), Discards())
@@ -125,8 +122,7 @@ def balance(stats: Stats, before: BeforeProducer, spooled: Mapping[str, SpooledC
     total = total.plus(_Parts(spooled=sum(on_disk.messages for on_disk in spooled.values())))
     for (_, reason), count in before.kept.items():
         total = total.plus(_Parts(reasons=Counter({reason: -count})))
-    # The total has every message, whether or not its topic has a row. The difference keeps sum(rows) + others = total without a separate
-    # count for the topics whose rows were forgotten.
+    # The total has every message, whether or not its topic has a row. So sum(rows) + others = total without a separate count.
     others = total
     for parts in rows.values():
         others = others.plus(parts, -1)

@@ -19,7 +19,7 @@ __all__ = ["Books", "Counting", "SpoolCounts", "counters_of"]
 
 T = TypeVar("T")
 
-# Dory's names of counters. They are a contract with monitors that were written for Dory, so no name changes.
+# Dory's names of counters, a contract with monitors written for Dory: no name may change.
 _OF_REASONS: Final = {
     "InputAgentDiscardMsgNoMem": Reason.NO_MEM,
     "DiscardDueToRateLimit": Reason.RATE_LIMIT,
@@ -32,7 +32,7 @@ _OF_REASONS: Final = {
 
 
 class Counting(Protocol):
-    """A part of the agent with counters of its own, such as the inputs."""
+    """A part of the agent with counters, such as the inputs."""
 
     def counters(self) -> Mapping[str, int]:
         """Return the counters by Dory's names. Any thread may call this."""
@@ -52,7 +52,7 @@ class SpoolCounts(Protocol):
         """Return the spool's counts at this moment."""
 
     def hold(self) -> None:
-        """Pass no message to the producer until `release` has been called as often as `hold`."""
+        """Pass no message to the producer before as many calls of `release`."""
 
     def release(self) -> None:
         """Undo one call of `hold`."""
@@ -65,10 +65,9 @@ class OnLoop(Protocol):
 
 
 class Books:
-    """Figures of the producer, the ledger, the inputs and the spool.
+    """Figures of the producer, the ledger, the inputs and the spool. Any thread may call the methods.
 
-    Any thread but the agent's loop may call `account`, which waits for the producer's thread and, with a spool, for the loop. Any thread
-    may call the other methods.
+    The loop must not call `account`, which waits for the producer's thread and, with a spool, for the loop.
     """
 
     def __init__(
@@ -80,33 +79,29 @@ class Books:
         spool: SpoolCounts | None = None,
         on_loop: OnLoop | None = None,
     ) -> None:
-        """`parts` have counters of their own. `on_loop` calls the spool's methods on the agent's loop; None: the caller's thread does."""
+        """`on_loop` calls the spool's methods on the agent's loop; None: the caller's thread does."""
         self._producer, self._ledger, self._reasons = producer, ledger, reasons
         self._parts, self._spool, self._on_loop = parts, spool, on_loop
 
     def account(self) -> Account:
-        """Return the account since the start.
-
-        Raises KafkaTimeoutError if the producer's thread does not answer in time, TimeoutError if the agent's loop does not.
-        """
+        """Raises KafkaTimeoutError if the producer's thread does not answer in time, TimeoutError if the agent's loop does not."""
         spool = self._spool
         if spool is None:
             return balance(self._producer.stats(), self._ledger.before_producer(), {}, self._reasons)
         try:
             before, spooled = self._call(lambda: self._look(spool))
             stats = self._producer.stats()
-        # `release` must follow even if the first call timed out: that call stays in the loop's queue, so the loop runs `hold` later, and
-        # without a `release` after it, the replay would be held for good.
+        # `release` must follow even if the first call timed out: the loop still runs its `hold` later, and without a `release` after it,
+        # the replay would be held for good.
         finally:
             self._call(spool.release)
         return balance(stats, before, spooled, self._reasons)
 
     def _look(self, spool: SpoolCounts) -> tuple[BeforeProducer, Mapping[str, SpooledCounts]]:
-        """Return the ledger's and the spool's counts of one moment, and hold the replay.
+        """Return the ledger's and the spool's counts of one moment, and hold the replay until the producer's counts are read.
 
-        A message that the replay passed to the producer after this look and before `stats` would be in the spool's count and in the
-        producer's, so the replay is held until the producer's counts are read. Only the loop moves damaged messages from the spool's
-        count to the ledger's, so on the loop each of these messages is in exactly one of the two counts.
+        A message that the replay passed on in between would be in the spool's count and in the producer's. Only the loop moves damaged
+        messages from the spool's count to the ledger's, so on the loop each of these messages is in exactly one of the two counts.
         """
         spool.hold()
         return self._ledger.before_producer(), spool.state().topics
@@ -115,22 +110,16 @@ class Books:
         return look() if self._on_loop is None else self._on_loop(look)
 
     def unfinished_report(self) -> Report:
-        """Return the report of the current interval."""
         return self._ledger.unfinished_report()
 
     def finished_report(self) -> Report | None:
-        """Return the report of the last finished interval, None during the first interval. The report counts as read."""
         return self._ledger.finished_report()
 
     def total_report(self) -> Report:
-        """Return one report of all intervals."""
         return self._ledger.total_report()
 
     def counters(self, account: Account) -> Mapping[str, int]:
-        """Return counters since the start: Dory's counters under Dory's names, and the agent's own.
-
-        The counters of messages come from `account`, so that the account and the counters agree.
-        """
+        """Return counters since the start, under Dory's names if there are any. Counts of messages are those of `account`."""
         found = self._ledger.counters()
         for part in self._parts:
             found.update(part.counters())
@@ -138,7 +127,6 @@ class Books:
 
 
 def counters_of(account: Account) -> dict[str, int]:
-    """Return Dory's counters of messages. The counts of discards include messages that failed in the producer."""
     total, reasons = account.total, account.total.discards.by_reason
     return {
         "MsgCreate": total.accepted,

@@ -2,8 +2,7 @@
 
 Invariant: a full or broken disk delays only the end of the agent; entries are left out instead, and counted.
 
-Entries pass through a bounded queue to the log's own thread, which writes them. The log counts entries that found no room in the queue and
-entries that the disk refused. The agent's log reports the first failure of a series and the end of the series.
+Entries pass through a bounded queue to the thread that writes them. The agent's log reports the first failure of a series and its end.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ __all__ = ["DiscardLog"]
 
 log = get_log("pykafka4.agent")
 
-# Bytes of entries that wait for the thread. A burst of discards comes when memory is short, so the queue must not grow with the burst.
+# Bytes of entries that wait for the thread. A burst of discards comes when memory is short.
 MOST_WAITING: Final = 4 * 1024 * 1024
-# Entries that are formatted and written together: after each portion, its room in the queue is free for new entries.
+# Entries that are written together: after each portion, its room in the queue is free for new entries.
 PORTION: Final = 1_000
 CLOSE_S: Final = 5.0  # seconds for the last entries at the end: a disk that hangs must not keep the agent from ending
 INFOS_WITH_DETAIL: Final = (Reason.API_KEY, Reason.VERSION)
@@ -35,7 +34,7 @@ class DiscardLog:
     """The queue of entries and the thread that writes them. Any thread may call the methods."""
 
     def __init__(self, settings: DiscardLogSettings, wall_clock: Callable[[], float] = time.time) -> None:
-        """`wall_clock` is in seconds since the epoch. The constructor opens no file: `start` does."""
+        """`wall_clock` is in seconds since the epoch. Opens no file: `start` does."""
         self._path, self._most, self._wall_clock = settings.path, settings.max_prefix_size, wall_clock
         self._file = LogFile(settings.path, settings.max_file_size, settings.max_archive_size, wall_clock)
         self._changed = Condition()
@@ -47,19 +46,17 @@ class DiscardLog:
         self._thread = Thread(target=self._run, name="pykafka4-discard-log", daemon=True)
 
     def start(self) -> None:
-        """Start the thread, which opens the file. If this fails, the thread logs the error, and tries again with the next entries."""
+        """Start the thread, which opens the file. After a failure, the thread tries again with the next entries."""
         self._thread.start()
 
     # ---- entries
 
     def refused(self, data: bytes, refused: Refused) -> None:
-        """Queue an entry for bytes that are not a message."""
         info = f"{refused.reason}({refused.detail})" if refused.reason in INFOS_WITH_DETAIL else refused.reason.value
         now = self._now()
         self._put(DiscardLine(now, now, info, "", b"", bytes(data[: self._most])))
 
     def discarded(self, message: Message, reason: Reason) -> None:
-        """Queue an entry for a discarded message."""
         topic, value, key, _, timestamp_ms = message
         most = self._most
         self._put(DiscardLine(self._now(), timestamp_ms, reason.value, topic, (key or b"")[:most], (value or b"")[:most]))
@@ -70,20 +67,19 @@ class DiscardLog:
     def _put(self, entry: DiscardLine) -> None:
         size = entry.size
         with self._changed:
-            # While the thread writes the previous list, whose bytes still count, `_waiting` may be empty: then one entry may wait, however
-            # large, so that an entry larger than the bound is not always left out.
+            # `_waiting` may be empty while the thread writes the previous list, whose bytes still count. Then one entry may wait, however
+            # large: otherwise an entry larger than the bound would always be left out.
             if self._closing or (self._waiting and self._waiting_bytes + size > MOST_WAITING):
                 self._left_out += 1
                 return
             self._waiting.append(entry)
             self._waiting_bytes += size
-            if len(self._waiting) == 1:  # the thread sleeps only while the list is empty: later entries need not wake it
+            if len(self._waiting) == 1:  # the thread sleeps only while the list is empty
                 self._changed.notify()
 
     # ---- figures
 
     def counters(self) -> Mapping[str, int]:
-        """Return the numbers of written entries and of entries that were left out."""
         with self._changed:
             return {"DiscardLogWritten": self._written, "DiscardLogLeftOut": self._left_out}
 
@@ -122,16 +118,13 @@ class DiscardLog:
             self._left_out_before = None
 
     def _fail(self, error: OSError, left_out: int) -> None:
-        """Log the first failure of a series. `left_out` entries had been left out before this failure."""
+        """Log the first failure of a series. `left_out` entries had been left out before."""
         if self._left_out_before is None:
             self._left_out_before = left_out
             log.warning("agent: discard log %s: %s; entries are left out until it can be written; the agent continues", self._path, error)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Wait up to `timeout_s` seconds until the queued entries are written, then log the number of left-out entries.
-
-        Later entries are left out, too.
-        """
+        """Wait up to `timeout_s` for the queued entries, then log the number of left-out entries. Later entries are left out."""
         with self._changed:
             self._closing = True
             self._changed.notify()

@@ -1,6 +1,6 @@
 """Counts batches that the producer could not deliver, and batches that may be in Kafka twice. Invariant: each lost message is counted once.
 
-The producer calls the hook on its callback executor, so reading the records of a failed batch does not hold up the agent's loop.
+The producer calls the hook on its callback executor, so the records of a failed batch do not hold up the agent's loop.
 """
 
 from __future__ import annotations
@@ -24,15 +24,11 @@ class BatchOutcomes(ProducerHooks):
     """The hook of the agent's producer."""
 
     def __init__(self, ledger: Ledger, reasons: Reasons, keeps_undelivered: bool) -> None:
-        """With `keeps_undelivered` the hook does not count the records that `Producer.close` returns.
-
-        A spool takes these records; the caller of the spool's `close` counts the records that the spool returns.
-        """
+        """With `keeps_undelivered` the hook does not count the records that `Producer.close` returns: a spool takes them."""
         self._ledger, self._reasons, self._keeps_undelivered = ledger, reasons, keeps_undelivered
         self._closed = Event()
 
     def on_ack(self, outcome: BatchOutcome) -> None:
-        """Count the batch, if it failed or may be in Kafka twice. See ProducerHooks."""
         error = outcome.error
         if error is None:
             if outcome.maybe_repeated:
@@ -43,19 +39,18 @@ class BatchOutcomes(ProducerHooks):
             self._ledger.failed([message_of(record) for record in outcome.lost()], self._reasons.of(code), str(error))
 
     def on_close(self) -> None:
-        """Let `wait` return: all outcomes have been reported. See ProducerHooks."""
         self._closed.set()  # this call comes after the last `on_ack`
 
     def wait(self, timeout_s: float) -> bool:
-        """After `Producer.close`, wait until all failed batches have been counted. Returns False if `timeout_s` seconds pass first.
+        """After `Producer.close`, wait until all failed batches have been counted. Returns False after `timeout_s` seconds.
 
-        Without the wait, the last report and the last log lines would miss the batches whose callbacks are still queued.
+        Otherwise the last report and log lines would miss the batches whose callbacks are still queued.
         """
         return self._closed.wait(timeout_s)
 
 
 def count_undelivered(ledger: Ledger, rest: Iterable[ProducerRecord]) -> None:
-    """Count the records that the spool's `close` has returned, because the spool could not write them."""
+    """Count the records that the spool could not write at its `close`."""
     ledger.failed([message_of(record) for record in rest], Reason.SERVER_SHUTDOWN)
 
 

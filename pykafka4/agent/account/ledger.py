@@ -1,7 +1,7 @@
-"""Counts refused bytes and discarded messages at the moment of the refusal or discard. Invariant: sums are exact, and memory is bounded.
+"""Counts refused bytes and discarded messages as they occur. Invariant: sums are exact, and memory is bounded.
 
 The agent's loop (inputs, router, spool) and the producer's callback executor (failed batches) change the counts, each under the lock. Only
-the loop counts received messages, so these counts need no lock, which would have to be acquired for every list of messages.
+the loop counts received messages, so these counts need no lock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["BeforeProducer", "Entries", "Ledger"]
 
 
 class Entries(Protocol):
-    """The methods of the discard log that the ledger calls. No method waits, and none raises."""
+    """The methods of the discard log that the ledger calls. None waits or raises."""
 
     def refused(self, data: bytes, refused: Refused) -> None:
         """Write an entry for bytes that are not a message."""
@@ -36,7 +36,7 @@ class Entries(Protocol):
 
 @attrs.frozen
 class BeforeProducer:
-    """The ledger's part of the account: messages that were discarded before the producer had them, and refused bytes.
+    """The ledger's part of the account: messages discarded before the producer had them, and refused bytes.
 
     `kept` counts, by topic and reason, messages that failed in the producer but are on disk.
     """
@@ -57,7 +57,7 @@ class Ledger:
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """`entries` is the discard log, if there is one. `clock` is monotonic, `wall_clock` counts from the epoch; both are in seconds."""
+        """`entries` is the discard log. `clock` is monotonic, `wall_clock` counts from the epoch; both are in seconds."""
         self._lock = Lock()
         self._reports = Reports(settings or ReportSettings(), clock, wall_clock())
         self._notices = Notices(clock)
@@ -68,21 +68,19 @@ class Ledger:
     # ---- on the agent's loop
 
     def received(self, count: int, source: Source) -> None:
-        """Count messages that an input has read."""
         self._received[source] += count
 
     def refused(self, data: bytes, refused: Refused, source: Source) -> None:
-        """Count bytes that are not a message."""
         with self._lock:
             self._reports.current().refuse(data, refused)
             line = self._notices.note(refused.reason, 1, source.value)
-        # Outside the lock, here and below: a logging handler may be slow, and the other threads would wait for the lock.
+        # Outside the lock, here and below: a logging handler may be slow.
         self._notices.write(line)
         if self._entries is not None:
             self._entries.refused(data, refused)
 
     def discarded(self, message: Message, reason: Reason) -> None:
-        """Count a message that was discarded for this reason before the producer had it."""
+        """Count a message that was discarded before the producer had it."""
         with self._lock:
             self._reports.current().discard(message, reason)
             line = self._notices.note(reason, 1, message[0])
@@ -92,26 +90,26 @@ class Ledger:
             self._entries.discarded(message, reason)
 
     def damaged(self, topic: str, count: int) -> None:
-        """Count messages that cannot be read from the disk any more. Their times are unknown, and the discard log has no entry for them."""
+        """Count messages that can no longer be read from the disk. The discard log has no entry for them."""
         with self._lock:
             self._reports.current().before_producer.add(topic, Reason.SPOOL_DAMAGED, count, None, None)
             line = self._notices.note(Reason.SPOOL_DAMAGED, count, topic)
         self._notices.write(line)
 
     def kept(self, topic: str, reason: Reason, count: int) -> None:
-        """Count messages that failed in the producer for this reason, but are on disk. `failed` must not be called for these messages."""
+        """Count messages that failed in the producer, but are on disk. The caller must not pass them to `failed`, too."""
         with self._lock:
             self._kept[topic, reason] += count
 
     # ---- on the callback executor, or at the end
 
     def failed(self, messages: Iterable[Message], reason: Reason, error: str = "") -> None:
-        """For the reports, count lost messages that the producer had accepted. The account takes their number from the producer's counts.
+        """For the reports, count lost messages that the producer had accepted. The account takes their number from the producer.
 
-        `error` is the producer's error as text, for the log line.
+        `error` is the producer's error, for the log line.
         """
         for message in messages:
-            with self._lock:  # acquired for each message, not once for all, because the loop waits for this lock
+            with self._lock:  # for each message, not once for all, because the loop waits for this lock
                 tallies = self._reports.current()
                 tallies.failed.add(message[0], reason, 1, message[4], message[4])
                 tallies.keep_example(message[0], message[1], reason)
@@ -123,7 +121,7 @@ class Ledger:
 
     def repeated(self, topic: str, count: int, first_ms: int, last_ms: int) -> None:
         """Count acknowledged messages that may be in Kafka twice."""
-        with self._lock:  # rows need a reason; the report drops the reason of these rows
+        with self._lock:  # rows need a reason; the report of repeats drops it
             self._reports.current().repeated.add(topic, Reason.BUG, count, first_ms, last_ms)
 
     # ---- on any thread
@@ -131,7 +129,7 @@ class Ledger:
     def tick(self) -> None:
         """Begin a new interval if it is time, and write the log lines that are due. The agent calls this about once a second.
 
-        Without these calls, the end of a burst would be in no log line before the next discard for the same reason.
+        Otherwise the end of a burst would be in no log line before the next discard for the same reason.
         """
         with self._lock:
             self._reports.current()
@@ -140,14 +138,14 @@ class Ledger:
             self._notices.write(line)
 
     def close(self) -> None:
-        """At the end of the agent, write log lines for the discards that are in no line yet."""
+        """Write log lines for the discards that are in no line yet."""
         with self._lock:
             lines = self._notices.rest()
         for line in lines:
             self._notices.write(line)
 
     def before_producer(self) -> BeforeProducer:
-        """Return the ledger's part of the account; all counts are of one moment."""
+        """Return counts of one moment."""
         with self._lock:
             before, current = self._reports.totals()
             everything = Tallies(0)
@@ -159,17 +157,15 @@ class Ledger:
         return BeforeProducer(topics, others, dict(refused), kept)
 
     def unfinished_report(self) -> Report:
-        """Return the report of the current interval."""
         with self._lock:
             return self._reports.unfinished()
 
     def finished_report(self) -> Report | None:
-        """Return the report of the last finished interval, None during the first interval. The report counts as read."""
+        """Return the report of the last finished interval, which then counts as read; None during the first interval."""
         with self._lock:
             return self._reports.finished()
 
     def total_report(self) -> Report:
-        """Return one report of all intervals."""
         with self._lock:
             return self._reports.total()
 

@@ -3,7 +3,7 @@
     now: MS ts: MS event: DISC info: REASON topic: LENGTH[TOPIC] key: LENGTH[BASE64] msg: LENGTH[BASE64]
 
 Each LENGTH counts the characters in the brackets after it. In the topic, a backslash, brackets, and all characters but printable ASCII are
-written as Python's escapes: `a\\nb` for a line break, `a\\x5db` for `a]b`. A legal topic has none of these characters and needs no escape.
+written as Python's escapes: `a\\nb` for a line break, `a\\x5db` for `a]b`. A legal topic needs no escape.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["DiscardLine", "format_entry"]
 
 
 class DiscardLine(NamedTuple):
-    """The fields of a line. Times are in milliseconds since the epoch. `message` is a message's value, or bytes that are not a message."""
+    """The fields of a line. Times are in milliseconds since the epoch. `message` is a value, or bytes that are not a message."""
 
     now_ms: int
     timestamp_ms: int
@@ -26,13 +26,12 @@ class DiscardLine(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The approximate number of bytes that the entry uses in memory."""
+        """The approximate bytes of the entry in memory."""
         # 200 bytes for the tuple and its objects; up to 4 bytes for a character of a topic.
         return 200 + 4 * len(self.topic) + len(self.key) + len(self.message)
 
 
 def format_entry(entry: DiscardLine) -> bytes:
-    """Return the line of an entry, with its line break."""
     topic = entry.topic.encode("unicode_escape").replace(b"[", b"\\x5b").replace(b"]", b"\\x5d")
     head = f"now: {entry.now_ms} ts: {entry.timestamp_ms} event: DISC info: {entry.info} topic: ".encode()
     key, message = b64encode(entry.key), b64encode(entry.message)

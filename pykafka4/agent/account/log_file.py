@@ -1,7 +1,7 @@
 """Appends lines to a file, rotates the file, and removes old archives. Invariant: the file is cut to complete lines after a failed write.
 
-One thread uses a LogFile. When the next line does not fit into the maximum size, FILE becomes the archive FILE.MS. MS is the time in
-milliseconds since the epoch, or one more than the newest archive's number if that is higher.
+One thread uses a LogFile. When the next line does not fit, FILE becomes the archive FILE.MS. MS is the time in milliseconds since the
+epoch, or one more than the newest archive's number if that is higher.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from pathlib import Path
 
 __all__ = ["LogFile"]
 
-MODE = 0o600  # the file holds messages of applications: nobody but the agent's user may read it
+MODE = 0o600  # the file has messages of applications
 
 
 class LogFile:
-    """The open file. If another program (logrotate) has renamed or removed the file, the next `append` opens a new file."""
+    """The open file. After another program (logrotate) has renamed or removed the file, the next `append` opens a new one."""
 
     def __init__(self, path: Path, max_size: int, max_archive_size: int, wall_clock: Callable[[], float]) -> None:
-        """Sizes are in bytes; the clock is in seconds since the epoch. The constructor opens no file."""
+        """Sizes are in bytes; the clock is in seconds since the epoch. Opens no file."""
         self._path, self._max_size, self._max_archive_size, self._wall_clock = path, max_size, max_archive_size, wall_clock
         self._fd: int | None = None
-        self._size = 0  # bytes of the complete lines in the file, to which the file is cut after a failed write
+        self._size = 0  # bytes of the complete lines in the file
         self._newest = 0  # the number of the newest archive
 
     def open(self) -> None:
-        """Open the file and remove old archives, unless the file at the path is already open. Raises OSError."""
+        """Open the file, unless it is open, and remove old archives. Raises OSError."""
         if self._fd is not None and self._is_current(self._fd):
             return
         self.close()
@@ -54,7 +54,7 @@ class LogFile:
         return done, None
 
     def _append_fitting(self, lines: list[bytes], start: int) -> int:
-        """Write the lines from `start` on that fit into the file, at least one, if necessary after a rotation. Returns their number."""
+        """Write the lines from `start` on that fit, at least one, if necessary after a rotation. Returns their number."""
         if self._size and self._size + len(lines[start]) > self._max_size:
             self._rotate()
         end, size = start + 1, self._size + len(lines[start])
@@ -73,30 +73,26 @@ class LogFile:
             while left:
                 left = left[os.write(self._fd, left) :]
         except OSError:
-            with contextlib.suppress(OSError):  # a full disk may take only a part of a line, to which the next line would be joined
+            with contextlib.suppress(OSError):  # a full disk may take a part of a line, to which the next line would be joined
                 os.ftruncate(self._fd, self._size)
             raise
 
     def _rotate(self) -> None:
-        """Rename the file, and open a new one. The new archive has the highest number of all archives."""
         self.close()
-        # The oldest archives have the lowest numbers and are removed first. If the wall clock has been set back, the time alone would give
-        # the newest archive a low number, and its lines would be removed before older ones.
+        # Archives with low numbers are removed first. After the wall clock has been set back, the time alone would give the newest archive
+        # a low number.
         number = max(int(self._wall_clock() * 1000), self._newest + 1)
         self._path.rename(self._path.with_name(f"{self._path.name}.{number}"))
         self._newest = number
         self.open()
 
     def _remove_archives(self) -> None:
-        """Remove the oldest archives until the remaining ones fit into `max_archive_size`.
-
-        Raises OSError; the next call tries again.
-        """
+        """Remove the oldest archives, down to `max_archive_size`. Raises OSError; the next call tries again."""
         prefix = self._path.name + "."
         found = []
         for path in self._path.parent.iterdir():
             number = path.name.removeprefix(prefix)
-            # Only names that this class gives: FILE.old or FILE.gz belongs to another program.
+            # FILE.old or FILE.gz belongs to another program.
             if path.name.startswith(prefix) and number.isdecimal() and number.isascii() and path.is_file():
                 found.append((int(number), path))
         self._newest = max([self._newest, *(number for number, _ in found)])
@@ -108,7 +104,6 @@ class LogFile:
             path.unlink()
 
     def close(self) -> None:
-        """Close the file; `open` opens it again."""
         fd, self._fd = self._fd, None
         if fd is not None:
             os.close(fd)

@@ -14,7 +14,7 @@ __all__ = ["Notice", "Notices"]
 log = get_log("pykafka4.agent")
 
 PACE_S: Final = 30.0
-NAME: Final = 249  # characters of a topic in a line; a legal topic has no more, but a client may send 32 KiB
+NAME: Final = 249  # characters of a topic in a line: the most of a legal topic; a client may send 32 KiB
 ERROR: Final = 1_000  # characters of an error in a line
 
 _TEXTS: Final = {
@@ -27,7 +27,7 @@ _TEXTS: Final = {
 
 
 class Notice(NamedTuple):
-    """A log line. `since_s` is the number of seconds that the line covers, None in the first line of a reason."""
+    """A log line. `since_s` has the seconds that the line covers, None in a reason's first line."""
 
     reason: Reason
     messages: int
@@ -37,7 +37,7 @@ class Notice(NamedTuple):
 
 
 class Notices:
-    """The discards that are in no line yet. The caller holds the ledger's lock, except for `write`, which reads no state."""
+    """The discards that are in no line yet. The caller holds the ledger's lock, except for `write`."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -46,7 +46,7 @@ class Notices:
         self._last: dict[Reason, tuple[str, str]] = {}  # the last discard's topic or input, and the producer's error
 
     def note(self, reason: Reason, count: int, last: str, error: str = "") -> Notice | None:
-        """Count discards. Returns a log line, if one is due. `last` is the topic or the input, `error` the producer's error."""
+        """Count discards. Returns a log line, if one is due. `last` is the topic or input."""
         counts = self._counts
         counts[reason] = counts.get(reason, 0) + count
         self._last[reason] = last, error
@@ -60,26 +60,24 @@ class Notices:
         return Notice(reason, self._counts.pop(reason), *self._last.pop(reason), None if written is None else now - written)
 
     def due(self) -> list[Notice]:
-        """Return the lines that are due, even for reasons without a new discard."""
         now = self._clock()
         found = [self._take(reason, now) for reason in list(self._counts)]
         return [notice for notice in found if notice is not None]
 
     def rest(self) -> list[Notice]:
-        """At the end of the agent, return lines for all discards that are in no line yet, even if the lines are not due."""
+        """Return lines for all discards that are in no line yet, even if not due."""
         now = self._clock()
         found = [Notice(reason, count, *self._last[reason], now - self._written[reason]) for reason, count in self._counts.items()]
         self._counts.clear()
         return found
 
     def write(self, notice: Notice | None) -> None:
-        """Write a line to the log; None writes nothing."""
         if notice is None:
             return
         reason, count, last, error, since_s = notice
         text = _TEXTS.get(reason)
-        # `ascii` quotes the name: a client could otherwise write a line of its own into the log, with a line break in a topic. The name
-        # is cut before and after `ascii`, because the escapes of 249 characters may have 2,490.
+        # Without `ascii`, a client could write a line of its own into the log, with a line break in a topic. The name is cut before and
+        # after `ascii`, because the escapes of 249 characters may have 2,490.
         what = f"messages, the last of topic {ascii(last[:NAME])[:NAME]}" if text is None else text.format(last)
         when = "" if since_s is None else f"in the last {since_s:.0f} s: "
         why = f": {ascii(error)[1:-1][:ERROR]}" if error else ""

@@ -12,7 +12,7 @@ __all__ = ["Reasons"]
 
 _OF_CODES: Final[Mapping[str, Reason]] = {
     **{code.name: Reason.KAFKA_ERROR_ACK for code in CODES.values()},
-    # After these codes, the producer sends a batch again, so a batch that failed with such a code has used up max_failed_attempts.
+    # After these codes, the producer sends a batch again: a failed batch has used up max_failed_attempts.
     **{code.name: Reason.DELIVERY_ATTEMPT_LIMIT for code in CODES.values() if code.produce is ProduceReaction.RESEND},
     "UNKNOWN_TOPIC_OR_PARTITION": Reason.BAD_TOPIC,
     "UNKNOWN_TOPIC_ID": Reason.BAD_TOPIC,
@@ -37,14 +37,10 @@ class Reasons:
     """The reason for each code of a failed batch: KAFKA_ERROR_ACK for a code that Kafka added later, BUG for any other unknown code."""
 
     def __init__(self, autocreate: bool) -> None:
-        """With `autocreate` an unknown topic has the reason TOPIC_AUTOCREATE_FAIL, otherwise BAD_TOPIC.
-
-        With `autocreate` the Metadata request creates the topic, which stays unknown only if the creation fails.
-        """
+        """With `autocreate` the Metadata request creates a topic, which stays unknown only if the creation fails."""
         self._missing = Reason.TOPIC_AUTOCREATE_FAIL if autocreate else Reason.BAD_TOPIC
 
     def of(self, code: str) -> Reason:
-        """Return the reason for an error code."""
         if code == "UNKNOWN_TOPIC_OR_PARTITION":
             return self._missing
         later_code = code.startswith("UNKNOWN(")  # Kafka added the code after this table was written

@@ -12,37 +12,34 @@ __all__ = ["Reports"]
 
 
 class Reports:
-    """Intervals of fixed length since the start. The caller holds the ledger's lock.
-
-    The intervals follow a monotonic clock: a change of the wall clock makes no interval longer or shorter.
-    """
+    """Intervals of fixed length, by a monotonic clock. The caller holds the ledger's lock."""
 
     def __init__(self, settings: ReportSettings, clock: Callable[[], float], started_at: float) -> None:
-        """`clock` is monotonic, in seconds; `started_at` is the wall clock's present time, in seconds since the epoch."""
+        """`clock` is in seconds; `started_at` is the present time, in seconds since the epoch."""
         self._prefix_size, self._interval, self._clock = settings.prefix_size, settings.interval_s, clock
         self._origin, self._started_at = clock(), started_at
         self._number = 0
         self._ends = self._origin + self._interval
         self._tallies, self._before = Tallies(self._prefix_size), Tallies(self._prefix_size)
         self._finished: Report | None = None
-        self._finished_read = True  # before the first interval ends, there is no unread report
+        self._finished_read = True  # there is no report yet
         self.unread = 0  # finished reports that were replaced before they were read
 
     def current(self) -> Tallies:
-        """Return the tallies of the current interval. Begins a new interval first, if it is time."""
+        """Return the current interval's tallies. Begins a new interval first, if it is time."""
         now = self._clock()
         if now >= self._ends:
             self._turn(now)
         return self._tallies
 
     def totals(self) -> tuple[Tallies, Tallies]:
-        """Return the sum of the tallies of all finished intervals, and the tallies of the current interval."""
+        """Return the tallies of all finished intervals together, and those of the current interval."""
         current = self.current()
         return self._before, current
 
     def _turn(self, now: float) -> None:
         """End the current interval, and the empty intervals that have passed without a call."""
-        # At `now == _ends` the division may round down to the number of the interval that ends: the new number is at least one higher.
+        # At `now == _ends` the division may round down to the number of the interval that ends.
         number = max(int((now - self._origin) // self._interval), self._number + 1)
         skipped = number - self._number - 1  # empty intervals, whose reports are unread, too
         self.unread += (not self._finished_read) + skipped
@@ -57,18 +54,15 @@ class Reports:
         return int(self._started_at + number * self._interval)
 
     def unfinished(self) -> Report:
-        """Return the report of the current interval."""
         current = self.current()
         return current.report(self._number, self._start_of(self._number), None)
 
     def finished(self) -> Report | None:
-        """Return the report of the last finished interval, None during the first interval. The report counts as read."""
         self.current()
         self._finished_read = True
         return self._finished
 
     def total(self) -> Report:
-        """Return one report of all intervals."""
         before, current = self.totals()
         everything = Tallies(self._prefix_size)
         everything.absorb(before)

@@ -13,15 +13,15 @@ from pykafka4.misuse import LONGEST_TOPIC
 __all__ = ["RECENT", "Recent", "Rows", "Tallies", "row_name"]
 
 TOPICS: Final = 1_000  # rows of topics
-BAD_TOPICS: Final = 200  # rows of topics that do not exist: anybody can invent such names, so they must not displace the other rows
+BAD_TOPICS: Final = 200  # rows of topics that do not exist: anybody can invent such names, which must not displace other rows
 RECENT: Final = 25  # entries in a list of recent examples
-VERSIONS: Final = 1_000  # distinct unsupported versions: a version has 16 bits, and a hostile client can send all of them
+VERSIONS: Final = 1_000  # unsupported versions: a hostile client can send all 65,536
 
 K = TypeVar("K", bound=Hashable)
 
 
 def row_name(topic: str) -> str:
-    """Return the name of the row for `topic`. Names that are too long for Kafka (up to 32 KiB) share a row if they begin alike."""
+    """Return the name of the row for `topic`. Names too long for Kafka (up to 32 KiB) share a row if they begin alike."""
     return topic if len(topic) <= LONGEST_TOPIC else topic[:LONGEST_TOPIC] + "…"
 
 
@@ -34,18 +34,15 @@ class Recent(Generic[K]):
         self._entries: OrderedDict[K, None] = OrderedDict()
 
     def add(self, entry: K) -> None:
-        """Make `entry` the newest."""
         self._entries[entry] = None
         self._entries.move_to_end(entry)
         if len(self._entries) > RECENT:
             self._entries.popitem(last=False)
 
     def newest_first(self) -> tuple[K, ...]:
-        """Return the entries, the newest first."""
         return tuple(reversed(self._entries))
 
     def absorb(self, later: Recent[K]) -> None:
-        """Add the entries of a later interval."""
         for entry in later._entries:
             self.add(entry)
 
@@ -61,7 +58,7 @@ class TopicRow:
         self.last_ms: int | None = None
 
     def add(self, reason: Reason, count: int, first_ms: int | None, last_ms: int | None) -> None:
-        """Count messages. A timestamp of None leaves the row's timestamp as it is."""
+        """Count messages. A timestamp of None changes nothing."""
         self.reasons[reason] = self.reasons.get(reason, 0) + count
         if first_ms is not None and (self.first_ms is None or first_ms < self.first_ms):
             self.first_ms = first_ms
@@ -69,17 +66,15 @@ class TopicRow:
             self.last_ms = last_ms
 
     def absorb(self, other: TopicRow) -> None:
-        """Add the counts of another row."""
         for reason, count in other.reasons.items():
             self.add(reason, count, other.first_ms, other.last_ms)
 
     def value(self) -> Discards:
-        """Return a copy of the counts, which later changes of the row do not affect."""
         return Discards(self.reasons.copy(), self.first_ms, self.last_ms)
 
 
 class Rows:
-    """A row for each of the topics that were counted last, and one row for all other topics."""
+    """A row for each topic that was counted lately, and one row for all other topics."""
 
     __slots__ = ("_bad", "_rows", "others")
 
@@ -89,7 +84,6 @@ class Rows:
         self.others = TopicRow()
 
     def add(self, topic: str, reason: Reason, count: int, first_ms: int | None, last_ms: int | None) -> None:
-        """Count messages of `topic`."""
         self._row(topic, reason is Reason.BAD_TOPIC).add(reason, count, first_ms, last_ms)
 
     def _row(self, topic: str, bad: bool) -> TopicRow:
@@ -100,19 +94,17 @@ class Rows:
             rows.move_to_end(name)
             return row
         row = rows[name] = TopicRow()
-        if len(rows) > limit:  # the counts of the removed row are added to `others`, so the sum over all rows stays exact
+        if len(rows) > limit:  # the sum over all rows stays exact
             self.others.absorb(rows.popitem(last=False)[1])
         return row
 
     def absorb(self, later: Rows) -> None:
-        """Add the rows of a later interval."""
         for rows, bad in ((later._rows, False), (later._bad, True)):
             for name, row in rows.items():
                 self._row(name, bad).absorb(row)
         self.others.absorb(later.others)
 
     def values(self) -> tuple[dict[str, Discards], Discards]:
-        """Return the rows by topic, and the row of the other topics."""
         topics = {name: row.value() for name, row in self._rows.items()}
         for name, row in self._bad.items():
             # A topic that was created after its first messages, or deleted later, has two rows.
@@ -121,7 +113,7 @@ class Rows:
 
 
 class Tallies:
-    """The bytes that were refused in an interval, the messages that were discarded, and the messages that may be in Kafka twice."""
+    """An interval's refused bytes, discarded messages, and messages that may be in Kafka twice."""
 
     def __init__(self, prefix_size: int) -> None:
         self._prefix_size = prefix_size
@@ -134,7 +126,6 @@ class Tallies:
         self._prefixes = {Reason.MALFORMED: self._malformed, Reason.UNCLEAN_UNIX: self._unclean_unix, Reason.UNCLEAN_TCP: self._unclean_tcp}
 
     def refuse(self, data: bytes, refused: Refused) -> None:
-        """Count bytes that are not a message."""
         reason = refused.reason
         self.refused[reason] += 1
         self.refused_bytes[reason] += len(data)
@@ -151,7 +142,7 @@ class Tallies:
             self.versions.popitem(last=False)
 
     def keep_example(self, topic: str, value: bytes | None, reason: Reason) -> None:
-        """Keep the beginning of a bad topic, or of a message that is too long, so that people can recognize the client."""
+        """Keep the beginning of a bad topic or a too long message, by which people can recognize the client."""
         if reason is Reason.BAD_TOPIC:
             self._bad_topics.add(topic[: self._prefix_size])
         elif reason is Reason.LONG_MSG:
@@ -162,11 +153,10 @@ class Tallies:
         """Count a message that was discarded before the producer had it."""
         topic, value, _, _, timestamp_ms = message
         self.before_producer.add(topic, reason, 1, timestamp_ms, timestamp_ms)
-        if reason is Reason.BAD_TOPIC or reason is Reason.LONG_MSG:  # in a burst for any other reason, the check saves the calls
+        if reason is Reason.BAD_TOPIC or reason is Reason.LONG_MSG:  # saves calls in a burst for another reason
             self.keep_example(topic, value, reason)
 
     def absorb(self, later: Tallies) -> None:
-        """Add the counts of a later interval."""
         self.refused.update(later.refused)
         self.refused_bytes.update(later.refused_bytes)
         for version, count in later.versions.items():
@@ -181,7 +171,7 @@ class Tallies:
         self._too_long.absorb(later._too_long)
 
     def report(self, number: int, started_at: int, ended_at: int | None) -> Report:
-        """Return the counts as a value. Times are in seconds since the epoch."""
+        """Times are in seconds since the epoch."""
         topics, others = self.before_producer.values()
         failed, other_failed = self.failed.values()
         for name, discards in failed.items():

@@ -14,10 +14,7 @@ __all__ = ["Account", "Discards", "Repeats", "Report", "TopicAccount", "merged"]
 
 @attrs.frozen
 class Discards:
-    """Discarded messages of a topic: the number for each reason, the earliest and the latest timestamp.
-
-    Timestamps are in milliseconds since the epoch, None if unknown.
-    """
+    """Discarded messages of a topic, with the earliest and latest timestamp, in milliseconds since the epoch, None if unknown."""
 
     by_reason: Mapping[Reason, int] = attrs.Factory(dict)
     first_ms: int | None = None
@@ -25,13 +22,12 @@ class Discards:
 
     @property
     def count(self) -> int:
-        """The number of discarded messages for all reasons."""
         return sum(self.by_reason.values())
 
 
 @attrs.frozen
 class Repeats:
-    """Acknowledged messages of a topic that may be in Kafka twice: their number, the earliest and the latest timestamp."""
+    """Acknowledged messages of a topic that may be in Kafka twice, with the earliest and latest timestamp."""
 
     count: int = 0
     first_ms: int | None = None
@@ -39,7 +35,7 @@ class Repeats:
 
 
 def merged(parts: Iterable[Discards]) -> Discards:
-    """Return the sum of several discards: the counts added, with the earliest and the latest timestamp of all."""
+    """Return the sum of several discards, with the earliest and latest timestamp of all."""
     counts: Counter[Reason] = Counter()
     first_ms = last_ms = None
     for part in parts:
@@ -53,7 +49,7 @@ def merged(parts: Iterable[Discards]) -> Discards:
 
 @attrs.frozen
 class TopicAccount:
-    """Messages of a topic, or of all: accepted = acknowledged + queued + spooled + discards.count. `queued` includes messages in flight."""
+    """Messages of one or all topics: accepted = acknowledged + queued + spooled + discards.count. `queued` includes messages in flight."""
 
     accepted: int
     acknowledged: int
@@ -66,9 +62,8 @@ class TopicAccount:
 class Account:
     """The account since the agent's start. `others` sums the topics without a row in `topics`; `total` is the sum of both.
 
-    `refused` counts datagrams, frames and ends of connections that were not messages; `accepted` does not include them. `restored` counts
-    the accepted messages that came through the spool from an earlier process; the inputs of this process took all other accepted
-    messages. `possible_duplicates` counts the acknowledged messages that may be in Kafka twice.
+    `refused` counts datagrams, frames and ends of connections that were not messages, and so not accepted. `restored` counts the accepted
+    messages of an earlier process, from the spool. `possible_duplicates` counts acknowledged messages that may be in Kafka twice.
     """
 
     total: TopicAccount
@@ -81,12 +76,12 @@ class Account:
 
 @attrs.frozen
 class Report:
-    """The discards of one interval, or of all intervals since the start. Lists have the 25 newest distinct entries, the newest first.
+    """The discards of one interval, or of all intervals. Lists have the 25 newest distinct entries, the newest first.
 
     `number` counts the intervals from 0. Times are in seconds since the epoch; `ended_at` is None during the interval. A message counts in
-    the interval of its discard, whenever the message was accepted. `topics` has rows for at most 2,400 topics, `possible_duplicates` for at
-    most 1,000, the topics counted last; `others` and `other_duplicates` sum the other topics. The entries are prefixes of at most
-    `prefix_size` bytes (in `recent_bad_topics`, characters). `versions` has the 1,000 newest versions; `refused` counts all refusals.
+    the interval of its discard. `topics` has rows for at most 2,400 topics, `possible_duplicates` for 1,000, those counted last; `others`
+    and `other_duplicates` sum the other topics. Entries of lists are prefixes of at most `prefix_size` bytes (in `recent_bad_topics`,
+    characters). `versions` has the 1,000 newest versions.
     """
 
     number: int
@@ -96,9 +91,9 @@ class Report:
     refused_bytes: Mapping[Reason, int] = attrs.Factory(dict)
     topics: Mapping[str, Discards] = attrs.Factory(dict)
     others: Discards = Discards()
-    possible_duplicates: Mapping[str, Repeats] = attrs.Factory(dict)  # messages that were sent again, maybe after a broker had written them
+    possible_duplicates: Mapping[str, Repeats] = attrs.Factory(dict)
     other_duplicates: Repeats = Repeats()
-    versions: Mapping[int, int] = attrs.Factory(dict)  # unsupported versions, with the number of messages
+    versions: Mapping[int, int] = attrs.Factory(dict)  # unsupported version -> number of messages
     recent_malformed: tuple[bytes, ...] = ()
     recent_unclean_unix: tuple[bytes, ...] = ()
     recent_unclean_tcp: tuple[bytes, ...] = ()
@@ -107,5 +102,4 @@ class Report:
 
     @property
     def by_reason(self) -> Mapping[Reason, int]:
-        """The number of discarded messages of all topics, by reason."""
         return merged([*self.topics.values(), self.others]).by_reason

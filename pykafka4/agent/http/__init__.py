@@ -1,22 +1,21 @@
 """Serves the agent's pages on a loopback address: the web page, Dory's JSON, Prometheus. Invariant: only POST /metadata_update acts on the
 agent; a GET of /discards only marks the finished report as read.
 
-The agent's loop accepts requests. A thread that only the pages use makes the answers with figures, so that readers, however many, delay no
-message.
+The agent's loop accepts requests. A thread of the pages makes the answers with figures, so that readers delay no message.
 
 Modules; each line imports only from lines below it:
-    server      PageServer: the port, and the table of paths and answers
+    server      PageServer: the port, paths and answers
     guarding    checks of requests, limits of connections
-    observer    Observer: a thread that reads the agent's figures, remembers rates and outages, and makes the answers
+    observer    Observer: a thread that reads figures, remembers rates and outages, and makes the answers
     page_data   the JSON of the web page
     headline    the agent's state in plain words
     metrics     the figures for Prometheus
     dory        Dory's pages, as JSON and plain text
     account_data  the complete account as JSON, with reasons per topic
     agent_view  AgentView: the figures of a running agent
-    troubles    the subjects that are out of order, for the timeline of outages
-    look        the figures of the agent at a moment, as values
+    troubles    the subjects that are out of order
+    look        the figures at a moment, as values
 
-The folder page has the web page itself, HTML and JavaScript, which are served as they are. `pykafka4.pages` has the parts that this
-page shares with the status page of a client: rates, outages, checks of headers, CSS, and the JavaScript for words, rows and curves.
+The folder page has the web page, HTML and JavaScript, which are served as they are. `pykafka4.pages` has the parts that this page shares
+with the status page of a client.
 """

@@ -34,6 +34,6 @@ def _row(row: TopicAccount) -> dict[str, Any]:
 
 
 def discards_data(discards: Discards) -> dict[str, Any]:
-    """Return counts by reason, and the first and last timestamp in milliseconds since the epoch, null if unknown."""
+    """Timestamps are in milliseconds since the epoch, null if unknown."""
     reasons = {reason.value: count for reason, count in discards.by_reason.items()}
     return {"by_reason": reasons, "first_timestamp": discards.first_ms, "last_timestamp": discards.last_ms}

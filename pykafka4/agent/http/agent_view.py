@@ -41,41 +41,34 @@ class AgentView:
         report_interval_s: float,
         spool: Callable[[], SpoolState] | None = None,
     ) -> None:
-        """`spool` returns the state of the spool; any thread may call it. `inputs_open` is False until the agent reads its inputs."""
+        """Any thread may call `spool`."""
         self.version, self.started_at, self.report_interval_s = version, time.time(), report_interval_s
         self.inputs_open = False
         self._producer, self._books, self._spool = producer, books, spool
         self._settings, self._counters = inputs
 
     def look(self) -> AgentLook:
-        """See WatchedAgent."""
-        # The spool's state and the account come from two calls on the loop: a page may show a message on disk that the page's account
-        # counts in the producer.
+        # The spool's state and the account come from two calls on the loop: a page may show a message on disk that its account counts in
+        # the producer.
         spool = None if self._spool is None else self._spool()
         return AgentLook(time.time(), self._books.account(), self._producer.status(), self._inputs(), spool, self._settings.max_buffer)
 
     def counters(self, account: Account) -> Mapping[str, int]:
-        """See WatchedAgent."""
         return self._books.counters(account)
 
     def unfinished_report(self) -> Report:
-        """See WatchedAgent."""
         return self._books.unfinished_report()
 
     def finished_report(self) -> Report | None:
-        """See WatchedAgent."""
         return self._books.finished_report()
 
     def total_report(self) -> Report:
-        """See WatchedAgent."""
         return self._books.total_report()
 
     def refresh_metadata(self) -> None:
-        """See WatchedAgent."""
         self._producer.refresh_metadata(timeout=REFRESH_S)
 
     def unready(self) -> str | None:
-        """See WatchedAgent."""
         return None if self.inputs_open else "the inputs are not open"
 
     def _inputs(self) -> tuple[InputState, ...]:

@@ -1,7 +1,7 @@
 """Makes Dory's pages: Dory's fields as JSON, Dory's lines as plain text. Source: dory/src/dory/web_request_handler.cc.
 
-Names and types are Dory's, because monitors that were written for Dory read them. Two of Dory's mistakes are not copied: names of topics
-are escaped, and tcp_unclean_disconnect has the list of TCP connections.
+Names and types are Dory's, for monitors written for Dory. Two of Dory's mistakes are not copied: names of topics are escaped, and
+tcp_unclean_disconnect has the list of TCP connections.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 Json = dict[str, Any]
 LOCATION: Final = "pykafka4.agent"  # Dory has the file and line of a counter here
-UNKNOWN: Final = 0  # an unknown time: Dory's fields are numbers, so null would break programs that read the pages
+UNKNOWN: Final = 0  # an unknown time: Dory's fields are numbers, and null would break readers
 
 
 def dump(value: object) -> str:
@@ -43,18 +43,16 @@ def dump(value: object) -> str:
 
 @attrs.frozen
 class PageHead:
-    """The head of all pages: the process, and the times of its start and of the answer, in seconds since the epoch."""
+    """The head of all pages. Times are in seconds since the epoch."""
 
     version: str
     started_at: float
     now: float
 
     def head(self) -> Json:
-        """Return the first fields of a JSON page."""
         return {"pid": os.getpid(), "version": self.version, "since": int(self.started_at), "now": int(self.now)}
 
     def lines(self) -> list[str]:
-        """Return the first lines of a plain page."""
         head = self.head()
         times = [f"{name}: {head[name]} {_ctime(head[name])}" for name in ("since", "now")]
         return [f"pid: {head['pid']}", f"version: {head['version']}", *times]
@@ -64,17 +62,15 @@ class PageHead:
 
 
 def server_info(process: PageHead) -> Json:
-    """Return /server_info/json."""
     return process.head()
 
 
 def counters(process: PageHead, counts: Mapping[str, int]) -> Json:
-    """Return /counters/json."""
     return {**process.head(), "counters": [{"location": LOCATION, "name": name, "value": value} for name, value in counts.items()]}
 
 
 def queue_counts(process: PageHead, queues: Mapping[str, TopicQueue]) -> Json:
-    """Return /queues/json: a row for each topic with messages that have a partition; `new` counts all messages without a partition."""
+    """Return /queues/json: a row for each topic with messages that have a partition; `new` counts messages without."""
     rows = [
         {"topic": topic, "batch": queue.batch, "send_wait": queue.waiting, "ack_wait": queue.in_flight}
         for topic, queue in sorted(queues.items())
@@ -104,7 +100,6 @@ def discards(process: PageHead, interval_s: float, unfinished: Report, finished:
 
 
 def metadata_update(now: float) -> str:
-    """Return the answer to POST /metadata_update."""
     return f"Metadata update initiated at {int(now)} {_ctime(now)}\n"
 
 
@@ -136,7 +131,7 @@ def _report(report: Report) -> Json:
 
 
 def _of_a_topic(row: Discards) -> int:
-    """Return the discards of a topic as Dory counts them: messages of bad topics have a count of their own, and no row."""
+    """Return the discards of a topic as Dory counts them: messages of bad topics have no row."""
     return row.count - row.by_reason.get(Reason.BAD_TOPIC, 0)
 
 
@@ -152,7 +147,6 @@ def _base64(parts: Iterable[bytes]) -> list[str]:
 
 
 def in_plain_text(page: str, process: PageHead, value: Json) -> str:
-    """Return a page in plain text, in Dory's words."""
     return "\n".join(PLAIN[page](process, value)) + "\n"
 
 
@@ -213,7 +207,7 @@ def _plain_report(report: Json) -> list[str]:
 
 
 def _bracketed(text: str) -> str:
-    """Return the escaped text in brackets, after its length. Line breaks are escaped, so that a client's text cannot begin a line."""
+    """Return the text in brackets, after its length, escaped so that a client's text cannot begin a line."""
     shown = json.dumps(text)[1:-1].replace('\\"', '"')
     return f"{len(shown)}[{shown}]"
 

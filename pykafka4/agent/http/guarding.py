@@ -1,6 +1,6 @@
 """Decides which requests are answered. Invariant: pages of other sites read and change nothing; the connection of a slow client ends.
 
-`pykafka4.pages.guarding` has the checks of headers, and describes the attacks that they stop.
+`pykafka4.pages.guarding` checks headers, and describes the attacks.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = ["SENT_HEADERS", "Connections", "Guard", "Handler"]
 log = logging.getLogger("pykafka4.agent.http")
 
 MOST_CONNECTIONS: Final = 64  # each uses a file descriptor of the process; the inputs need descriptors, too
-# Seconds from one request of a connection to the next, including the answer. Longer than ANSWER_S, so that no answer is cut off, and longer
-# than aiohttp's keepalive_timeout, which closes idle connections properly; the sweep catches requests that a client sends byte by byte.
+# Seconds from one request of a connection to the next. Longer than ANSWER_S, so that no answer is cut off, and than aiohttp's
+# keepalive_timeout, which closes idle connections properly; the sweep catches requests that a client sends byte by byte.
 IDLE_S: Final = 30.0
 SWEEP_S: Final = 5.0
 SENT_HEADERS: Final = {**HEADERS, "Server": "pykafka4-agent"}
@@ -40,12 +40,9 @@ class Guard:
         self._names = Names((own, *allowed_hosts), hint="use localhost, or add the name to allowed_hosts in [http]")
 
     def refusal(self, request: web.BaseRequest) -> str | None:
-        """Return the reason to refuse a request, None for an allowed request."""
         return self._names.refusal(request.headers.getall("Host", []), request.headers.getall("Origin", []))
 
     def middleware(self) -> Middleware:
-        """Return aiohttp's middleware, which refuses requests and answers errors in plain text."""
-
         @web.middleware
         async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
             refusal = self.refusal(request)
@@ -80,16 +77,14 @@ class Connections:
         self._sweeper: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to close connections that take too long."""
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep_forever())
 
     def stop(self) -> None:
-        """Stop closing connections."""
         if self._sweeper is not None:
             self._sweeper.cancel()
 
     def __call__(self) -> asyncio.Protocol:
-        """Return the protocol of a new connection, or above the limit a protocol that only responds FULL."""
+        """Return a new connection's protocol, above the limit one that only responds FULL."""
         if len(self._open) >= MOST_CONNECTIONS:
             return _Full()
         handler = self._server()
@@ -97,7 +92,7 @@ class Connections:
         return connection
 
     def active(self, request: web.BaseRequest) -> None:
-        """Restart the time limit of the connection on which a request has arrived."""
+        """Restart the connection's time limit, because a request has arrived."""
         connection = self._open.get(request.protocol)
         if connection is not None:
             connection.active_at = self._monotonic()
@@ -124,43 +119,36 @@ class Connection(asyncio.Protocol):
         self.active_at = now
 
     def abort(self) -> None:
-        """Close the connection at once, without sending buffered data: a client that reads nothing would keep the connection open."""
+        """Close the connection without sending buffered data: a client that reads nothing would keep it open."""
         if self._transport is not None:
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio.Protocol."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._handler.connection_made(transport)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """See asyncio.Protocol."""
         self._open.pop(self._handler, None)
         self._handler.connection_lost(error)
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio.Protocol."""
         self._handler.data_received(data)
 
     def eof_received(self) -> None:
-        """See asyncio.Protocol."""
         self._handler.eof_received()
 
     def pause_writing(self) -> None:
-        """See asyncio.Protocol."""
         self._handler.pause_writing()
 
     def resume_writing(self) -> None:
-        """See asyncio.Protocol."""
         self._handler.resume_writing()
 
 
 class _Full(asyncio.Protocol):
-    """A connection above the limit, which gets an answer and is closed."""
+    """A connection above the limit."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Write the answer FULL, and close the connection."""
         assert isinstance(transport, asyncio.Transport)
         transport.write(FULL)
         transport.close()

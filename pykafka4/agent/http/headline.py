@@ -16,7 +16,7 @@ __all__ = ["headline"]
 
 
 REPEATED: Final = "no broker reachable: "  # cut from the reason, because the headline has the same words
-NEARLY_FULL: Final = 0.9  # the used part of max_buffer from which the headline warns, while there is still room
+NEARLY_FULL: Final = 0.9  # the used part of max_buffer from which the headline warns
 STATES: Final[Mapping[str, str]] = {
     "unreachable": "No broker can be reached",
     "connecting": "Connecting to the brokers",
@@ -28,7 +28,7 @@ STATES: Final[Mapping[str, str]] = {
 
 
 def headline(look: AgentLook, outages: Outages, discards_per_s: float) -> Headline:
-    """Return the headline for the worst trouble that the look shows, or for an agent without troubles.
+    """Return the headline for the worst trouble, or for an agent without troubles.
 
     `discards_per_s` is the mean rate over the last few seconds.
     """
@@ -76,7 +76,7 @@ def _topics(look: AgentLook, outages: Outages) -> Headline | None:
 
 
 def _some(look: AgentLook, rows: Mapping[str, Mapping[str, Any]], one: str, several: str, since: float | None) -> Headline | None:
-    """Return a warning with the first row's reason; None if there are no rows. `one` has a place for the name, `several` for the number."""
+    """Return a warning with the first row's reason. `one` has a place for the name, `several` for the number."""
     if not rows:
         return None
     name, row = next(iter(rows.items()))
@@ -115,7 +115,6 @@ def _where_messages_go(look: AgentLook) -> str:
 
 
 def _discards(look: AgentLook, per_s: float) -> tuple[str, ...]:
-    """Return a sentence on the discards since the start and their rate; empty if no message was discarded."""
     rate = "" if per_s <= 0 else f" Now {per_s:,.0f} a second." if per_s >= 1 else " Now less than one a second."
     reasons = sorted(look.account.total.discards.by_reason.items(), key=lambda item: -item[1])
     most = ", ".join(f"{reason.value} ({count:,})" for reason, count in reasons[:3])
@@ -126,6 +125,6 @@ def _details(*texts: str) -> tuple[str, ...]:
     return tuple(text for text in texts if text)
 
 
-# The worst first: the first function that finds a trouble returns the headline. Without the cluster all partitions are offline, too, and
-# a headline about one of them would hide the cause.
+# The worst first: the first function that finds a trouble returns the headline. Without the cluster all partitions are offline, too: a
+# headline about one of them would hide the cause.
 JUDGES: Final[tuple[Callable[[AgentLook, Outages], Headline | None], ...]] = (_cluster, _spool, _partitions, _brokers, _topics, _memory)

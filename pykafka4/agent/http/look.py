@@ -19,7 +19,7 @@ UNDECIDED = NO_PARTITION.format("")  # the end of the name of a row for messages
 
 @attrs.frozen
 class InputState:
-    """The figures of an input. `clients` is the number of open connections, None for datagrams, which have no connections."""
+    """The figures of an input. `clients` counts open connections, None for datagrams."""
 
     source: Source
     address: str
@@ -32,7 +32,7 @@ class InputState:
 
 @attrs.frozen
 class AgentLook:
-    """The figures at a moment. `at` is in seconds since the epoch, `status` is `Producer.status()`, `max_buffer` limits `buffered`."""
+    """The figures at a moment. `at` is in seconds since the epoch, `status` is `Producer.status()`."""
 
     at: float
     account: Account
@@ -43,7 +43,7 @@ class AgentLook:
 
     @property
     def buffered(self) -> int:
-        """The bytes of messages in memory, of at most `max_buffer`."""
+        """The bytes of messages in memory, at most `max_buffer`."""
         return int(self.status.get("producer", {}).get("buffered_bytes", 0))
 
 
@@ -51,8 +51,8 @@ class AgentLook:
 class TopicQueue:
     """Messages of a topic in the producer's memory.
 
-    `new` counts messages without a partition; `batch` messages in open batches; `waiting` messages in sealed batches that wait for their
-    turn or for a broker; `in_flight` messages in requests without a response yet. `oldest_s` is the oldest message's age in seconds.
+    `new` counts messages without a partition; `batch` messages in open batches; `waiting` messages in sealed batches that are not in
+    flight. `oldest_s` is the oldest message's age in seconds.
     """
 
     new: int = 0
@@ -63,11 +63,9 @@ class TopicQueue:
 
     @property
     def count(self) -> int:
-        """The number of messages in all four states."""
         return self.new + self.batch + self.waiting + self.in_flight
 
     def plus(self, other: TopicQueue) -> TopicQueue:
-        """Return the sum of both queues, with the higher age."""
         ages = [age for age in (self.oldest_s, other.oldest_s) if age is not None]
         return TopicQueue(
             self.new + other.new,
@@ -79,23 +77,23 @@ class TopicQueue:
 
 
 class WatchedAgent(Protocol):
-    """A running agent, as its pages see it. `look` and `refresh_metadata` may wait, so the agent's loop must not call them."""
+    """A running agent, as its pages see it. The agent's loop must not call `look` or `refresh_metadata`, which may wait."""
 
     version: str
     started_at: float  # seconds since the epoch
     report_interval_s: float
 
     def look(self) -> AgentLook:
-        """Return the present figures. Raises KafkaError or TimeoutError if the producer's thread or the agent's loop does not respond."""
+        """Raises KafkaError or TimeoutError if the producer's thread or the agent's loop does not respond."""
 
     def counters(self, account: Account) -> Mapping[str, int]:
-        """Return counters since the start, by Dory's names. The counters of messages come from `account`."""
+        """Return counters since the start, by Dory's names. Counts of messages come from `account`."""
 
     def unfinished_report(self) -> Report:
         """Return the report of the current interval."""
 
     def finished_report(self) -> Report | None:
-        """Return the report of the last finished interval, None during the first interval. The report counts as read."""
+        """Return the report of the last finished interval, which then counts as read; None during the first interval."""
 
     def total_report(self) -> Report:
         """Return the report of all discards since the start."""
@@ -104,11 +102,11 @@ class WatchedAgent(Protocol):
         """Request new metadata from the cluster. Raises KafkaError."""
 
     def unready(self) -> str | None:
-        """Return the reason why the agent takes no messages now, None while the agent takes messages. The agent's loop calls this."""
+        """Return why the agent takes no messages now; None if it does. The agent's loop calls this."""
 
 
 def queues(status: Mapping[str, Any]) -> dict[str, TopicQueue]:
-    """Return the messages in the producer's memory, for each topic with a row in the producer's status."""
+    """Return the messages in the producer's memory, by topic."""
     found: dict[str, TopicQueue] = {}
     for name, row in status.get("partitions", {}).items():
         topic = topic_of(name)
@@ -118,10 +116,7 @@ def queues(status: Mapping[str, Any]) -> dict[str, TopicQueue]:
 
 
 def offline(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return offline partitions, and `topic (any partition)` for messages that may be sent to any partition of a topic.
-
-    Topics that brokers do not know are left out: `unknown_topics` has them.
-    """
+    """Return offline partitions, and `topic (any partition)` for messages without a partition of a known topic."""
     rows = status.get("partitions", {})
     return {
         f"{topic_of(name)} (any partition)" if name.endswith(UNDECIDED) else name: row
@@ -131,10 +126,10 @@ def offline(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def unknown_topics(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the topics whose messages wait until the brokers know the topic's partitions."""
+    """Return the topics whose messages wait until brokers know the topic."""
     return {topic_of(name): row for name, row in status.get("partitions", {}).items() if row["parked"] and row["state"] == "offline"}
 
 
 def topic_of(name: str) -> str:
-    """Return the topic of a partition's row in the producer's status."""
+    """Return the topic of a row in the producer's status."""
     return name[: -len(UNDECIDED)] if name.endswith(UNDECIDED) else name.rpartition("-")[0]

@@ -1,8 +1,5 @@
 """Writes the agent's figures in Prometheus' text format. Invariant: the number of time series is bounded, because at most
-MOST_TOPICS topics have a label of their own.
-
-Names of metrics begin with pykafka4_agent.
-"""
+MOST_TOPICS topics have a label of their own."""
 
 from __future__ import annotations
 
@@ -22,13 +19,12 @@ from pykafka4.pages.brokers import brokers
 __all__ = ["CONTENT_TYPE", "exposition"]
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-MOST_TOPICS: Final = 1_000  # each has at least four time series in Prometheus, which keeps them after the topic is gone
+MOST_TOPICS: Final = 1_000  # each has four time series or more, which Prometheus keeps after the topic is gone
 PREFIX: Final = "pykafka4_agent"
 OTHERS: Final = ""  # the label of the topics without a row; no topic has this name
 
 
 def exposition(look: AgentLook, counters: Mapping[str, int], version: str, started_at: float) -> bytes:
-    """Return all figures of a look as the bytes of an answer."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Figures(look, counters, version, started_at))
     return generate_latest(registry)
@@ -43,7 +39,6 @@ class _Figures(Collector):
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics."""
         look = self._look
         yield InfoMetricFamily(PREFIX, "The agent's version.", {"version": self._version})
         yield GaugeMetricFamily(f"{PREFIX}_start_time_seconds", "When the agent started, in seconds since the epoch.", self._started_at)
@@ -78,13 +73,12 @@ def _process(look: AgentLook) -> Iterator[Metric]:
 
 
 def _rows(look: AgentLook) -> dict[str, TopicAccount]:
-    """Return rows of the topics that came first, and under an empty name the sum of all other topics.
+    """Return rows of the topics that came first, and under an empty name the sum of all others.
 
-    Topics that brokers do not know have no row, nor has a topic while its first messages wait for its partitions: each name that a client
-    invents would be a new time series.
+    Topics that brokers do not know, or not yet, have no row: each name that a client invents would be a new time series.
     """
-    # The topics with the most messages would be a wrong choice: a topic that overtakes another would take its count out of the sum of the
-    # other topics. This counter would fall, and Prometheus takes a falling counter for a restart.
+    # The topics with the most messages would be a wrong choice: a topic that overtakes another would leave the sum of the others. This
+    # counter would fall, and Prometheus takes a falling counter for a restart.
     parked = {topic_of(name) for name, row in look.status.get("partitions", {}).items() if row["parked"]}
     rows = {name: row for name, row in look.account.topics.items() if row.acknowledged or row.discards.count or name not in parked}
     known = (name for name, row in rows.items() if row.acknowledged or Reason.BAD_TOPIC not in row.discards.by_reason)

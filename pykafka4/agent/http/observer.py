@@ -1,6 +1,6 @@
-"""Reads the agent's figures on a thread of the pages, remembers rates and outages, and makes the answers of the pages.
+"""Reads the agent's figures on a thread of the pages, remembers rates and outages, and makes the answers.
 
-Invariant: only this thread uses the look, the rates and the outages, and all readers share a look.
+Invariant: only this thread uses the look, the rates and the outages; all readers share a look.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from pykafka4.pages.shared_look import SharedLook
 __all__ = ["ThreadBusy", "Observer"]
 
 log = logging.getLogger("pykafka4.agent.http")
-SHARE: Final = 20  # even with many partitions, samples use at most a twentieth of a core: a look that takes 100 ms is taken every 2 s
-MOST_WAITING: Final = 32  # answers that wait for the thread: half of MOST_CONNECTIONS; the other readers get 503 at once
+SHARE: Final = 20  # samples use at most a twentieth of a core: a look of 100 ms is taken every 2 s
+MOST_WAITING: Final = 32  # answers, half of MOST_CONNECTIONS; other readers get 503 at once
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class ThreadBusy(Exception):
 
 
 class Observer:
-    """The thread of the pages, with the look, rates and outages that it keeps. `monotonic` and `wall_clock` are in seconds."""
+    """The thread of the pages, with its look, rates and outages. `monotonic` and `wall_clock` are in seconds."""
 
     def __init__(
         self, watched: WatchedAgent, monotonic: Callable[[], float] = time.monotonic, wall_clock: Callable[[], float] = time.time
@@ -55,14 +55,10 @@ class Observer:
         self._bug = ""  # the last unexpected error that was logged
 
     def start(self) -> None:
-        """Begin to take samples. The agent's loop calls this.
-
-        Samples are taken even without readers, because the curves of rates must exist before somebody opens the page.
-        """
+        """Begin to take samples: the curves of rates must exist before somebody opens the page. The agent's loop calls this."""
         self._sampler = asyncio.get_running_loop().create_task(self._sample_forever())
 
     async def stop(self) -> None:
-        """Take no more samples, and make no more answers."""
         if self._sampler is not None:
             self._sampler.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -70,10 +66,7 @@ class Observer:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def answer(self, make: Callable[[], T]) -> T:
-        """Run `make` on the thread and return its result.
-
-        Raises ThreadBusy if too many answers wait, and the exceptions of `make`, such as the KafkaError of `WatchedAgent.look`.
-        """
+        """Run `make` on the thread. Raises ThreadBusy, or the exception of `make`, such as the KafkaError of `WatchedAgent.look`."""
         if self._waiting >= MOST_WAITING:
             raise ThreadBusy
         self._waiting += 1
@@ -85,7 +78,7 @@ class Observer:
     # ---------------------------------------------------------------- answers, on the thread
 
     def page(self) -> bytes:
-        """Return the JSON of the web page, which is made once for each look."""
+        """Return the web page's JSON, which is made once for each look."""
         look = self._looks.get()
         if self._page_at != self._looks.taken_at:
             data = page_data(look, self._rates, self._outages, self._process().head())
@@ -94,12 +87,10 @@ class Observer:
         return self._page
 
     def metrics(self) -> bytes:
-        """Return the text for Prometheus."""
         watched, look = self._watched, self._looks.get()
         return exposition(look, watched.counters(look.account), watched.version, watched.started_at)
 
     def account(self) -> dict[str, Any]:
-        """Return /account/json."""
         data = account_data(self._looks.get().account, self._watched.total_report())
         return {**self._process().head(), **data}
 
@@ -110,33 +101,28 @@ class Observer:
         return dory.dump(value) if form == "json" else dory.in_plain_text(page, process, value)
 
     def server_info(self, process: dory.PageHead) -> dict[str, Any]:
-        """Return the head of all pages."""
         return dory.server_info(process)
 
     def counters(self, process: dory.PageHead) -> dict[str, Any]:
-        """Return the counters since the start."""
         return dory.counters(process, self._watched.counters(self._looks.get().account))
 
     def discards(self, process: dory.PageHead) -> dict[str, Any]:
-        """Return the reports of the current and the last finished interval."""
         watched = self._watched
         return dory.discards(process, watched.report_interval_s, watched.unfinished_report(), watched.finished_report())
 
     def queue_counts(self, process: dory.PageHead) -> dict[str, Any]:
-        """Return the messages in memory, by topic."""
         return dory.queue_counts(process, queues(self._looks.get().status))
 
     def metadata_fetch_time(self, process: dory.PageHead) -> dict[str, Any]:
-        """Return the times of the last metadata and of its last change."""
         look = self._looks.get()
-        # The ages in the status count from the look, not from the answer, so the look's time is `now` here.
+        # The ages in the status count from the look, not from the answer.
         now = dory.PageHead(self._watched.version, self._watched.started_at, look.at)
         return dory.metadata_fetch_time(now, look.status["metadata"])
 
     # ---------------------------------------------------------------- looks
 
     def sample(self) -> None:
-        """Take a look, which notes rates and outages, unless a reader has just taken one."""
+        """Note rates and outages, unless a reader's look has just done so."""
         self._looks.get()
 
     def _take_look(self, now: float) -> AgentLook:
@@ -155,7 +141,7 @@ class Observer:
             try:
                 await self.answer(self.sample)
             except (KafkaError, ThreadBusy, TimeoutError):
-                pass  # a thread does not respond in time: the next look that succeeds reports the state
+                pass  # the next look that succeeds reports the state
             except Exception as error:  # a bug in the pages is no reason to end the agent, or to fill its log
                 if repr(error) != self._bug:
                     self._bug = repr(error)

@@ -1,5 +1,5 @@
-"""Makes the JSON of the web page. Invariant: the JSON's size is bounded for any number of topics, and a table that is cut
-off comes with the number of all its rows."""
+"""Makes the JSON of the web page. Invariant: the JSON's size is bounded for any number of topics, and a table that is cut off comes with
+the number of all its rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pykafka4.pages.rates import STEP_S, Rates
 
 __all__ = ["TOPIC_COLUMNS", "page_data"]
 
-# The largest numbers of rows in the tables. The browser requests the JSON every second, and clients may name any number of topics.
+# The most rows of tables: browsers request the JSON every second, and clients may name any number of topics.
 MOST_TOPICS: Final = 1_000
 MOST_DISCARDS: Final = 200
 MOST_OFFLINE: Final = 100
@@ -68,7 +68,7 @@ def _balance(look: AgentLook) -> Json:
 
 
 def _topics(look: AgentLook) -> Json:
-    """Return the rows of the topics with the most waiting messages; among equals, with the most accepted messages."""
+    """Return the topics with the most waiting messages; among equals, with the most accepted messages."""
     found, accounts = queues(look.status), look.account.topics
     rows: list[list[Any]] = []
     for topic in {**accounts, **found}:
@@ -125,7 +125,7 @@ def _partitions(look: AgentLook) -> Json:
 
 
 def _not_flowing(look: AgentLook) -> Mapping[str, Any]:
-    """Return the rows of offline partitions, with their counts of messages, and of topics that brokers do not know."""
+    """Return rows of offline partitions, with their counts of messages, and of unknown topics."""
     known = look.status.get("partitions", {})
     rows = {name: {**known.get(name, {}), **row} for name, row in look.status.get("offline", {}).items()}
     return {

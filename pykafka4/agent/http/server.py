@@ -23,12 +23,12 @@ from pykafka4.pages.files import page_files
 __all__ = ["PageServer"]
 
 log = logging.getLogger("pykafka4.agent.http")
-# Swallows aiohttp's log lines about requests that are not HTTP: each is a traceback with bytes of the client, and a client
-# can repeat such requests at will. The Guard logs errors of the pages.
+# Swallows aiohttp's log lines about requests that are not HTTP: each has a traceback with bytes of the client, who can repeat such requests
+# at will. The Guard logs errors of the pages.
 UNHEARD: Final = logging.Logger("pykafka4.agent.http.aiohttp", logging.CRITICAL)
-ANSWER_S: Final = 15.0  # less than IDLE_S, so a client that waits gets a 503 before the sweep closes its connection
+ANSWER_S: Final = 15.0  # less than IDLE_S: a client gets a 503 before the sweep closes its connection
 MOST_BODY: Final = 1024  # bytes; no request needs a body
-FILES: Final = {"/": "index.html", "/page.js": "page.js"}  # the agent's own files, besides the files that all pages share
+FILES: Final = {"/": "index.html", "/page.js": "page.js"}  # besides the files that all pages share
 
 
 class PageServer:
@@ -73,12 +73,10 @@ class PageServer:
 
     @property
     def port(self) -> int:
-        """The port of the pages. With `port = 0` the system has chosen it."""
         assert self._server is not None
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Close the port and all connections."""
         if self._connections is not None:
             self._connections.stop()
         if self._server is not None:
@@ -112,7 +110,6 @@ class PageServer:
 
     @web.middleware
     async def _note(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Restart the connection's time limit before the answer."""
         assert self._connections is not None
         self._connections.active(request)
         return await handler(request)
@@ -156,7 +153,7 @@ class PageServer:
             return web.Response(status=503, text="503: too many requests wait\n")
         except KafkaError as error:
             return web.Response(status=503, text=f"503: {error}\n")
-        except TimeoutError:  # raised by this wait, or by `LoopCalls`, which waits for a shorter time
+        except TimeoutError:  # of this wait, or of `LoopCalls`, which is shorter
             return web.Response(status=503, text="503: no figures in time, because the agent is busy; ask again\n")
         return web.Response(body=body, content_type=kind, charset="utf-8")
 

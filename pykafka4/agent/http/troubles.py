@@ -12,7 +12,6 @@ __all__ = ["troubles"]
 
 
 def troubles(look: AgentLook) -> dict[str, str]:
-    """Return the subjects that are out of order, each with the reason."""
     status, found = look.status, dict[str, str]()
     if status["state"] not in ("connected", "closed"):
         found["cluster"] = str(status["reason"] or status["state"])

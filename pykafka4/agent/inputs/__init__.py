@@ -1,15 +1,15 @@
 """Reads the inputs of the agent: sockets that clients write to, and never read from.
 
 Modules; each line imports only from lines below it:
-    opening     opens and closes all inputs of the settings
-    streams     UNIX stream and TCP: the listeners, and connections that are read in turns
+    opening     opens and closes all inputs
+    streams     UNIX stream and TCP: listeners, and connections that are read in turns
     connection  a client's connection: its bytes, frames, end
     datagrams   the UNIX datagram socket
-    unfinished  the memory for messages that have arrived in part, shared by all connections
+    unfinished  the memory for unfinished messages, shared by all connections
     entrance    passes messages to the Intake, and counts them
     counters    counts of each input, and their names
     reading     the choice of compiled/ or plain
     compiled/   the compiled reader of datagrams and frames
     plain       the same reader in Python
-    sockets     binds sockets with modes and owners, and removes stale ones
+    sockets     binds sockets, and removes stale ones
 """

@@ -1,5 +1,4 @@
-"""Reads the frames of a client's connection until its end. Invariant: without room, a connection keeps at most a size field; no
-connection writes."""
+"""Reads the frames of a client's connection. Invariant: without room, a connection keeps at most a size field; no connection writes."""
 
 from __future__ import annotations
 
@@ -20,10 +19,10 @@ SIZE = Struct(">i")
 
 
 class Sharing:
-    """The objects and limits that all connections of an input share, with one buffer for all reads."""
+    """The objects and limits that all connections of an input share."""
 
     def __init__(self, entrance: Entrance, unfinished: Unfinished, max_size: int, empty: bytes | None) -> None:
-        """`max_size` is the largest size of a message in bytes, without its size field."""
+        """`max_size` is the largest message in bytes, without its size field."""
         self.entrance, self.unfinished, self.max_size, self.empty = entrance, unfinished, max_size, empty
         self.scratch = bytearray(SMALL_BYTES + READ_BYTES)
         self.view = memoryview(self.scratch)
@@ -46,7 +45,7 @@ class Owner(Protocol):
 
 
 class Connection:
-    """A client's connection. The bytes of an unfinished message are in `_kept`, or in `_large` if the message is large and has its room."""
+    """A client's connection, a RoomHolder. An unfinished message is in `_kept`, or in `_large` if it is large and has its room."""
 
     __slots__ = ("_kept", "_large", "_needed", "_owner", "_sharing", "is_open", "is_waiting", "sock")
 
@@ -58,12 +57,12 @@ class Connection:
         self._needed = SIZE.size  # bytes of the unfinished message, or of its size field
 
     def read(self) -> int:
-        """Read once. Returns the cost of the read in messages, 0 if there are no bytes to read."""
+        """Read once. Returns the cost in messages, 0 if there are no bytes to read."""
         try:
             size = self._receive()
         except BlockingIOError:
             return 0
-        except OSError:  # reset: bytes of the client may be lost, so the end is not clean
+        except OSError:  # reset: bytes of the client may be lost
             self._sharing.entrance.counts.errors += 1
             self._end(clean=False)
             return READ_COST
@@ -74,17 +73,14 @@ class Connection:
         return READ_COST + (self._take(size) if self._large is None else self._take_large(size))
 
     def end(self) -> None:
-        """End the connection from the agent's side."""
         self._end(clean=not self._partial())
 
     def resume(self) -> None:
-        """Continue with the room that the connection has waited for. See RoomHolder."""
         self.is_waiting = False
         self._begin_large()
         self._owner.go_on(self)
 
     def lose_room(self) -> None:
-        """End the connection, because other connections wait for its room. See RoomHolder."""
         self._sharing.entrance.counts.closed_for_room += 1
         self._end(clean=False)
 
@@ -104,10 +100,7 @@ class Connection:
         return size
 
     def _take(self, size: int) -> int:
-        """Pass on the complete frames in the kept bytes and the `size` new bytes after them; keep the remaining bytes.
-
-        Ends the connection if the size of a frame is invalid.
-        """
+        """Pass on the complete frames in the kept bytes and the `size` new bytes after them; keep the rest."""
         sharing = self._sharing
         end = len(self._kept) + size
         used, wrong, messages, refused = cut_frames(sharing.scratch, end, sharing.max_size, sharing.empty)
@@ -136,7 +129,7 @@ class Connection:
     def _reserve(self) -> None:
         """Reserve room for the complete message that begins in `_kept`, once its size is known, or wait for the room.
 
-        The complete size is reserved in one step: otherwise many connections could each hold a part of the room, and none could finish.
+        If connections reserved the room in parts, many could each hold a part, and none could finish.
         """
         self._needed = SIZE.size
         if len(self._kept) < SIZE.size:
@@ -158,7 +151,7 @@ class Connection:
             self._sharing.unfinished.small.release(self)
 
     def _end_for_size(self) -> None:
-        """End the connection after an invalid size, because the start of the next message is unknown."""
+        """After an invalid size, the start of the next message is unknown."""
         self._sharing.entrance.counts.closed_for_size += 1
         self._sharing.entrance.refuse(self._kept, Refused(Reason.MALFORMED))
         self._close()

@@ -22,9 +22,9 @@ class SourceCounters:
     open: int = 0  # connections that are open now
     clean_ends: int = 0
     unclean_ends: int = 0  # ends inside a message, and resets
-    closed_for_size: int = 0  # connections that ended because a size was invalid or too large
-    closed_for_room: int = 0  # connections that lost the room for an unfinished message to connections that waited for it
-    accept_pauses: int = 0  # pauses because no file descriptor was left, or the largest number of connections was open
+    closed_for_size: int = 0  # a size was invalid or too large
+    closed_for_room: int = 0  # connections that lost their room to others that waited for it
+    accept_pauses: int = 0  # no file descriptor was left, or too many connections were open
     errors: int = 0  # failed system calls on sockets
 
 
@@ -38,11 +38,9 @@ class InputCounters:
     refused: dict[Reason, int] = attrs.Factory(dict)
 
     def of(self, source: Source) -> SourceCounters:
-        """Return the counts of one input."""
         return {Source.UNIX_DATAGRAM: self.unix_datagram, Source.UNIX_STREAM: self.unix_stream, Source.TCP: self.tcp}[source]
 
     def named(self) -> dict[str, int]:
-        """Return the counts under their names in /counters."""
         unix, tcp = self.unix_stream, self.tcp
         return {
             "UnixDgInputAgentForwardMsg": self.unix_datagram.forwarded,

@@ -14,10 +14,10 @@ from pykafka4.agent.inputs.reading import DatagramReader
 __all__ = ["DatagramInput"]
 
 log = logging.getLogger(__name__)
-TURN = 1024  # the cost after which a turn ends, in datagrams; then the loop serves its other events
+TURN = 1024  # the cost, in datagrams, after which a turn ends, and the loop serves other events
 LEAST_COST = 16  # the cost of a call of the reader, in datagrams
-COUNTS_AS_ONE = 1024  # bytes that cost as much as one datagram: a turn with large datagrams ends after 1 MiB
-RETRY_S = 1.0  # seconds of pause after a failed read, for example if the kernel had no memory
+COUNTS_AS_ONE = 1024  # bytes that cost as much as a datagram: a turn ends after 1 MiB
+RETRY_S = 1.0  # seconds of pause after a failed read
 
 
 class DatagramInput:
@@ -29,7 +29,6 @@ class DatagramInput:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to read, on this loop."""
         self._loop = loop
         self._watch()
 
@@ -38,7 +37,7 @@ class DatagramInput:
             self._loop.add_reader(self._socket.fileno(), self.turn)
 
     def _pause(self, error: OSError) -> None:
-        """Read nothing for RETRY_S. The socket stays readable, so without a pause the loop would try and fail again and again."""
+        """Read nothing for RETRY_S: the socket stays readable, and the loop would fail again and again."""
         self._entrance.counts.errors += 1
         log.warning("agent: reading datagrams failed, and is tried again in %g s: %s", RETRY_S, error)
         if self._loop is not None:
@@ -48,8 +47,8 @@ class DatagramInput:
     def turn(self) -> bool:
         """Read the queued datagrams, up to the cost TURN. Returns whether the queue may have more.
 
-        The method reads until the queue is empty, not once: a queue of 10 datagrams, the default without systemd, is full again after one
-        read, and a further turn of the loop costs more than a call that finds an empty queue.
+        One read is not enough: a queue of 10 datagrams, the default without systemd, is full again after it, and a further turn of the loop
+        costs more than a read that finds an empty queue.
         """
         reader, left = self._reader, TURN
         while left > 0:
@@ -66,12 +65,12 @@ class DatagramInput:
         return True
 
     def close(self) -> None:
-        """Refuse further datagrams, read the queue to its end, and close the socket. Without a `start`, only close the socket."""
+        """Refuse further datagrams, read the queue, and close the socket. Without a `start`, only close the socket."""
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.remove_reader(self._socket.fileno())
-            # The shutdown comes first: with an open socket, clients could send as fast as the agent reads, and `close` would never end. A
-            # plain `close` would throw the queue away. After the shutdown clients get EPIPE, so the queue only shrinks.
+            # The shutdown comes first: otherwise clients could send as fast as the agent reads, and `close` would never end. After the
+            # shutdown clients get EPIPE, so the queue only shrinks. A plain `close` would throw the queue away.
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RD)
             while self.turn():

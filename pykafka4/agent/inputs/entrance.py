@@ -11,7 +11,7 @@ __all__ = ["Entrance"]
 
 
 class Entrance:
-    """The way from one input to the Intake for messages and refused bytes, with the input's counts."""
+    """The way from one input to the Intake, with the input's counts."""
 
     def __init__(self, intake: Intake, source: Source, counters: InputCounters) -> None:
         self.source, self.counts = source, counters.of(source)
@@ -29,13 +29,12 @@ class Entrance:
             self._intake.accept(messages, self.source)
 
     def refuse(self, data: bytes, why: Refused) -> None:
-        """Pass on bytes that are not a message."""
         self.counts.refused += 1
         self.counts.refused_bytes += len(data)
         self._refused[why.reason] = self._refused.get(why.reason, 0) + 1
         self._intake.refuse(data, why, self.source)
 
     def end_unclean(self, data: bytes) -> None:
-        """Count a connection that ended inside a message, or was reset. `data` has the message's first bytes."""
+        """Count a connection that ended inside a message, with the first bytes `data`, or was reset."""
         self.counts.unclean_ends += 1
         self.refuse(data, Refused(Reason.UNCLEAN_TCP if self.source is Source.TCP else Reason.UNCLEAN_UNIX))

@@ -1,8 +1,8 @@
-"""Opens and closes all inputs of the settings. Invariant: either all of these inputs are open, or none.
+"""Opens and closes all inputs of the settings. Invariant: either all are open, or none.
 
 inputs = Inputs.bind(settings.inputs)   # as root, if owners and folders need it
 inputs.start(router, loop)              # after the process has dropped its privileges
-inputs.close()                          # reads the bytes that clients have sent, then closes
+inputs.close()                          # reads the bytes that clients have sent first
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ __all__ = ["InputError", "Inputs"]
 log = logging.getLogger(__name__)
 MAX_CONNECTIONS = 4096  # open connections of each stream input
 QUEUE_LENGTH = Path("/proc/sys/net/unix/max_dgram_qlen")
-SHORT_QUEUE = 100  # datagrams; a shorter queue is worth a warning, because a burst fills it
-SHARE_OF_FILES = 3 / 8  # each stream input's share of the process's descriptors; the remaining quarter is for brokers, pages and files
+SHORT_QUEUE = 100  # datagrams; a burst fills a shorter queue
+SHARE_OF_FILES = 3 / 8  # each stream input's share of the descriptors; the last quarter is for brokers, pages and files
 
 
 class Inputs:
@@ -47,7 +47,7 @@ class Inputs:
 
     @classmethod
     def bind(cls, settings: InputSettings) -> Self:
-        """Bind the sockets, after which clients can connect and send. Raises InputError, which names the setting."""
+        """Bind the sockets, so that clients can connect and send. Raises InputError, which names the setting."""
         inputs = cls(settings)
         try:
             inputs._bind()
@@ -57,7 +57,6 @@ class Inputs:
         return inputs
 
     def start(self, intake: Intake, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to read on this loop, and to pass messages to the intake."""
         settings, counters = self._settings, self.counters
         empty = None if settings.empty is Empty.NULL else b""
         unfinished = Unfinished(settings.max_stream_message_size + 4)
@@ -75,11 +74,10 @@ class Inputs:
 
     @property
     def tcp_port(self) -> int | None:
-        """The port of the TCP socket. With `port = 0` the system has chosen it."""
         return None if self._tcp is None else int(self._tcp.getsockname()[1])
 
     def close(self) -> None:
-        """Read the bytes that clients have sent, and close the inputs. Clients get errors afterwards."""
+        """Read the bytes that clients have sent, and close the inputs."""
         for unix in (self._datagram, self._stream):
             if unix is not None:
                 _unlink(unix)
@@ -119,7 +117,7 @@ def _named(setting: str) -> Iterator[None]:
 def _unlink(unix: UnixSocket) -> None:
     try:
         unix.unlink()
-    except OSError as error:  # the process may have dropped its privileges; the next start replaces the file
+    except OSError as error:  # perhaps privileges were dropped; the next start replaces the file
         log.warning("agent: cannot remove the socket %s: %s", unix.path, error.strerror)
 
 

@@ -20,15 +20,15 @@ class DatagramReader:
     """Reads several datagrams at once. The caller owns and closes the socket."""
 
     def __init__(self, max_size: int, empty: bytes | None) -> None:
-        """`max_size` is the largest size of a datagram in bytes; `empty` replaces an empty key or value."""
+        """`max_size` is the largest datagram in bytes; `empty` replaces an empty key or value."""
         self.most = max(1, min(MOST, BUFFER_BYTES // (max_size + 1)))  # the most datagrams that one `read` returns
         self._max_size, self._empty = max_size, empty
 
     def read(self, sock: socket.socket) -> tuple[int, int, list[Message], list[RefusedBytes]]:
         """Return (number of datagrams, number of their bytes, messages, refused datagrams). Raises OSError.
 
-        Fewer than `most` datagrams mean that the queue was empty, or that the next read failed. From a datagram larger than `max_size`,
-        `max_size` + 1 bytes are read.
+        Fewer than `most` datagrams: the queue was empty, or the next read failed. A datagram larger than `max_size` is cut to
+        `max_size` + 1 bytes.
         """
         messages: list[Message] = []
         refused: list[RefusedBytes] = []
@@ -41,7 +41,7 @@ class DatagramReader:
             except OSError:
                 if not count:
                     raise
-                break  # as recvmmsg does: the datagrams before the error count; a lasting error comes again
+                break  # as recvmmsg does: a lasting error comes again
             count += 1
             size += len(data)
             try:
@@ -57,7 +57,7 @@ def cut_frames(data: bytearray, end: int, max_size: int, empty: bytes | None) ->
     """Cut the complete frames from the first `end` bytes.
 
     Returns (end of the last frame, whether the next size is invalid, messages, refused frames). A size is invalid if it is smaller than the
-    size field itself, or if the frame without its size field would be larger than `max_size`.
+    size field, or the frame without this field is larger than `max_size`.
     """
     messages: list[Message] = []
     refused: list[RefusedBytes] = []

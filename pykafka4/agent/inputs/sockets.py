@@ -1,5 +1,5 @@
-"""Binds the sockets of inputs. Invariant: nobody can connect to a UNIX socket before its mode and owner are set, and no file but a stale
-socket is ever replaced."""
+"""Binds the sockets of inputs. Invariant: nobody can connect to a UNIX socket before its mode and owner are set; only a stale socket is
+replaced."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pykafka4.errors import ConfigError
 __all__ = ["InputError", "UnixSocket", "bind_tcp", "bind_unix", "check_datagram_size", "owner_and_group"]
 
 BACKLOG = 1024  # the kernel caps it at net.core.somaxconn
-# Seconds to wait for the lock of the folder. Another agent holds the lock only for a bind, so after this time another program must hold it.
+# Seconds to wait for the lock of the folder. An agent holds the lock only for a bind, so afterwards another program must hold it.
 FOLDER_LOCK_S = 2.0
 UMASKED = 0o777
 
@@ -42,7 +42,7 @@ class UnixSocket:
     file: tuple[int, int]  # device and inode
 
     def unlink(self) -> None:
-        """Remove the socket's file, unless another process has replaced it. Raises OSError if the process may not remove the file.
+        """Remove the socket's file, unless another process has replaced it. Raises OSError.
 
         The caller must close the socket only afterwards: after the close, another file may get the inode.
         """
@@ -52,7 +52,7 @@ class UnixSocket:
 
 
 def bind_unix(settings: UnixSettings, kind: socket.SocketKind) -> UnixSocket:
-    """Bind a socket with mode and owner, in place of a stale socket at its path. A stream socket then listens. Raises InputError."""
+    """Bind a socket with mode and owner, in place of a stale one. A stream socket then listens. Raises InputError."""
     path = Path(settings.path)
     if not path.parent.is_dir():
         raise InputError(f"the folder {path.parent} does not exist; create it (systemd: RuntimeDirectory=), or choose another path")
@@ -79,12 +79,11 @@ def bind_unix(settings: UnixSettings, kind: socket.SocketKind) -> UnixSocket:
 
 
 def _bind_closed(sock: socket.socket, path: Path) -> None:
-    """Bind so that nobody can connect before the right mode is set."""
     if sys.platform == "linux":
         os.fchmod(sock.fileno(), 0)  # Linux creates the file with the mode of the socket itself, less the umask
         sock.bind(str(path))
     else:
-        mask = os.umask(UMASKED)  # the umask of the whole process: a file that another thread creates now has no rights either
+        mask = os.umask(UMASKED)  # of the whole process: a file that another thread creates now has no rights either
         try:
             sock.bind(str(path))
         finally:
@@ -117,7 +116,7 @@ def _gid(group: str | None) -> int:
 
 
 def _set_rights(path: Path, mode: int | None, owner: int, group: int) -> None:
-    """Set owner and mode. The owner comes first, because chown clears bits of the mode, and the mode admits other users."""
+    """The owner comes first: chown clears bits of the mode, and the mode admits other users."""
     with _pinned(path) as file:
         if owner != -1 or group != -1:
             try:
@@ -133,7 +132,7 @@ def _set_rights(path: Path, mode: int | None, owner: int, group: int) -> None:
 def _pinned(path: Path) -> Iterator[str]:
     """Yield a path that stays the path of the socket's file. Raises InputError if another process has replaced the file.
 
-    A user who may write to the folder can put a link there after `bind`; a root process would then change the rights of another file.
+    A user who may write to the folder could put a link there after `bind`: root would then change the rights of another file.
     """
     if sys.platform != "linux":
         yield str(path)
@@ -150,7 +149,7 @@ def _pinned(path: Path) -> Iterator[str]:
 
 
 def _umask() -> int:
-    """Return the umask of the process. `os.umask` reads it only by changing it for a moment, for all threads."""
+    """Return the umask of the process. `os.umask` must change it for a moment, for all threads."""
     for line in Path("/proc/self/status").read_text().splitlines() if Path("/proc/self/status").exists() else ():
         if line.startswith("Umask:"):
             return int(line.split()[1], 8)
@@ -163,8 +162,8 @@ def _umask() -> int:
 def _folder_locked(path: Path) -> Iterator[None]:
     """Hold the lock of the socket's folder, so that one agent at a time looks for a stale socket and binds.
 
-    Without the lock: two agents find the same stale socket. The first agent removes it and binds its own socket; then the second agent
-    removes this socket, which it takes for the stale one, and the first agent gets no message.
+    Otherwise two agents may find the same stale socket. The first agent removes it and binds its own; then the second agent removes the
+    new socket, which it takes for the stale one, and the first agent gets no message.
     """
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -208,7 +207,7 @@ def _file_of(path: Path) -> tuple[int, int]:
 
 
 def bind_tcp(settings: TcpSettings) -> socket.socket:
-    """Return a listening socket. The settings allow loopback addresses only. Raises InputError."""
+    """Return a listening socket. Raises InputError."""
     host = "127.0.0.1" if settings.host == "localhost" else settings.host
     sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -224,10 +223,7 @@ def bind_tcp(settings: TcpSettings) -> socket.socket:
 
 
 def check_datagram_size(size: int, *, allow_large: bool) -> None:
-    """Refuse a `max_datagram_size` that clients cannot send with the default send buffer, or, with `allow_large`, with the largest one.
-
-    Raises InputError.
-    """
+    """Raise InputError if clients cannot send `size` bytes with the default send buffer, or, with `allow_large`, with the largest one."""
     if _fits(size, enlarge=False):
         return
     if not allow_large:

@@ -1,8 +1,7 @@
-"""Accepts connections of a UNIX stream or TCP socket, and reads them in turns. Invariant: a turn is short, whatever the number of
-connections.
+"""Accepts connections of a UNIX stream or TCP socket, and reads them in turns. Invariant: a turn is short for any number of connections.
 
-Each input has its own selector, which is one reader of the agent's loop. If the connections were readers of the loop themselves, the loop
-would read all ready connections before any other event.
+Each input has its own selector, which is one reader of the agent's loop. If the connections were readers themselves, the loop would read
+all ready connections before any other event.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from pykafka4.agent.message import Source
 __all__ = ["StreamInput"]
 
 log = logging.getLogger(__name__)
-TURN = 2048  # the cost after which a turn ends, in messages; then the loop serves its other events
+TURN = 2048  # the cost, in messages, after which a turn ends, and the loop serves other events
 ACCEPT_COST = 16
-RETRY_S = 1.0  # seconds of pause after a system call has failed for lack of file descriptors or memory
+RETRY_S = 1.0  # seconds of pause for lack of file descriptors or memory
 OVERDUE_S = 0.5  # seconds between two checks for connections that have held room too long
-# The most bytes that are read at the end: a TCP client that never stops sending must not keep the agent from ending.
+# The most bytes that are read at the end: a TCP client may never stop sending.
 END_BYTES = 64 * 1024 * 1024
 OUT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class StreamInput:
-    """A listening socket and its connections."""
+    """A listening socket and its connections, whose Owner it is."""
 
     def __init__(
         self,
@@ -43,7 +42,7 @@ class StreamInput:
         empty: bytes | None,
         max_connections: int,
     ) -> None:
-        """`max_size` is the largest message in bytes, without its size field. Above `max_connections`, clients wait to be accepted."""
+        """`max_size` is in bytes, without the size field. Above `max_connections`, clients wait to be accepted."""
         self._listener, self._entrance, self._unfinished = listener, entrance, unfinished
         self._sharing = Sharing(entrance, unfinished, max_size, empty)
         self._max_connections = max_connections
@@ -54,7 +53,6 @@ class StreamInput:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to accept and read, on this loop."""
         self._loop = loop
         self._accept_again()
         loop.add_reader(self._selector.fileno(), self.turn)
@@ -62,7 +60,7 @@ class StreamInput:
     def turn(self) -> None:
         """Accept and read ready connections, up to the cost TURN."""
         left, ready = TURN, self._ready
-        if not ready:  # otherwise the connections that the last turn did not reach come first, so that busy ones cannot starve them
+        if not ready:  # otherwise connections that the last turn did not reach come first: busy ones cannot starve them
             ready.extend(key.data for key, _ in self._selector.select(0))
         while ready and left > 0:
             connection = ready.popleft()
@@ -74,7 +72,7 @@ class StreamInput:
             self._unfinished.serve(self.now())
 
     def close(self) -> None:
-        """Accept the connections in the queue, read the bytes that clients have sent, up to END_BYTES, and close all sockets."""
+        """Accept the connections in the queue, read up to END_BYTES that clients have sent, and close all sockets."""
         if self._closed:
             return
         if self._loop is not None:
@@ -101,7 +99,7 @@ class StreamInput:
 
     @staticmethod
     def _shut(sock: socket.socket) -> None:
-        """Shut a UNIX stream for reading: its client gets EPIPE, and the bytes that were sent before can still be read."""
+        """Shut a UNIX stream for reading: its client gets EPIPE, and bytes that it has sent can still be read."""
         try:
             sock.shutdown(socket.SHUT_RD)
         except OSError:
@@ -110,21 +108,17 @@ class StreamInput:
     # ------------------------------------------------------------ for connections
 
     def now(self) -> float:
-        """Return the seconds of the loop's clock."""
         assert self._loop is not None
         return self._loop.time()
 
     def pause(self, connection: Connection) -> None:
-        """See Owner."""
         self._selector.unregister(connection.sock)
         self._look_later()
 
     def go_on(self, connection: Connection) -> None:
-        """See Owner."""
         self._selector.register(connection.sock, selectors.EVENT_READ, connection)
 
     def forget(self, connection: Connection) -> None:
-        """See Owner."""
         if not connection.is_waiting:
             self._selector.unregister(connection.sock)
         self._connections.discard(connection)
@@ -149,7 +143,7 @@ class StreamInput:
     # ------------------------------------------------------------ accepting
 
     def _accept(self) -> int:
-        """Accept a connection. Returns the cost in messages, 0 if no connection can be accepted now."""
+        """Return the cost in messages, 0 if no connection can be accepted now."""
         if not self._accepting:
             return 0
         if len(self._connections) >= self._max_connections:
@@ -174,10 +168,7 @@ class StreamInput:
         return ACCEPT_COST
 
     def _pause_accepting(self, why: str) -> None:
-        """Stop accepting for RETRY_S, or until a connection ends.
-
-        The listener stays ready, so without a pause the loop would never sleep.
-        """
+        """Stop accepting for RETRY_S, or until a connection ends. The listener stays ready: the loop would never sleep."""
         self._accepting = False
         self._selector.unregister(self._listener)
         self._entrance.counts.accept_pauses += 1

@@ -1,8 +1,8 @@
 """Shares out the memory for unfinished messages among all connections. Invariant: this memory is bounded, whatever clients do.
 
-A connection that has read its message's size reserves room for the complete message; without room, the connection waits, and is not read.
-While connections wait, a connection that has held room for `HOLD_S` loses the room and ends: otherwise a few clients that never finish
-their messages would stop all other connections. Large messages have a separate room, so that they do not stop small ones.
+A connection that has read its message's size reserves room for the complete message, and is not read while it waits for room. While
+connections wait, a connection that has held room for `HOLD_S` ends: otherwise a few clients that never finish their messages would stop
+all others. Large messages have a separate room, so that they do not stop small ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["HOLD_S", "SMALL_BYTES", "RoomHolder", "Room", "Unfinished"]
 
 SMALL_BYTES = 64 * 1024  # messages of more bytes are large
 ROOM_BYTES = 8 * 1024 * 1024
-HOLD_S = 2.0  # seconds for which a connection can hold room while others wait
+HOLD_S = 2.0  # seconds
 
 
 class RoomHolder(Protocol):
@@ -36,12 +36,11 @@ class Room:
 
     @property
     def crowded(self) -> bool:
-        """Whether a holder waits."""
         return bool(self._waiting)
 
     def reserve(self, holder: RoomHolder, size: int, now: float) -> bool:
-        """Reserve `size` bytes. Returns whether `holder` has them; without them the holder waits for `resume`."""
-        # A new holder waits after the others, even if there is room: otherwise small messages would overtake a larger one forever.
+        """Return whether `holder` has `size` bytes now; otherwise it waits for `resume`."""
+        # A new holder waits after the others, even if there is room: otherwise small messages could overtake a larger one forever.
         if self._waiting or size > self.free:
             self._waiting[holder] = size
             return False
@@ -49,7 +48,7 @@ class Room:
         return True
 
     def hold(self, holder: RoomHolder, size: int, now: float) -> None:
-        """Count bytes for a holder that has none, even beyond the capacity: the connection has already read the bytes."""
+        """Count bytes for a holder that has none, even beyond the capacity: the bytes have been read."""
         self.free -= size
         self._held[holder] = (size, now)
 
@@ -83,26 +82,21 @@ class Unfinished:
     """The rooms of small and of large messages."""
 
     def __init__(self, max_message_size: int) -> None:
-        """Make the rooms, the large one for at least one message of `max_message_size` bytes."""
         self.small = Room(ROOM_BYTES)
         self.large = Room(max(ROOM_BYTES, max_message_size))
 
     @property
     def crowded(self) -> bool:
-        """Whether a connection waits."""
         return self.small.crowded or self.large.crowded
 
     def release(self, holder: RoomHolder) -> None:
-        """Free all room of the holder, and forget its wait for room."""
         self.small.release(holder)
         self.large.release(holder)
 
     def serve(self, now: float) -> None:
-        """Resume the waiting holders for whom there is room now."""
         self.small.serve(now)
         self.large.serve(now)
 
     def end_overdue(self, now: float) -> None:
-        """While others wait, take the room from holders that have held it too long."""
         self.small.end_overdue(now)
         self.large.end_overdue(now)

@@ -4,10 +4,10 @@ Modules; each line imports only from lines below it:
     main        the command line: `pykafka4 agent`
     agent       Agent: start, signals, failures of parts, the end
     parts       Parts: all parts, opened and closed in order
-    on_loop     calls from other threads that run on the agent's loop
-    ending      delivery of waiting messages at the end, and the last report
+    on_loop     calls of other threads that run on the agent's loop
+    ending      delivery of waiting messages, and the last report
     reload      reads the settings again, and logs the changes
-    check       checks of settings against this machine, without opening their files and sockets
+    check       checks of settings against this machine
     privileges  the change from root to another user
     logs        log lines on standard error or in the journal
     notify      the process's state for systemd

@@ -1,5 +1,5 @@
-"""Runs the agent from start to end. Invariant: if the producer, the spool or a task of the agent fails, the process ends,
-and waiting messages are delivered, spooled or counted."""
+"""Runs the agent from start to end. Invariant: if the producer, the spool or a task fails, the process ends, and waiting messages are
+delivered, spooled or counted."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ log = logging.getLogger("pykafka4.agent")
 CANNOT_START: Final = (OSError, KafkaError, InputError, SpoolUnusable)
 BEAT_S: Final = 2.0  # seconds between two checks of the producer
 TICK_S: Final = 1.0  # seconds between two calls of `Ledger.tick`
-QUIET_S: Final = 30.0  # seconds between two log lines about refused connections of the pages
-CRASH_S: Final = 10.0  # seconds for deliveries after a part has failed; also the time that systemd grants beyond the deliveries at any end
+QUIET_S: Final = 30.0  # seconds between two log lines about connections of the pages
+CRASH_S: Final = 10.0  # seconds for deliveries after a part has failed; also the time that systemd grants beyond deliveries
 
 
 class Agent:
-    """A running agent. `run` creates its parts, on the loop."""
+    """A running agent. `run` creates its parts."""
 
     def __init__(self, settings: AgentSettings, config: Path | None = None, logs: Logs | None = None) -> None:
         """`config` is the file that a reload reads; None: a reload is impossible."""
@@ -47,10 +47,7 @@ class Agent:
         self._parts: Parts | None = None
 
     async def run(self) -> Exit:
-        """Take messages until `end` is called or a part fails, then deliver the waiting messages. Returns the exit code.
-
-        If a part cannot be opened, returns `Exit.CANNOT_START` at once.
-        """
+        """Take messages until `end` is called or a part fails, then deliver the waiting messages. Returns the exit code."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._handle_exception)
         self._watch_signals(loop)
@@ -69,7 +66,7 @@ class Agent:
         return await self._finish(parts)
 
     def end(self) -> None:
-        """Begin to end the agent; if it is ending already, stop the wait for deliveries. The loop calls this."""
+        """Begin to end the agent; a second call ends the wait for deliveries. The loop calls this."""
         if self._ended.is_set():
             log.warning("agent: ends at once, without delivery of the waiting messages")
             self._hurried.set()
@@ -115,7 +112,7 @@ class Agent:
     # -- parts that fail
 
     async def _beat(self, parts: Parts) -> None:
-        """Check the producer until it has crashed, and report to systemd that the loop runs and the producer's thread responds."""
+        """Check the producer until it has crashed, and report signs of life to systemd."""
         watchdog_s = self._notifier.watchdog_s
         pause = BEAT_S if watchdog_s is None else min(BEAT_S, watchdog_s / 3)  # two beats may be late before systemd ends the process
         while True:
@@ -142,8 +139,8 @@ class Agent:
     def _handle_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """End the agent after an unhandled exception; only log an exception of a connection of the pages.
 
-        If no file descriptor is left for a new connection of the pages, asyncio passes the pages' socket in the context, and tries again
-        every second, up to 64 times in a row: one log line in QUIET_S is enough.
+        Without a file descriptor for a new connection of the pages, asyncio passes the pages' socket in the context, and tries again every
+        second, up to 64 times in a row: one log line in QUIET_S is enough.
         """
         error = context.get("exception")
         if "socket" in context:
@@ -167,5 +164,5 @@ class Agent:
 
 
 def _say_that_logs_follow() -> None:
-    """Log that SIGUSR1, which makes other daemons open their logs again, does nothing; without a handler, SIGUSR1 would end the agent."""
+    """SIGUSR1 makes other daemons open their logs again; without a handler, it would end the agent."""
     log.info("agent: the discard log follows a rotation of its file by itself; SIGUSR1 does nothing")

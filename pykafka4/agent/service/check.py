@@ -22,7 +22,7 @@ OF_PAGES: Final = ("aiohttp", "prometheus_client")  # packages that only the pag
 
 
 def check(settings: AgentSettings) -> list[str]:
-    """Return the reasons why these settings cannot work on this machine, one line each."""
+    """Return the reasons why the settings cannot work on this machine, one line each."""
     found = (_input_problems, _identity_problems, _folder_problems, _writing_problems, _producer_problems, _package_problems)
     return [problem for problems in found for problem in problems(settings)]
 
@@ -120,7 +120,7 @@ def _package_problems(settings: AgentSettings) -> Iterator[str]:
 
 
 def summary(settings: AgentSettings, file: Path) -> str:
-    """Return a table of the settings that concern this machine and the cluster: sockets, memory, servers, topics, folders, the user."""
+    """Return a table of the settings that concern this machine and the cluster."""
     rows = [("settings", f"{file}: no errors"), *_inputs(settings), *_others(settings)]
     width = max(len(name) for name, _ in rows)
     return "".join(f"{name:<{width}}  {text}\n" for name, text in rows)

@@ -13,7 +13,6 @@ class Exit(IntEnum):
     meaning: str
 
     def __new__(cls, code: int, meaning: str) -> Exit:
-        """Make a member with its meaning."""
         member = int.__new__(cls, code)
         member._value_ = code
         member.meaning = meaning

@@ -14,13 +14,13 @@ from pykafka4.records import ProducerRecord
 __all__ = ["deliver", "report"]
 
 log = logging.getLogger("pykafka4.agent")
-STEP_S = 0.5  # seconds of one wait for deliveries: after a second signal, the wait ends within this time
-PROGRESS_S = 5.0  # seconds between two log lines about the waiting messages
+STEP_S = 0.5  # seconds of one wait: after a second signal, the wait for deliveries ends within this time
+PROGRESS_S = 5.0  # seconds between two log lines
 MOST_ROWS = 100  # lines of the final report
 
 
 async def deliver(producer: Producer, shutdown_s: float, hurried: asyncio.Event) -> list[ProducerRecord]:
-    """Wait for deliveries, up to `shutdown_s` seconds or until `hurried` is set; then close the producer. Returns undelivered records."""
+    """Wait for deliveries, up to `shutdown_s` seconds or until `hurried` is set; then close the producer."""
     deadline, told = time.monotonic() + shutdown_s, time.monotonic()
     while not hurried.is_set() and (left := deadline - time.monotonic()) > 0:
         try:
@@ -38,7 +38,7 @@ async def deliver(producer: Producer, shutdown_s: float, hurried: asyncio.Event)
 
 
 def report(account: Account) -> None:
-    """Log the discards since the start, one line for each topic and reason, up to MOST_ROWS, and then the account."""
+    """Log the discards since the start, a line for each topic and reason, then the account."""
     total = account.total
     rows = [
         (topic, reason, count)
@@ -58,5 +58,5 @@ def report(account: Account) -> None:
 
 
 def _shown(topic: str) -> str:
-    """Return a topic for a log line, quoted unless it is printable ASCII: a client may have put a line break into the name."""
+    """Quote a topic unless it is printable ASCII: a client may have put a line break into the name."""
     return topic if topic.isprintable() and topic.isascii() else ascii(topic)

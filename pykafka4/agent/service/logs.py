@@ -1,8 +1,7 @@
 """Writes log lines to standard error, for people or for the journal. Invariant: only the writing thread waits for standard error.
 
-If nobody reads standard error (a full pipe, a stopped terminal), log lines are lost, but no message waits, and the process ends only a
-few seconds late. The thread writes to the file descriptor itself, because an interpreter that exits waits for the locks of
-`sys.stderr` and of handlers.
+If nobody reads standard error (a full pipe, a stopped terminal), log lines are lost, and the process ends a few seconds late. The thread
+writes to the file descriptor itself, because an interpreter that exits waits for the locks of `sys.stderr` and of handlers.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Final
 __all__ = ["Logs"]
 
 MOST_WAITING: Final = 10_000  # lines; later ones are dropped and counted
-CLOSE_S: Final = 2.0  # seconds for the waiting lines at the end, once for room in the queue and once for the thread
+CLOSE_S: Final = 2.0  # seconds at the end, once for room in the queue and once for the thread
 STDERR: Final = 2
 PRIORITIES: Final = ((logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))  # syslog's numbers: the journal reads `<3>` before a line
 
@@ -27,20 +26,18 @@ class _Journal(logging.Formatter):
     """Formats lines with their priority, and without the time, which the journal adds."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """See logging.Formatter."""
         priority = next((each for level, each in PRIORITIES if record.levelno >= level), 7)
         return "\n".join(f"<{priority}>{line}" for line in super().format(record).splitlines())
 
 
 class _Lines(logging.Handler):
-    """Passes lines to the writing thread, and drops lines while too many wait."""
+    """Passes lines to the writing thread; drops lines while too many wait."""
 
     def __init__(self, lines: queue.Queue[str | None]) -> None:
         super().__init__()
         self._lines, self.dropped = lines, 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See logging.Handler."""
         try:
             self._lines.put_nowait(self.format(record) + "\n")
         except queue.Full:
@@ -50,7 +47,7 @@ class _Lines(logging.Handler):
 
 
 class Logs:
-    """The handler of all loggers of the process, from its creation to `close`."""
+    """The handler of all loggers of the process."""
 
     def __init__(self, level: str, environment: Mapping[str, str] = os.environ) -> None:
         self._lines: queue.Queue[str | None] = queue.Queue(MOST_WAITING)
@@ -66,11 +63,10 @@ class Logs:
         self.set_level(level)
 
     def set_level(self, level: str) -> None:
-        """Set the lowest level at which lines of the agent and its producer are logged."""
         logging.getLogger("pykafka4").setLevel(level)
 
     def close(self) -> None:
-        """Log the number of dropped lines, restore the loggers, and write the waiting lines, for at most twice CLOSE_S."""
+        """Restore the loggers, and write the waiting lines, for at most twice CLOSE_S."""
         if self._handler.dropped:
             logging.getLogger("pykafka4.agent").warning(
                 "%d lines of the log were dropped: standard error was too slow", self._handler.dropped

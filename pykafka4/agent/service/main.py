@@ -76,7 +76,7 @@ def _run(settings: AgentSettings, config: Path) -> int:
         log.critical("agent: a bug", exc_info=True)
         return Exit.CRASHED
     finally:
-        # The loop has ended and handles no signals now: a signal would kill the process before the last log lines, with another exit code.
+        # The loop handles no signals now: a signal would kill the process before the last log lines, with another exit code.
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         logs.close()

@@ -12,10 +12,10 @@ __all__ = ["Notifier"]
 
 
 class Notifier:
-    """Sends datagrams to the socket that systemd names in NOTIFY_SOCKET. Ignores failures, because no caller could act on them."""
+    """Sends datagrams to the socket that systemd names in NOTIFY_SOCKET. Ignores failures: no caller could act on them."""
 
     def __init__(self, environment: MutableMapping[str, str] = os.environ) -> None:
-        """Read the address and the watchdog's interval from the environment, and remove the variables: children must not use them."""
+        """Read the variables and remove them from the environment: children must not use them."""
         address = environment.pop("NOTIFY_SOCKET", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
         watchdog, pid = environment.pop("WATCHDOG_USEC", ""), environment.pop("WATCHDOG_PID", str(os.getpid()))
@@ -26,11 +26,10 @@ class Notifier:
         self._send("READY=1", f"STATUS={status}")
 
     def reloading(self) -> None:
-        """Report the start of a reload."""
         self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self, status: str, seconds: float) -> None:
-        """Report that the agent begins to end, which takes up to `seconds`."""
+        """The agent begins to end, which takes up to `seconds`."""
         self._send("STOPPING=1", f"STATUS={status}", f"EXTEND_TIMEOUT_USEC={int(seconds * 1e6)}")
 
     def status(self, text: str) -> None:
@@ -38,7 +37,7 @@ class Notifier:
         self._send(f"STATUS={text}")
 
     def alive(self) -> None:
-        """Report that the process is alive. Call this at least every `watchdog_s` seconds, unless `watchdog_s` is None."""
+        """Call this at least every `watchdog_s` seconds, unless `watchdog_s` is None."""
         self._send("WATCHDOG=1")
 
     def _send(self, *lines: str) -> None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 __all__ = ["LoopCalls"]
 
 T = TypeVar("T")
-ANSWER_S = 10.0  # seconds; a loop that needs longer is stuck, and the pages report a timeout
+ANSWER_S = 10.0  # seconds; then the pages report a timeout
 
 
 class LoopCalls:
@@ -21,7 +21,7 @@ class LoopCalls:
         self._loop, self._thread = loop, get_ident()
 
     def __call__(self, look: Callable[[], T], /) -> T:
-        """Run `look` on the loop, or on the caller's thread if that is the loop's thread or the loop has ended. Returns the result.
+        """Return the result of `look`. After the end of the loop, `look` runs on the caller's thread.
 
         Raises TimeoutError after ANSWER_S, or the exception of `look`.
         """
@@ -37,6 +37,6 @@ class LoopCalls:
 
         try:
             self._loop.call_soon_threadsafe(answer_with)
-        except RuntimeError:  # the loop is closed, so no other code runs on its thread
+        except RuntimeError:  # the loop is closed
             return look()
         return answer.result(ANSWER_S)

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["Parts"]
 
 log = logging.getLogger("pykafka4.agent")
-SPOOL_SHARE = 4  # messages from the disk may use a quarter of the pool; the other quarters are for topics without messages on disk
-OUTCOMES_S: Final = 5.0  # seconds in which the hook counts the last failures and passes them to the discard log
+SPOOL_SHARE = 4  # messages from the disk may use a quarter of the pool; the rest is for topics without messages on disk
+OUTCOMES_S: Final = 5.0  # seconds in which the hook counts the last failures
 
 
 class Parts:
@@ -45,7 +45,7 @@ class Parts:
     def __init__(self, settings: AgentSettings) -> None:
         """Bind the sockets, which may need root; then become the agent's user, and open the other parts. The loop calls this.
 
-        Raises InputError, ConfigError, SpoolUnusable or OSError, after closing the parts that are open.
+        Raises InputError, ConfigError, SpoolUnusable or OSError, after closing all parts.
         """
         self.settings = settings
         self._pages: PageServer | None = None
@@ -58,7 +58,7 @@ class Parts:
 
     @classmethod
     async def started(cls, settings: AgentSettings) -> Self:
-        """Return all parts, open and running. Raises InputError, ConfigError, SpoolUnusable or OSError, after closing the parts."""
+        """Return running parts. Raises InputError, ConfigError, SpoolUnusable or OSError, after closing all parts."""
         parts = cls(settings)
         try:
             await parts.start()
@@ -97,7 +97,6 @@ class Parts:
         self._view = AgentView(self.producer, self.books, counts, __version__, settings.reports.interval_s, spool)
 
     async def start(self) -> None:
-        """Open the pages, then begin to read the inputs."""
         if self.settings.http is not None:
             from pykafka4.agent.http.server import PageServer  # needs aiohttp, which only the pages need
 
@@ -116,20 +115,18 @@ class Parts:
 
     @property
     def _empty(self) -> bytes | None:
-        """The replacement for an empty key or value."""
         return None if self.settings.inputs.empty is Empty.NULL else b""
 
     def _spool_state(self) -> SpoolState:
-        """Return the state of the spool. Any thread may call this."""
+        """Any thread may call this."""
         assert self._spool is not None
         return self._calls(self._spool.state)
 
     def tick(self) -> None:
-        """Let the ledger begin intervals and write log lines that are due. The agent calls this about once a second."""
         self.ledger.tick()
 
     def cluster_is(self, state: str) -> None:
-        """Tell the spool the producer's `state`, from `look`: while the cluster is unreachable, new messages go to disk at once."""
+        """While the cluster is unreachable, new messages go to disk at once. `state` comes from `look`."""
         if self._spool is not None:
             self._spool.cluster_away = state == "unreachable"
 
@@ -140,7 +137,7 @@ class Parts:
 
     async def deliver(self, shutdown_s: float, hurried: asyncio.Event) -> None:
         """Deliver the waiting messages, for up to `shutdown_s` seconds. Undelivered messages are spooled, or discarded and counted."""
-        # The spool stops first: otherwise it would continue to send, and the flush of the producer would find ever new messages.
+        # The spool stops first: otherwise the flush of the producer would find ever new messages.
         if self._spool is not None:
             await self._spool.stop()
         undelivered = await deliver(self.producer, shutdown_s, hurried)
@@ -149,7 +146,7 @@ class Parts:
             count_undelivered(self.ledger, without_room)
 
     async def close(self) -> Account:
-        """Close the parts that are still open. Returns the last account."""
+        """Close the other parts. Returns the last account."""
         if self._pages is not None:
             await self._pages.stop()
         await asyncio.to_thread(self._outcomes.wait, OUTCOMES_S)
@@ -159,26 +156,24 @@ class Parts:
         return await asyncio.to_thread(self.books.account)
 
     def apply(self, settings: AgentSettings) -> None:
-        """Change the settings that can change while the agent runs."""
         before, self.settings = self.settings, settings
         if settings.topics != before.topics:  # new limits begin new intervals for all topics
             self.router.limit(ArrivalLimits.of(settings.topics))
 
     def look(self) -> tuple[str, str]:
-        """Return the producer's state, and a line with the figures for `systemctl status`. Waits for the producer's thread."""
+        """Return the producer's state, and a line for `systemctl status`. Waits for the producer's thread."""
         status = self.producer.status()
         counts, why = status["producer"], f" ({status['reason']})" if status.get("reason") else ""
-        # The status of a producer that does not respond has no counts, and `stats` would raise.
+        # A producer that does not respond has no counts in its status, and its `stats` would raise.
         figures = f"{counts['acked']:,} messages acknowledged, {counts['queued'] + counts['in_flight']:,} wait; " if counts else ""
         return status["state"], f"{figures}cluster {status['state']}{why}"
 
 
 class _InputCounts:
-    """The counters of the inputs, for the books."""
+    """The counters of the inputs for the books, as Counting."""
 
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
 
     def counters(self) -> Mapping[str, int]:
-        """See Counting."""
         return self._inputs.counters.named()

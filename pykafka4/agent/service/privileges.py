@@ -16,7 +16,7 @@ __all__ = ["Identity", "become", "identity_of", "may"]
 
 @attrs.frozen
 class Identity:
-    """A user with its groups, the first of which is the primary group."""
+    """A user with its groups, the primary group first."""
 
     name: str
     uid: int
@@ -24,9 +24,9 @@ class Identity:
 
 
 def identity_of(user: str, group: str | None) -> Identity:
-    """Return a user by name or number, with all its groups; `group`, if given, is the primary group.
+    """Return a user by name or number, with all its groups; `group`, if given, becomes the primary group.
 
-    Raises ConfigError for an unknown name, or for a group other than the present one if the process runs as `user` already.
+    Raises ConfigError for an unknown name, or if the process runs as `user` already, but with another group.
     """
     try:
         found = pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user)
@@ -48,9 +48,9 @@ def identity_of(user: str, group: str | None) -> Identity:
 
 
 def may(identity: Identity | None, path: Path, right: int) -> bool:
-    """Whether the user may read (`os.R_OK`) or write (`os.W_OK`) a file or folder. `identity` None is the user of this process.
+    """Whether the user may read (`os.R_OK`) or write (`os.W_OK`) a file or folder. None is the user of this process.
 
-    A root process checks the file's mode for the user; another process cannot change its user, so it checks its own rights.
+    A process other than root cannot change its user, so it checks its own rights.
     """
     if identity is None or os.geteuid() != 0:
         return os.access(path, right)
@@ -63,9 +63,9 @@ def may(identity: Identity | None, path: Path, right: int) -> bool:
 
 
 def become(identity: Identity) -> bool:
-    """Change from root to the identity for good. Returns False if the process runs as the identity's user already.
+    """Change from root to the identity for good. Returns False if the process has this user already.
 
-    Raises ConfigError if the process runs as neither user, or is still root afterwards; OSError if the system refuses the change.
+    Raises ConfigError if the process is neither root nor this user, or is still root afterwards; OSError if the system refuses.
     """
     if os.geteuid() != 0:
         if os.geteuid() == identity.uid:
@@ -75,8 +75,8 @@ def become(identity: Identity) -> bool:
         )
     if identity.uid == 0:
         return False
-    # The groups come first: after setresuid the process has no right to change them. All three ids of each kind are set: with a saved id
-    # of 0 the process could become root again.
+    # The groups come first: after setresuid the process may not change them. All three ids are set: with a saved id of 0 the process could
+    # become root again.
     os.setgroups(identity.groups)
     os.setresgid(*identity.groups[:1] * 3)
     os.setresuid(identity.uid, identity.uid, identity.uid)

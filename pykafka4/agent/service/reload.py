@@ -16,7 +16,7 @@ log = logging.getLogger("pykafka4.agent")
 
 
 def reread(file: Path, running: AgentSettings) -> AgentSettings | None:
-    """Return the running settings with the live changes of the file; None without live changes or after errors. Logs changes and errors."""
+    """Return the running settings with the live changes of the file; None without live changes or after errors."""
     try:
         settings = read_settings(file)
         problems = check(settings)

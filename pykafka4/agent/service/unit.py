@@ -7,8 +7,8 @@ from pathlib import Path
 
 __all__ = ["systemd_unit"]
 
-# systemd starts the agent as a separate user without rights, so the settings need no `user`. RuntimeDirectory makes the folder of the
-# sockets, StateDirectory the folder of the spool. The unit does not limit memory: `max_buffer` does.
+# systemd starts the agent as a user without rights, so the settings need no `user`. RuntimeDirectory makes the folder of the sockets,
+# StateDirectory the folder of the spool. The unit does not limit memory: `max_buffer` does.
 UNIT = """\
 # pykafka4-agent.service, written by `pykafka4 agent --systemd-unit`. Put it into /etc/systemd/system, then:
 #   systemctl daemon-reload && systemctl enable --now pykafka4-agent
@@ -69,7 +69,6 @@ WantedBy=multi-user.target
 
 
 def systemd_unit(config: Path | None) -> str:
-    """Return the text of the unit, with the path of the running program."""
     program = Path(sys.argv[0]).absolute()
     command = str(program) if program.name == "pykafka4" else f"{sys.executable} -m pykafka4"
     return UNIT.format(program=command, config=(config or Path("/etc/pykafka4/agent.toml")).absolute())

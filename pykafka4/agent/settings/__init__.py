@@ -1,5 +1,5 @@
-"""Reads and checks the settings of the agent. Invariant: an error names the file, and, if it concerns a key, the key with its line or the
-line of its table; a value that exists is valid.
+"""Reads and checks the settings of the agent. Invariant: a value that exists is valid; an error names the file, and the key that it
+concerns, with its line or the line of its table.
 
 Modules; each line imports only from lines below it:
     changes  the settings that differ between two files

@@ -18,7 +18,7 @@ UNSET = TopicSettings()  # a topic without a table
 
 @attrs.frozen
 class Change:
-    """A setting that differs between two files. `live` is True if a running agent can change the setting."""
+    """A setting that differs between two files. `live`: a running agent can change it."""
 
     key: str
     live: bool
@@ -42,7 +42,7 @@ def _changes(old: Any, new: Any, where: tuple[str, ...], live: bool) -> list[Cha
         unset = UNSET if where == ("topics",) else None
         rows = [(name, old.get(name, unset), new.get(name, unset), live) for name in sorted({*old, *new})]
         found = [change for name, before, after, each in rows for change in _changes(before, after, (*where, name), each)]
-        # An empty table of a topic is a change, too: the settings of patterns that match the name no longer apply to this topic.
+        # An empty table of a topic is a change, too: patterns that match its name no longer apply.
         return found or [Change(dotted((*where, name)), False) for name in sorted({*old} ^ {*new})]
     if attrs.has(type(old)) and type(old) is type(new):
         found = []

@@ -1,4 +1,4 @@
-"""Defines the kinds of settings. Each kind converts and checks the value in the file, and describes itself for docs/agent-settings.md.
+"""Defines the kinds of settings, which convert and check values, and describe themselves for docs/agent-settings.md.
 
 Invariant: an error begins with the name of the setting, then names the value and the allowed values.
 """
@@ -38,7 +38,7 @@ __all__ = [
     "word",
 ]
 
-LIVE: Final = "live"  # key of the metadata: whether a reload changes the setting of a running agent
+LIVE: Final = "live"  # key of the metadata: whether a reload changes the setting
 SECTION: Final = "section"  # key of the metadata: the class of a setting that is a table
 SIZE: Final = re.compile(r"(\d[\d_]*)\s*(?:([kmg])(?:i?b)?|b)?", re.IGNORECASE)
 UNITS: Final = {"": 1, "k": KIB, "m": MIB, "g": 1024 * MIB}
@@ -51,7 +51,7 @@ ALL: Final = "all"
 def _field(
     default: Any, convert: Callable[[Any], Any], fits: Callable[[Any], bool], allowed: str, unit: str, span: str, doc: str, live: bool
 ) -> Any:
-    """A field whose converted value must satisfy `fits`; None is valid if it is the default."""
+    """`fits` judges converted values; None is valid if it is the default."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if not (value is None and attribute.default is None) and not fits(value):
@@ -62,7 +62,7 @@ def _field(
 
 
 def to_bytes(value: Any) -> Any:
-    """The number of bytes in `"128MiB"`, `"64k"` (a k is 1,024) or an int. Returns any other value unchanged: the validator rejects it."""
+    """The number of bytes in `"128MiB"` or `"64k"` (a k is 1,024). Any other value is unchanged: the validator judges it."""
     found = SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     return value if found is None else int(found[1]) * UNITS[(found[2] or "").lower()]
 
@@ -74,12 +74,11 @@ def _size(default: int | None, convert: Callable[[Any], Any], doc: str, low: int
 
 
 def size(default: int | None, doc: str, *, low: int = 1, high: int = LARGEST, live: bool = False) -> Any:
-    """A number of bytes."""
     return _size(default, to_bytes, doc, low, high, live)
 
 
 def size_or_all(default: int | None, doc: str, *, low: int = 0, high: int = LARGEST, live: bool = False) -> Any:
-    """A number of bytes, or `"all"`: no limit, which is None."""
+    """A number of bytes, or `"all"`, which becomes None: no limit."""
 
     kind = _size(default, lambda value: None if value == ALL else to_bytes(value), doc, low, high, live, f', or "{ALL}"')
     kind._validator = attrs.validators.optional(kind._validator)
@@ -87,7 +86,7 @@ def size_or_all(default: int | None, doc: str, *, low: int = 0, high: int = LARG
 
 
 def number(default: Any, unit: str, doc: str, *, low: float = 0, high: float = MAX_INT, whole: bool = True, live: bool = False) -> Any:
-    """A number with a unit, from `low` to `high`; with `whole` an integer. `default` is a number, None or NOTHING."""
+    """A number from `low` to `high`. `default` is a number, None or NOTHING."""
     kinds = (int,) if whole else (int, float)
     span = f"{low:,} to {high:,}"
     allowed = f"{'an integer' if whole else 'a number'}{f' of {unit}' if unit else ''}, {span}"
@@ -95,12 +94,10 @@ def number(default: Any, unit: str, doc: str, *, low: float = 0, high: float = M
 
 
 def switch(default: bool, doc: str, *, live: bool = False) -> Any:
-    """A flag: true or false."""
     return _field(default, lambda v: v, lambda v: isinstance(v, bool), "true or false", "", "true, false", doc, live)
 
 
 def word(default: StrEnum | None, kind: type[StrEnum], doc: str, *, live: bool = False) -> Any:
-    """One of the words of an enum."""
     words = [member.value for member in kind]
 
     def convert(value: Any) -> Any:
@@ -125,8 +122,6 @@ def name(doc: str, default: str | None = None, *, live: bool = False) -> Any:
 
 
 def names(doc: str, *, live: bool = False) -> Any:
-    """A list of names."""
-
     def fits(value: Any) -> bool:
         return isinstance(value, tuple) and all(isinstance(each, str) and each for each in value)
 
@@ -141,14 +136,12 @@ def _to_path(value: Any) -> Any:
 
 
 def folder_or_file(doc: str, *, live: bool = False) -> Any:
-    """An absolute path: the program that starts the agent chooses its working directory, so a relative path would be ambiguous."""
+    """An absolute path: the program that starts the agent chooses its working directory."""
     allowed = 'an absolute path, such as "/var/lib/pykafka4"'
     return _field(attrs.NOTHING, _to_path, lambda v: isinstance(v, Path) and v.is_absolute(), allowed, "", "absolute path", doc, live)
 
 
 def socket_path(doc: str) -> Any:
-    """The absolute path of a UNIX socket."""
-
     def fits(value: Any) -> bool:
         return isinstance(value, Path) and value.is_absolute() and len(bytes(value)) <= LONGEST_PATH
 
@@ -163,7 +156,7 @@ def mode(doc: str) -> Any:
         digits = value.removeprefix("0o") if isinstance(value, str) else ""
         return int(digits, 8) if re.fullmatch("[0-7]{1,5}", digits) else value
 
-    # Execute bits mean nothing for a socket, and are refused, so that `mode = 222`, which is 0o336 and not 0o222, is an error.
+    # Execute bits mean nothing for a socket. They are refused, so that `mode = 222`, which is 0o336, is an error.
     def fits(value: Any) -> bool:
         return type(value) is int and 0 <= value <= 0o777 and not value & 0o111
 
@@ -172,7 +165,7 @@ def mode(doc: str) -> Any:
 
 
 def of_producer(option: str, *, live: bool = False) -> Any:
-    """The producer's option with this name and its checks; None if it is not set. A size may be text."""
+    """The producer's option with this name and its checks; None if not set. A size may be text."""
     field = attrs.fields_dict(ProducerConfig)[option]
     inner: Any = field.converter or (lambda value: value)
     sized = field.metadata["unit"] == "bytes"
@@ -189,8 +182,6 @@ def of_producer(option: str, *, live: bool = False) -> Any:
 
 
 def section(kind: type, doc: str, *, default: Any = None, live: bool = False) -> Any:
-    """A table of the class `kind`."""
-
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if not isinstance(value, kind) and not (value is None and attribute.default is None):
             raise ConfigError(f"{attribute.name} is of type {type(value).__name__}: must be a table")
@@ -199,5 +190,5 @@ def section(kind: type, doc: str, *, default: Any = None, live: bool = False) ->
 
 
 def short(kind: type, value: object) -> object:
-    """The table that `value` stands for: `spool = "/var/spool/pykafka4"` is short for a table with `path`. Any other value is unchanged."""
+    """`spool = "/var/spool/pykafka4"` is short for a table with `path`. Any other value is unchanged."""
     return {"path": value} if isinstance(value, str) and "path" in attrs.fields_dict(kind) else value

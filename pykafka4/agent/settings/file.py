@@ -1,5 +1,5 @@
-"""Reads the agent's TOML file. Invariant: the errors of all keys are reported together, each with the file and the key, and with
-the line if the file has the key or one of its tables."""
+"""Reads the agent's TOML file. Invariant: the errors of all keys are reported together, each with the file, the key, and the line if the
+file has the key or one of its tables."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read_settings(path: Path) -> AgentSettings:
     """The settings in the file. Raises SettingsError."""
     try:
         with path.open("rb") as file:
-            data = file.read(LARGEST_FILE + 1)  # one byte more shows that a file is too large, whatever its size
+            data = file.read(LARGEST_FILE + 1)  # one byte more shows that a file is too large
     except OSError as error:
         raise SettingsError([f"{path}: cannot be read: {error.strerror}"]) from None
     if len(data) > LARGEST_FILE:
@@ -80,11 +80,10 @@ class _Reader:
 
     @property
     def problems(self) -> list[str]:
-        """One line of text for each problem, in the order of the file."""
         return [f"{self._file}:{line}: {text}" if line else f"{self._file}: {text}" for line, text in sorted(self._found)]
 
     def section(self, kind: type[Any], table: object, where: Where, default: object = None) -> Any:
-        """The table as a value of the class `kind`; None if the table has problems. Settings that the table lacks are as in `default`."""
+        """The table as a `kind`; None if it has problems. Settings that the table lacks are as in `default`."""
         table, before = short(kind, table), len(self._found)
         if not isinstance(table, Mapping):
             self._problem(where, f"{dotted(where)}={shown(table)}: must be a table")
@@ -121,7 +120,7 @@ class _Reader:
     def _value(self, kind: type[Any], field: attrs.Attribute[Any], value: Any, where: Where) -> Any:
         if (inner := field.metadata.get(SECTION)) is not None:
             return self.section(inner, value, where, field.default)
-        # Each value is checked by itself, so that a wrong value does not hide the problems of the next values.
+        # Each value is checked by itself: a wrong value does not hide the problems of others.
         try:
             made = value if field.converter is None else field.converter(value)  # type: ignore[operator]
             if field.validator is not None:
@@ -144,7 +143,7 @@ class _Reader:
         return options
 
     def _add(self, kind: type[Any], where: Where, error: ConfigError) -> None:
-        """Add an error of the table `where`. Its text begins with the name of a key, unless the error concerns the table itself."""
+        """Add an error of the table `where`. Its text begins with a key, unless the error concerns the table itself."""
         text = str(error)
         found = KEY.match(text)
         name = found[0] if found and found[0] in attrs.fields_dict(kind) else None
@@ -162,7 +161,6 @@ def dotted(where: Where) -> str:
 
 
 def hint(key: str, kind: type[Any], where: Where) -> str:
-    """A hint for an unknown key: a similar key of the table, a table with this name, tables with this key, or all keys of the table."""
     known = [name for name in attrs.fields_dict(kind) if name != "named"]
     plain = key.replace("-", "_").replace(".", "_").lower()
     near = [plain] if plain in known else difflib.get_close_matches(plain, known, n=1, cutoff=0.6)
@@ -177,7 +175,7 @@ def hint(key: str, kind: type[Any], where: Where) -> str:
 
 
 def _quoted_topic(where: Where, value: object) -> str | None:
-    """The way out for `[topics.page.views]`, which TOML reads as a table `views` in a topic `page`; None for any other key."""
+    """The way out for `[topics.page.views]`, which TOML reads as a table `views` in a topic `page`."""
     if len(where) < 3 or where[0] != "topics" or not isinstance(value, Mapping):
         return None
     return f'a topic with dots is quoted: [topics."{".".join(where[1:])}"]'

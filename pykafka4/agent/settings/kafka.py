@@ -19,7 +19,7 @@ from pykafka4.options.policies import SETTINGS
 
 __all__ = ["options_of"]
 
-# Options that belong elsewhere in the file, or that the agent sets itself: option -> reason or way out.
+# Options that belong elsewhere, or that the agent sets itself: option -> reason or way out.
 ELSEWHERE: Final = {
     **{name: f"set it in [topics.default]: {name}" for name in SETTINGS},
     "topic_policies": 'set them in [topics."name"]',
@@ -37,7 +37,7 @@ ELSEWHERE: Final = {
     "key_serializer": "keys of messages are bytes",
     "value_serializer": "values of messages are bytes",
 }
-# Tables that can also be written as keys. Below [kafka], TOML reads such a key as an option of [kafka].
+# Tables that can be written as keys, which TOML reads as options of [kafka] if they come below it.
 OF_THE_FILE: Final = ("spool", "discard_log")
 MAPPING: Final = "the mapping: "
 
@@ -74,7 +74,7 @@ def options_of(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]
 
 
 def _sized(name: str, value: Any) -> Any:
-    """The value of an option; a size as text becomes a number of bytes, as in the other tables."""
+    """A size as text becomes a number of bytes, as in the other tables."""
     field = attrs.fields_dict(ProducerConfig).get(name)
     return to_bytes(value) if field is not None and field.metadata["unit"] == "bytes" else value
 
@@ -89,7 +89,6 @@ def _flat(table: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tup
 
 
 def _problems_of(name: str, value: Any, fields: Mapping[str, attrs.Attribute[Any]]) -> list[Problem]:
-    """The problem of one option, checked by itself; an empty list if the option is valid."""
     if name in OF_THE_FILE:
         return [((name,), f"kafka.{name}: [{name}] is a table of its own; as a key it must come before the first table")]
     try:

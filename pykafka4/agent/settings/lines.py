@@ -14,23 +14,20 @@ __all__ = ["Lines"]
 
 
 class Lines:
-    """The lines of a valid TOML text. A valid prefix of the text ends with a complete statement: a part of a statement is invalid."""
+    """The lines of a valid TOML text. A prefix is valid only if it ends with a complete statement."""
 
     def __init__(self, text: str) -> None:
-        self._lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # not `splitlines`, which also ends lines at other characters, as in a comment
+        self._lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # `splitlines` would also split at other characters, as in a comment
 
     def find(self, keys: Sequence[str]) -> int | None:
-        """The line (from 1) of the statement or table header that defines `keys`; for a missing key, the line of its nearest table.
-
-        Returns None if the text has no such table either.
-        """
+        """The line (from 1) of the statement or table header that defines `keys`; for a missing key, of its nearest table, or None."""
         for depth in range(len(keys), 0, -1):
             if (line := self._first(keys[:depth])) is not None:
                 return line
         return None
 
     def _first(self, keys: Sequence[str]) -> int | None:
-        """The line that defines `keys`, found by bisection: a longer prefix has all keys of a shorter one. None for missing keys."""
+        """The line that defines `keys`, by bisection: a longer prefix has all keys of a shorter one."""
         without, having = 0, len(self._lines)
         if not _has(self._parsed(having) or {}, keys):
             return None
@@ -41,7 +38,7 @@ class Lines:
             if end > without and table is not None and _has(table, keys):
                 having = end
             else:
-                without = middle  # the prefix up to `end` lacks the key, and no longer prefix up to `middle` is valid
+                without = middle  # no valid prefix up to `middle` has the key
         return self._statement(having)
 
     def _statement(self, end: int) -> int:

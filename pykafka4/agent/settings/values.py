@@ -91,7 +91,6 @@ class LogLevel(StrEnum):
 
 
 def _check_loopback(host: str) -> None:
-    """Raise ConfigError for an address that other machines can reach: the agent has no authentication."""
     if not is_loopback(host):
         raise ConfigError(f"host={host!r}: must be a loopback address, 127.0.0.0/8 or ::1, because the agent has no authentication")
 

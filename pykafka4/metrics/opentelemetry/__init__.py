@@ -1,8 +1,8 @@
 """Shows clients to OpenTelemetry: metrics and traces. Invariant: an application that requests neither pays nothing; metrics cost nothing
 per record.
 
-Needs the extra `opentelemetry`: pip install 'pykafka4[opentelemetry]'. Names follow OpenTelemetry's conventions for messaging, which are
-not stable yet (status: development).
+Needs the extra `opentelemetry`: pip install 'pykafka4[opentelemetry]'. Names follow OpenTelemetry's conventions for messaging, whose
+status is "development".
 
 Modules:
     instruments  observable instruments that read clients when a reader collects

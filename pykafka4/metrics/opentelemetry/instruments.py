@@ -1,9 +1,8 @@
-"""Shows the metrics of clients to OpenTelemetry. Invariant: this module counts nothing itself; a collection reads each client
-once, unless another reader collects at the same time.
+"""Shows the metrics of clients to OpenTelemetry. Invariant: this module counts nothing itself; a collection reads each client once,
+unless another reader collects at the same time.
 
-OpenTelemetry has no observable histogram, so a histogram `NAME` becomes two counters, `NAME.count` and `NAME.sum`. OpenTelemetry's
-conventions define `messaging.client.operation.duration` as a histogram, so it has no counters here: the counters of
-`pykafka4.client.request.duration` have its values.
+OpenTelemetry has no observable histogram, so a histogram `NAME` becomes two counters, `NAME.count` and `NAME.sum`. The conventions define
+`messaging.client.operation.duration` as a histogram, so it has no counters: `pykafka4.client.request.duration` has its values.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def instrument(*clients: Measured, meter_provider: MeterProvider | None = None, 
 
 
 class Readings:
-    """The figures for one provider. A collection calls each instrument once, so a second call of an instrument begins the next reading."""
+    """The figures for one provider. A collection calls each instrument once: a second call begins the next reading."""
 
     def __init__(self) -> None:
         self.clients = OpenClients()
@@ -53,7 +52,6 @@ class Readings:
         self._found: dict[str, list[Metric]] | None = None
 
     def of(self, definition: Definition, instrument: str) -> list[Metric]:
-        """The values of `definition` for `instrument`."""
         with self._lock:
             if self._found is None or instrument in self._served:
                 self._served, self._found = set(), {}
@@ -88,4 +86,4 @@ def _parts(readings: Readings, defined: Definition, part: str, options: Callback
 
 
 _lock = threading.Lock()
-_shown: WeakKeyDictionary[Any, Readings] = WeakKeyDictionary()  # by provider, with weak references: readings are freed with their provider
+_shown: WeakKeyDictionary[Any, Readings] = WeakKeyDictionary()  # readings are freed with their provider

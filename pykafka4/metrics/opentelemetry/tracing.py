@@ -2,8 +2,8 @@
 
 Invariant: a context in a record's headers is never changed; spans refer to it by links.
 
-The option `hooks` turns tracing on, so a client without this option pays nothing. Source: OpenTelemetry semantic conventions 1.45,
-messaging spans; W3C Trace Context (headers `traceparent`, `tracestate`).
+A client without the option `hooks` pays nothing. Source: OpenTelemetry semantic conventions 1.45, messaging spans; W3C Trace Context
+(headers `traceparent`, `tracestate`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OFFSET: Final = "messaging.kafka.offset"
 TOMBSTONE: Final = "messaging.kafka.message.tombstone"
 COUNT: Final = "messaging.batch.message_count"
 PARENT: Final = "traceparent"
-MOST_LINKS: Final = 128  # links of a span, by OpenTelemetry's default limits: the SDK would drop further ones
+MOST_LINKS: Final = 128  # by OpenTelemetry's default limits: the SDK would drop further links
 W3C: Final = TraceContextTextMapPropagator()
 
 
@@ -52,13 +52,13 @@ class Received(Protocol):
 
 
 class _Failure(threading.local):
-    """The failed batch whose callbacks and `on_ack` run on this thread.
+    """The failed batch whose callbacks and `on_ack` run on this thread. With a partition, the callbacks come first.
 
-    The callbacks have the spans of the records, and `on_ack` has the error code. If the batch has a partition, the callbacks come first.
+    The callbacks have the spans of the records; `on_ack` has the error code.
     """
 
     def __init__(self) -> None:
-        self.spans: list[Span] = []  # the spans of failed records, until `on_ack` brings the error code
+        self.spans: list[Span] = []  # of failed records, until `on_ack` brings the error code
         self.topic: str | None = None  # the topic of a batch without a partition, whose `on_ack` came first
         self.code = ""  # the error code of that batch
 
@@ -71,14 +71,14 @@ class Tracing(ProducerHooks, ConsumerHooks):
     """
 
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
-        """`tracer_provider` is by default the global provider."""
+        """The default of `tracer_provider` is the global provider."""
         self._tracer = trace.get_tracer("pykafka4", tracer_provider=tracer_provider)
         self._failure = _Failure()
 
     # ---- producers
 
     def on_send(self, record: OutgoingRecord) -> OutgoingRecord | None:
-        """Begin the span of a record, and put the span's context into the headers, unless they have a `traceparent`."""
+        """Begin the span of a record, and put its context into the headers, unless they have a `traceparent`."""
         headers = _pairs(record.headers)
         given = _link(headers)
         attributes: dict[str, AnyValue] = {SYSTEM: "kafka", OPERATION: "send", OPERATION_TYPE: "send", TOPIC: record.topic}
@@ -96,7 +96,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
         return attrs.evolve(record, headers=[*headers, *((name, value.encode()) for name, value in carrier.items())])
 
     def on_enqueue(self, delivery: Delivery) -> None:
-        """Have the span of an accepted record end with the record's outcome; a span that is not recorded ends at once."""
+        """Have an accepted record's span end with the record's outcome; a span that is not recorded ends at once."""
         span = _accepted()
         if span is None:
             return
@@ -115,7 +115,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
             _fail(span, type(error).__name__)
 
     def _settled(self, span: Span, delivery: Delivery) -> None:
-        if delivery.lost():  # `lost` gives no reason; `exception()` does, but would count as if the application had seen the failure
+        if delivery.lost():  # `exception()` has the reason, but would count as if the application had seen the failure
             failure = self._failure
             if delivery.partition is None and failure.topic == delivery.topic:
                 _fail(span, failure.code)
@@ -129,7 +129,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
             span.end()
 
     def on_ack(self, outcome: BatchOutcome) -> None:
-        """End the spans of a failed batch. The callbacks of its records came first, unless the batch has no partition."""
+        """End the spans of a failed batch."""
         failure = self._failure
         failure.topic = None
         if outcome.error is None:
@@ -163,9 +163,9 @@ class Tracing(ProducerHooks, ConsumerHooks):
 
     @contextmanager
     def processing(self, record: Received) -> Iterator[Span]:
-        """Run a `with` block in a span for the processing of `record`. Spans that begin in the block are children of this span.
+        """Run a `with` block in a span for the processing of `record`. Spans that begin in the block are its children.
 
-        The span links to the record's context, and records an exception of the block, which is then raised.
+        The span links to the record's context, and records an exception of the block.
         """
         link = _link(record.headers)
         attributes: dict[str, AnyValue] = {SYSTEM: "kafka", OPERATION: "process", OPERATION_TYPE: "process"}
@@ -184,12 +184,12 @@ class Tracing(ProducerHooks, ConsumerHooks):
                 raise
 
 
-# The spans of records whose `send` has not returned, in this thread or task. There are several only if a serializer sends records itself.
+# The spans of records whose `send` has not returned, in this thread or task: several only if a serializer sends records itself.
 _sending: ContextVar[tuple[Span, ...]] = ContextVar("_sending", default=())
 
 
 def _accepted() -> Span | None:
-    """Remove and return the span of the last `on_send`; None for a record without that call, such as a `ProducerRecord`."""
+    """Remove and return the span of the last `on_send`; None for a record without this call, such as a `ProducerRecord`."""
     spans = _sending.get()
     if not spans:
         return None
@@ -208,7 +208,6 @@ def _pairs(headers: HeadersLike | None) -> list[tuple[str, Any]]:
 
 
 def _link(headers: Iterable[tuple[str, Any]]) -> Link | None:
-    """A link to the context in `headers`; None without a valid context."""
     carrier = {name: _text(value) for name, value in headers if name in W3C.fields}
     if PARENT not in carrier:
         return None

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=False, auto_pickle=False
 """Reads datagrams with recvmmsg, and cuts frames. Invariant: the results equal the results of `agent.inputs.plain`.
 
-The code that runs without the GIL uses only the C memory of one reader, and only the agent's loop calls the reader.
+Code without the GIL uses only the C memory of one reader, which only the agent's loop calls.
 """
 
 cimport cython
@@ -64,12 +64,12 @@ cdef object REASONS = (None, Reason.MALFORMED, Reason.API_KEY, Reason.VERSION)
 
 # ---------------------------------------------------------------- names of topics
 
-cdef list name_bytes = [None] * NAMES   # as clients wrote them; the index is a hash of the bytes, and a new name replaces the name there
+cdef list name_bytes = [None] * NAMES   # as clients wrote them; the index is a hash of the bytes
 cdef list name_texts = [None] * NAMES
 
 
 cdef object name_of(const unsigned char* p, Py_ssize_t size):
-    """The topic's name: for the same bytes the same object, unless the name is long or a name with the same hash has replaced it."""
+    """The topic's name: for the same bytes the same object, unless it is long, or a name with the same hash has replaced it."""
     cdef uint32_t number = 2166136261u
     cdef Py_ssize_t i
     if size > LONGEST_NAME:
@@ -100,7 +100,7 @@ cdef struct Found:                 # where the parts of a message are
 
 
 cdef Verdict find(const unsigned char* p, Py_ssize_t size, Found* found) noexcept nogil:
-    """Find the parts of a message. Each number is read only after a check that its bytes are there; `left` is never negative."""
+    """Find the parts of a message. Each number is read only after a check of `left`, which is never negative."""
     cdef Py_ssize_t left = size
     cdef int16_t api_key, version, topic_size
     if size <= SMALLEST or <int32_t>big32(p) != size:
@@ -159,7 +159,7 @@ cdef inline object content(const unsigned char* p, int32_t size, object empty):
 
 
 cdef int take(const unsigned char* p, Py_ssize_t size, object empty, list messages, list refused) except -1:
-    """Append the message to `messages`, or the bytes that are not a message to `refused`."""
+    """Append the message, or the refused bytes."""
     cdef Found found
     cdef Verdict verdict
     found.detail = 0
@@ -218,7 +218,6 @@ cdef class DatagramReader:
         free(self.heads)
 
     def read(self, sock) -> tuple:
-        """Return (number of datagrams, number of their bytes, messages, refused datagrams). See `agent.inputs.plain`."""
         cdef int fd = sock.fileno()
         cdef int count, i
         cdef Py_ssize_t size, total = 0
@@ -246,7 +245,7 @@ cdef class DatagramReader:
 # ---------------------------------------------------------------- frames
 
 def cut_frames(data, Py_ssize_t end, Py_ssize_t max_size, empty) -> tuple:
-    """Cut the complete frames from the first `end` bytes. See `agent.inputs.plain`."""
+    """See `agent.inputs.plain`."""
     cdef Py_buffer view
     cdef Py_ssize_t at = 0
     cdef int32_t size
