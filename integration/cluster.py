@@ -112,7 +112,7 @@ class Cluster(Brokers):
         self.start(node, timeout=deadline.left())
 
     def restart_with(self, node: int, certificate: Certificate, timeout: float = READY_S) -> None:
-        """Unlike `access.replace_certificate`, which needs no restart."""
+        """`access.replace_certificate` needs no restart."""
         deadline = Deadline(timeout)
         self.stop(node, timeout=min(30.0, deadline.left()))
         self.put_keystore(node, certificate.keystore)

@@ -50,7 +50,7 @@ def build(folder: Path) -> None:
 
 
 class GoMember:
-    """`seen` has (partition, offset) of its records since `clear`, `errors` the errors that the library reported."""
+    """`seen` has (partition, offset) of its records since `seen.clear()`, `errors` the errors that the library reported."""
 
     def __init__(self, library: str, bootstrap: str, group: str, topic: str, strategy: str) -> None:
         """`library`: "sarama" or "kafka-go", which is also its client id. `strategy`: "range" or "roundrobin"."""

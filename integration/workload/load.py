@@ -81,7 +81,7 @@ class Load(threading.Thread):
         return n % self.counts[bisect.bisect_right(self.counts, n, key=lambda row: row[0]) - 1][1]
 
     def grow(self, partitions: int) -> None:
-        """Use the topic's new partitions from `MARGIN` records after this call on. Any thread may call it."""
+        """Use the topic's new partitions from `MARGIN` records after this call on. Any thread may call this."""
         self.last_ack += [0.0] * (partitions - len(self.last_ack))
         self.counts.append((self.sent + MARGIN, partitions))
 
