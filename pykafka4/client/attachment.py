@@ -87,7 +87,6 @@ class Attachment(ABC, Generic[M]):
         return self.runtime.loop.promise(self.machine)
 
     def failure(self) -> KafkaError | None:
-        """The internal error that ended the machine, if any."""
         return self.runtime.engine.failure(self.machine)
 
     def crashed(self) -> dict[str, Any]:

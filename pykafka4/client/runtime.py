@@ -169,7 +169,6 @@ class Runtime:
         return list(self._users.values())
 
     def keep_page(self, page: ServedPage, user: object = None) -> None:
-        """Close `page` when `user` detaches, or at the latest when this client is closed."""
         self._pages[page] = user
 
     def _close_pages(self, user: object = None) -> None:
@@ -232,7 +231,6 @@ class Runtime:
             self.loop.call(stop)
 
     def not_found(self, topic: str, error: KafkaTimeoutError) -> KafkaTimeoutError:
-        """`error` with the brokers' error about the topic, if any."""
         return KafkaTimeoutError(f"{error}{self._missing(topic)}")
 
     def lookup(self, topic: str, create: bool) -> tuple[Promise[list[int]], Callable[[float], Promise[list[int]]], Callable[[float], None]]:

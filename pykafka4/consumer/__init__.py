@@ -377,9 +377,8 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         `offsets` maps partitions to an offset, `EARLIEST`, `LATEST` or an aware datetime (the first record of that time or later; without
         such a record, the end). The call returns after the lookup of these offsets.
         Returns a Future of the offsets, done when the new offset of each partition is known to be committed. Keep polling meanwhile: the
-        group rebalances, and this member takes part. Each owner commits the new offsets and reads on from there. The listener gets
-        `on_partitions_assigned` for these partitions, and before it `on_partitions_revoked`, or with cooperative assignors
-        `on_partitions_lost`.
+        group rebalances, and this member takes part. Each owner commits the new offsets and reads on from there. Its listener gets
+        `on_partitions_revoked` (with cooperative assignors `on_partitions_lost`), then `on_partitions_assigned` for these partitions.
         No commit of records that were read before the rewind passes the new offset. A partition whose owner leaves meanwhile may move back
         twice.
         The future fails with KafkaError, and nothing has changed, if this consumer waits for another rewind, if a member uses another
@@ -421,7 +420,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         never passes an unfinished record: after a crash, records from the first unfinished one on are handled again (at least once).
 
         `by`: "key" handles records with the same key in order, and records without a key in any order; "partition" keeps the order of each
-        partition; a callable takes a record and returns a key: records with equal keys are handled in order.
+        partition; with a callable, records for which it returns equal keys are handled in order.
         The handler must be neither a coroutine function nor a generator function. If a handler returns a `Delivery`, or a list of them, its
         record is finished when these are acknowledged.
         A handler that raises is called again up to `retries` times, after `retry_backoff` seconds, which double each time up to 30 s; the
@@ -436,8 +435,8 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         `executor` runs the handlers instead of daemon threads of the client (then `workers` has no effect); it must use threads of this
         interpreter.
 
-        Meanwhile other threads, including the threads of handlers, may close the consumer and call methods that any thread may call
-        (`wakeup`, `stats`, `status`, …), but no other methods.
+        Meanwhile other threads, including handlers' threads, may only close the consumer and call methods that any thread may call
+        (`wakeup`, `stats`, `status`, …).
         Without a group_id, nothing is committed. Raises ConfigError with a group_id and enable_auto_commit, and inside
         `transaction(consumer)`; TypeError or ConfigError with the name of a wrong argument; KafkaError for a dead letter that could not be
         written; the errors of `poll`.
@@ -497,7 +496,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         About `max_in_hand` records wait for the streams (see `process`); partitions whose records are not read are paused.
         Before partitions go to another member (for at most half of max_poll_interval_ms), and in `close`, the streams wait up to
         `drain_timeout` seconds for current records.
-        A thread of the client polls and commits, and runs `listener`. So the member keeps its partitions, however long a record takes.
+        A thread of the client polls, commits and runs `listener`: the member keeps its partitions, however long a record takes.
 
         Without a group_id, nothing is committed, and `commit` of the streams raises ConfigError.
         Raises ConfigError with a group_id and enable_auto_commit, inside `transaction(consumer)`, while other streams are open, and if the

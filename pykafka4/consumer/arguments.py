@@ -55,7 +55,6 @@ OnDone = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"]
 
 
 def as_seek_offsets(partition: object, offset: object) -> dict[TopicPartition, int]:
-    """The offsets from the arguments of `seek`: one partition and its offset, or a mapping."""
     if not isinstance(partition, tuple) and isinstance(partition, Mapping):  # in this order: the second check is slow
         if offset is not None:
             raise ConfigError(f"seek takes a mapping of partitions to offsets without another offset, not offset={shown(offset)}")

@@ -116,7 +116,6 @@ class Commits:
             )
 
     def _may_match(self, topic: str) -> bool:
-        """Whether the pattern of the subscription matches `topic`, of which this member may have no partitions."""
         chosen = self._selection.filter
         return chosen is not None and chosen.matches(topic)
 

@@ -78,7 +78,6 @@ class Iteration:
 
     @property
     def ended(self) -> bool:
-        """Whether the iterator is gone or closed."""
         iterator = None if self.iterator is None else self.iterator()
         return iterator is None or getattr(iterator, "ag_frame", iterator) is None
 
@@ -176,7 +175,6 @@ class Guard:
             raise _nested_call(what, holder[1])
 
     def refusal(self, what: str) -> KafkaError:
-        """The error for a call of `what` inside the running call."""
         return _nested_call(what, self.busy["user"][1])
 
     def _inside(self, thread: Thread) -> bool:

@@ -80,8 +80,6 @@ class FailedPoll(Iterator[Record[Any, Any]]):
 
 
 class ConsumerSession(PollingSession[ConsumerMachine]):
-    """A consumer without its handle."""
-
     handle = "Consumer"
     config: ConsumerConfig
 
@@ -547,7 +545,6 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         super()._interrupt()
 
     def _commit_for_run(self) -> None:
-        """Commit the finished records of a run that cannot commit them any more."""
         run = self._late_run()
         if run is None or self.config.group_id is None:
             return

@@ -242,7 +242,6 @@ class TransactionalReads:
 
     @call
     def fail(self, reading: RecordsInTransaction, timeout: float | None) -> Any:
-        """Read again the records of an uncommitted transaction."""
         return self._waits.drive(self._failing(reading, timeout))
 
     def _failing(self, reading: RecordsInTransaction, timeout: float | None) -> Steps[None]:

@@ -53,7 +53,6 @@ class Deliveries(Signal):
                 return list(self._seen)
 
     def failure_seen(self, before: int) -> None:
-        """`before`: see `seen_failures`."""
         self._seen.append(before)
 
     def wait(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
@@ -165,7 +164,6 @@ class TaskWaker:
 
     @property
     def over(self) -> bool:
-        """Whether none of the loop's tasks continues."""
         loop = self._loop()
         return loop is None or loop.is_closed()
 

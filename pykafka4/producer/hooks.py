@@ -98,8 +98,7 @@ class HookCalls:
     def watch(self, batch: Batch) -> None:
         """Have `batch`, which is about to get its outcome, call the hooks.
 
-        The call is a callback of the batch, which keeps its memory until its callbacks have returned: slow hooks slow `send` down, and no
-        queue grows.
+        A batch keeps its memory until its callbacks have returned: slow hooks slow `send` down, and no queue grows.
         """
         if self._methods["on_ack"]:
             try:

@@ -144,10 +144,7 @@ class RawSending:
         self._acc, self._policies, self._signal = acc, policies, signal
 
     def prepare(self, topic: str, batch: RawBatch, partition: int | None) -> tuple[str, int, RawBatch]:
-        """The arguments of `accept`, with the batch in a form that brokers accept.
-
-        Raises the producer's refusal, if any, before it rebuilds the batch.
-        """
+        """Raises the producer's refusal, if any, before it rebuilds the batch."""
         topic = check_topic(topic)
         if not isinstance(batch, RawBatch):
             raise TypeError(f"{topic}: batch must be a RawBatch, not {type(batch).__name__}; RawBatch.from_bytes makes one from bytes")
@@ -159,7 +156,6 @@ class RawSending:
         return topic, where, as_sendable(batch)
 
     def accept(self, topic: str, partition: int, batch: RawBatch) -> RawDelivery:
-        """Queue `batch` when its topic's rate limit has places for all of its records, or drop it."""
         admissions = self._admissions(topic, batch.count)
         if not isinstance(admissions, list):
             return self._handle(self._acc.drop_batch(topic, partition, batch.data, "RATE_LIMITED", admissions), batch)

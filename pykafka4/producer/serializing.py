@@ -70,7 +70,6 @@ class Serializing:
         return topic, value, key, more
 
     def refused(self, error: BaseException) -> None:
-        """Call `on_refuse` for a record that `on_send` has seen, and for which `send` raises `error`."""
         if self._hooks is not None and self._hooks.sends:
             self._hooks.on_refuse(error)
 
@@ -173,7 +172,6 @@ def _column(topic: str, option: str, serializer: Serializer, items: Iterable[Any
 
 
 def serialized(topic: str, option: str, serializer: Serializer, value: Any) -> bytes | str | None:
-    """The result of `serializer`, whose exception gets a note."""
     try:
         data = serializer(topic, value)
     except BaseException as error:

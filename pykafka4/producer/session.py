@@ -192,7 +192,6 @@ class ProducerSession(Attachment[Sender]):
                     self._raise_refusal()
 
     def missing_until(self, topic: str, count: int) -> float:
-        """The time until which a `send` to a missing partition waits, while brokers report `count` partitions."""
         now, missing = system.monotonic(), self._missing.get(topic)
         if missing is None or missing[0] != count or now - missing[1] > KNOWN_MISSING_S:
             self._missing[topic] = missing = (count, now)
@@ -451,7 +450,6 @@ class ProducerSession(Attachment[Sender]):
             error.add_note(f"pykafka4: {count} records are not delivered yet; delivery continues in the background while the process runs")
 
     def raise_failures(self, mark: int) -> None:
-        """Raise the first failure after `mark` that the application has not seen, if any; a note gives the number of unseen failures."""
         now, reported = self.machine.ledger.failures_seen, _reported.get().get(self._serial, ())
         count, first = self.machine.ledger.failures_since(mark, self.signal.seen_failures, reported)
         if first is not None:

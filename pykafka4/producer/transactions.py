@@ -157,7 +157,6 @@ class TransactionCalls:
         return self._run(SEND_OFFSETS, start, timeout, resumes=False)
 
     def require(self, number: int) -> None:
-        """Raise TransactionError if another transaction has begun after transaction `number`."""
         if number != self.number:
             raise TransactionError(
                 "the transaction of this block was ended inside the block, and another one has begun, which the block does not end; "

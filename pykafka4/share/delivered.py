@@ -74,8 +74,6 @@ class Outgoing:
 
 @attrs.frozen
 class DecodedPart:
-    """Decoded records of one part of a response."""
-
     records: list[ShareRecord]
     aside: dict[int, AcknowledgeType]  # acquired offsets in the part that have no decoded record -> their acknowledgement
     next: int  # the first offset after the part

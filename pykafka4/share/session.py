@@ -418,8 +418,6 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         }
 
     def _leave(self, timeout: float, *, accept: bool = False) -> None:
-        """Send all acknowledgements, release all other records, leave the group; wait up to `timeout` seconds."""
-
         def leave(now: float) -> None:
             self._pass_collected()
             self.machine.leave(now, timeout, lambda: left.set_result(None))

@@ -67,8 +67,6 @@ class RunSession(Protocol):
 
 
 class CommittableOffsets:
-    """The committable offsets, and which of them are not committed yet."""
-
     def __init__(self, reads: RunSession, unfinished: Callable[[], Mapping[TopicPartition, OffsetAndEpoch]]) -> None:
         """`unfinished()` returns the offset of the first unfinished record in hand of each partition."""
         self._reads, self._unfinished = reads, unfinished
@@ -89,7 +87,7 @@ class CommittableOffsets:
         return {tp: at for tp, at in self.offsets().items() if (tps is None or tp in tps) and stored.get(tp) != at.offset}
 
     def begin(self, tps: Iterable[TopicPartition]) -> None:
-        """Allow commits for these partitions, which were assigned."""
+        """These partitions were assigned."""
         self._ended.difference_update(tps)
 
     def keep(self, tps: Collection[TopicPartition]) -> None:
@@ -97,5 +95,5 @@ class CommittableOffsets:
         self._ended.intersection_update(tps)
 
     def end(self, tps: Iterable[TopicPartition]) -> None:
-        """Exclude these partitions from commits: another member has or gets them, or no stream reads them."""
+        """No commits for these partitions: another member has or gets them, or no stream reads them."""
         self._ended.update(tps)

@@ -73,7 +73,6 @@ def plan(
     stop: Stop | None,
     executor: Executor | None = None,
 ) -> Plan:
-    """Raises TypeError or ConfigError with the name of the wrong argument of `process`."""
     if dead_letter is None and producer is not None:
         raise ConfigError("producer is for dead letters: pass dead_letter='a topic' as well, or leave out producer; handlers use their own")
     _check_handler(handle)

@@ -19,8 +19,6 @@ __all__ = ["PartitionProgress", "TaskInHand"]
 
 @attrs.define(eq=False)
 class TaskInHand:
-    """A record in hand, and the state of its handling."""
-
     record: Record
     progress: PartitionProgress
     attempts: int = 0
@@ -49,7 +47,6 @@ class PartitionProgress:
 
     @property
     def first(self) -> OffsetAndEpoch | None:
-        """The offset of the first unfinished record, if any."""
         task = next(iter(self._window.values()), None)
         return None if task is None else (task.record.offset, task.record.leader_epoch)
 

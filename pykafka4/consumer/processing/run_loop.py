@@ -123,7 +123,6 @@ class RunLoop:
         yield from self._finish(None)
 
     def _round(self, polled: list[Record]) -> None:
-        """Take the polled records into hand; then pause, resume, retry and commit."""
         in_hand, pauses = self._in_hand, self._pauses
         # `add` calls `taken`, which advances the offsets of the run, after the records are in hand. In the other order a commit of another
         # thread between the two would find the new offset and no unfinished record before it, and pass the records that were just polled.
@@ -147,11 +146,9 @@ class RunLoop:
     # ---------------------------------------------------------------- commits
 
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """For `commit` of the application."""
         return self._committable.offsets()
 
     def paused_by_application(self, tps: Collection[TopicPartition]) -> None:
-        """Leave these partitions paused until the application resumes them."""
         self._pauses.forget(tps)
 
     def _uncommitted(self, tps: Collection[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -201,7 +198,6 @@ class RunLoop:
         return self._tell(partitions, "on_partitions_assigned")
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Any:
-        """Wait for the records in hand, and commit the finished records, before another member begins."""
         return self._waits.drive(self._release(partitions))
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> Any:
@@ -235,10 +231,7 @@ class RunLoop:
     # ---------------------------------------------------------------- the end
 
     def _finish(self, error: BaseException | None) -> Steps[None]:
-        """Wait for the records in hand, commit, and go back to the first unfinished record of each partition.
-
-        Ctrl-C or a cancellation ends the wait, but not the later steps: otherwise the next run, or `poll`, would skip unfinished records.
-        """
+        """Ctrl-C or a cancellation ends the wait, but no later step: otherwise the next run, or `poll`, would skip unfinished records."""
         if self.abandoned:  # this generator is being garbage-collected: the next call on another event loop ends the run
             return
         seconds = 0.0

@@ -138,7 +138,6 @@ class HandlerWork:
         return self._ends.wait(condition, timeout)
 
     def _handled_here(self) -> PartitionProgress | None:
-        """The partition of the handler that runs on this thread, if any."""
         return self._runs.get(system.get_ident())
 
     def _begin_end(self, tps: Collection[TopicPartition]) -> list[PartitionProgress]:
@@ -181,7 +180,6 @@ class HandlerWork:
         return self._ends.wait(lambda: not self._running, timeout)
 
     def refuse(self) -> None:
-        """Start no more handlers."""
         with self._lock:
             self._stopping = True
 
@@ -272,7 +270,6 @@ class HandlerWork:
         self._fail(error, task)
 
     def _settle(self, ordered: OrderedRecords, task: TaskInHand, returned: object) -> None:
-        """The record is finished when all deliveries that its handler returned are acknowledged."""
         try:
             sent = deliveries(returned)
         except TypeError as error:  # the handler would return this for every record: neither another attempt nor a dead letter helps

@@ -37,7 +37,6 @@ class HandedOut:
 
     @property
     def rest(self) -> list[Record]:
-        """The records that were not returned."""
         return [] if self.iterator is None else self.iterator.records[self.iterator.given :]
 
     def position_of(self, claim: Claim) -> OffsetAndEpoch | None:
@@ -69,16 +68,13 @@ class HandedOut:
         return _first_of(iterator.records[max(0, given - held) :], positions, positions)
 
     def claims_with_rest(self, claims: Collection[Claim]) -> list[Claim]:
-        """The claims with unreturned records in the list."""
         listed = [claim for claim in claims if claim in self.positions] if self.has_rest else []
         return list(_first_of(self.rest, listed, {})) if listed else []
 
     def without(self, claims: Collection[Claim]) -> HandedOut:
-        """A copy without the unreturned records of these claims."""
         return HandedOut(_first_of(self.rest, claims, dict(self.positions)), self.iterator, self.held)
 
     def renamed(self, successors: Mapping[Claim, Claim]) -> HandedOut:
-        """A copy in which successors replace their claims."""
         return HandedOut({successors.get(claim, claim): position for claim, position in self.positions.items()}, self.iterator, self.held)
 
 
@@ -136,7 +132,6 @@ class Cursors:
         return positions
 
     def lags(self) -> dict[TopicPartition, int]:
-        """The number of offsets from the position to the end of the log, where both are known."""
         claims, listed = self.claims.copy(), self.handed.within(IN_LIST)
         ends = {tp: (claim.end, claim.position if (found := listed.get(claim)) is None else found[0]) for tp, claim in claims.items()}
         return {tp: max(0, end - position) for tp, (end, position) in ends.items() if position is not None and end >= 0}
@@ -153,7 +148,6 @@ class Cursors:
         return self.committable()
 
     def position(self, tp: TopicPartition) -> int | None:
-        """The offset of the next record; None if unknown."""
         position = self.handed.position_of(self.claims[tp])
         return None if position is None else position[0]
 
@@ -164,7 +158,6 @@ class Cursors:
         return {tp: (position, end) for tp, (position, end) in known.items() if position is not None}
 
     def has_reached_ends(self) -> bool:
-        """Whether every claim has an end (`Claim.until`), and reading has reached it."""
         return all(self.has_reached_end(claim) for claim in self.claims.values())
 
     def has_reached_end(self, claim: Claim) -> bool:

@@ -35,7 +35,6 @@ class FetchBuffer:
         return None
 
     def first_of(self, claim: Claim) -> Any:
-        """The oldest item of `claim`, or None."""
         items = self._items.get(claim)
         return items[0] if items else None
 

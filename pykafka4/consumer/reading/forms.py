@@ -55,12 +55,12 @@ class Form(Protocol[T_co]):
     def add(self, chunk: Chunk, room: int) -> Added | None:
         """Collect the next records of `chunk` until these take `room` bytes (`chunk.decoded`). Returns None if `chunk` has no record.
 
-        Raises an error of the chunk (CorruptRecord, RecordTooLarge, ConfigError) only if this call has collected nothing: an error after
-        records is raised by the next call. Raises Halted before a record that reading cannot pass now.
+        Raises an error of the chunk (CorruptRecord, RecordTooLarge, ConfigError) only if this call has collected nothing: otherwise the
+        next call raises the error. Raises Halted before a record that reading cannot pass now.
         """
 
     def finish(self, positions: Mapping[Claim, OffsetAndEpoch]) -> tuple[T_co, HandedOut]:
-        """The result of the poll, and its `HandedOut` for `Cursors`. `positions` are the positions after the records."""
+        """The result of the poll, and its `HandedOut`. `positions` are the positions after the records."""
 
     def go_on(self, handed: HandedOut, limit: int) -> tuple[T_co, HandedOut] | None:
         """The result of a poll from the rest of a `for` loop's list. None if this form cannot use those records: they are fetched again."""
@@ -194,7 +194,6 @@ class RawForm(Form[list[RawBatch]]):
 
 
 def _rest_of(handed: HandedOut) -> RecordIterator:
-    """An iterator over the rest of a loop's list."""
     assert handed.iterator is not None
     # The loop polls before its next record. Otherwise the loop and the poll would both return the remaining records.
     handed.iterator.stopped = True

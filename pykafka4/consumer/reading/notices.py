@@ -38,7 +38,6 @@ class Notices:
         self.waiting.append(error)
 
     def subjects(self) -> set[object]:
-        """See `subject_of`."""
         return set(map(subject_of, tuple(self.waiting)))
 
     def raise_next(self) -> None:

@@ -92,13 +92,11 @@ class Reader(Arrivals):
 
     @property
     def held(self) -> int:
-        """Bytes of columns that the application has not freed."""
         return self.columns.held_bytes
 
     # ---------------------------------------------------------------- polling
 
     def enter(self) -> None:
-        """Begin a poll: the records that earlier polls returned are finished."""
         self._polls += 1
         self.idle = None
         self.finish()
@@ -127,7 +125,6 @@ class Reader(Arrivals):
 
     @property
     def ready(self) -> bool:
-        """Whether there is something to drain, handle or raise, or `interrupt` was called since the last `drain`."""
         return bool(self.arrivals or self.events or self.notices or self.fatal or self._urgent)
 
     @property
@@ -235,7 +232,7 @@ class Reader(Arrivals):
         return self._room > 0 and not form.full  # a chunk that stopped before a corrupt batch raises at the next call
 
     def _halt(self, chunk: Chunk, halted: Halted, form: Form[Any], positions: dict[Claim, OffsetAndEpoch], epoch: int) -> bool:
-        """Read no further in the partition of `chunk`, whose next record was refused; returns whether to continue with other partitions.
+        """Read no further in the partition of `chunk`: its next record was refused. Returns whether to continue with other partitions.
 
         Raises the error of the record, if there is one and the form has no records.
         """
@@ -307,13 +304,13 @@ class Reader(Arrivals):
 
     @step
     def refuse(self, claims: Collection[Claim]) -> None:
-        """Drop all data of these claims, which ended before they were adopted."""
+        """These claims ended before they were adopted."""
         self.purge(claims)
         for claim in claims:
             claim.live = False
 
     def current(self, claims: Iterable[Claim]) -> list[Claim]:
-        """The present claims of the same assignment: seeks may have replaced `claims`. Claims of other assignments are left out."""
+        """The present claims of the same assignments: seeks may have replaced `claims`."""
         found = [(claim, self.claims.get(claim.tp)) for claim in claims]
         return [now for claim, now in found if now is not None and now.origin is claim.origin]
 
@@ -331,8 +328,8 @@ class Reader(Arrivals):
     def _reach_start(self, claims: Collection[Claim]) -> None:
         """Count the start offsets of claims that end or go back as reached, although no poll has taken their markers.
 
-        So a commit has them. Otherwise the next owner would find no committed offset, begin at the end of the log with
-        auto_offset_reset=latest, and skip the records that were written in between.
+        Otherwise a commit lacks them: the next owner would begin at the end of the log with auto_offset_reset=latest, and skip the records
+        that were written in between.
         """
         for claim in claims:
             first = self._buffer.first_of(claim) if claim.position is None else None
@@ -405,7 +402,7 @@ class Reader(Arrivals):
             self.delivered.sought(before, position)
 
     def _jump(self, moves: list[Move]) -> None:
-        """Continue elsewhere. Records before a new position count as finished."""
+        """Records before a new position count as finished."""
         finished: dict[TopicPartition, OffsetAndEpoch] = {}
         for _, claim, start in moves:
             claim.start = claim.position
@@ -447,7 +444,7 @@ class Reader(Arrivals):
 
     @step
     def pause(self, *tps: TopicPartition) -> None:
-        """Return no records of these partitions. Their records in the rest of a loop's list are fetched again."""
+        """Unreturned records of these partitions in a loop's list are fetched again."""
         self.paused.update(tps)
         self._set_aside(tps)
 
@@ -467,8 +464,8 @@ class Reader(Arrivals):
     def withhold(self, tps: Collection[TopicPartition]) -> None:
         """Return no records of these partitions, whose topics are no longer subscribed, until a revocation or a call without them.
 
-        Their records are not dropped: if the application subscribes to the old topics again, a cooperative member keeps the partitions and
-        reads on.
+        Their records are kept: if the application subscribes to the old topics again, a cooperative member keeps the partitions and reads
+        on.
         """
         again = self._withheld.difference(tps)
         self._withheld = set(tps)
@@ -521,7 +518,7 @@ class Reader(Arrivals):
     # ---------------------------------------------------------------- markers at the head of the buffer
 
     def _take_located(self, located: Located, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool:
-        """Take a start offset. Records of the same claim before the marker are returned first, in a list of their own."""
+        """Records of the same claim before the marker are returned first, in a list of their own."""
         if len(form) and located.claim in positions:
             return False
         positions.pop(located.claim, None)  # the position after a gap, which the start offset replaces
