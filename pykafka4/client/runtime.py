@@ -323,10 +323,7 @@ def _forgotten(loop: Loop) -> None:
 
 
 def warn_unclosed(what: str) -> None:
-    """Warn about a handle that was garbage-collected while open.
-
-    If the collector runs on a loop thread, another thread issues the warning: showing it can run code of the application.
-    """
+    """If the collector runs on a loop thread, another thread issues the warning: showing it can run code of the application."""
     text = f"{with_article(what)} was not closed; use `with` or call close()"
     logs.current().aside(lambda: warnings.warn(text, ResourceWarning, stacklevel=3))
 

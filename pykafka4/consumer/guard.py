@@ -129,10 +129,7 @@ class Guard:
         return False
 
     def iterate(self, user: Any, iteration: Iteration | None, what: str = "poll") -> None:
-        """Remember that `user` polls, and that the poll is part of `iteration`, if one is given.
-
-        Raises KafkaError while another user is in a loop: this poll would count the record in that user's hands as finished.
-        """
+        """Raises KafkaError while another user is in a loop: this poll would count the record in that user's hands as finished."""
         if other := self.looping(user, iteration):
             raise self._occupied(user, what, other.user, "a loop")
         if iteration is not None:
@@ -159,7 +156,6 @@ class Guard:
             raise KafkaError(f"thread {thread.name!r} called {what} while {lent[1]}")
 
     def recover(self) -> None:
-        """Have the reader go back to the records that were handed out, if Ctrl-C has ended a step in the middle."""
         if self._reader.changing:
             self._reader.recover()
 

@@ -180,7 +180,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             yield self._next_list(iteration)
 
     def lists_until_end(self, ends: UntilEnd) -> Iterator[Iterator[Record[Any, Any]]]:
-        """Lists for a `for` loop up to the ends of the logs. The poll after the last list finishes the records of that list."""
+        """The poll after the last list finishes the records of that list."""
         records: Iterator[Record[Any, Any]] = iter(())
         while True:
             try:
@@ -210,7 +210,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             at_once(self.finding_ends(ends))
 
     def finding_ends(self, ends: UntilEnd) -> Steps[None]:
-        """Look up the ends of partitions that have none. From the first call on, this consumer reads up to `ends`.
+        """From the first call on, this consumer reads up to `ends`.
 
         Raises KafkaError if another poll or loop has lifted `ends` since then.
         """
@@ -264,7 +264,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             raise
 
     def _begin_poll(self, reads: object, iteration: Iteration | None) -> None:
-        """Count the records of earlier polls as finished; `reads`, a thread or task, will have the records of this poll in hand."""
+        """`reads`, a thread or task, will have the records of this poll in hand."""
         reader = self.reader
         if iteration is not None or self.guard.iterations:
             self.guard.iterate(reads, iteration)

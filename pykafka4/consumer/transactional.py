@@ -100,7 +100,7 @@ class TransactionalReads:
 
     @call
     def membership(self) -> ConsumerGroupMetadata:
-        """The membership with which a block stores the offsets from `take`. Raises TransactionAborted if the membership has ended."""
+        """For the offsets from `take`. Raises TransactionAborted if the membership has ended."""
         self._attachment.check()
         with self.guard.using("group_metadata"):
             member = self._ask_for_member()

@@ -18,7 +18,7 @@ __all__ = ["open_rows", "send_arrow"]
 
 
 def open_rows(session: ProducerSession, topic: str, data: Any, columns: dict[str, str | None]) -> ArrowRows:
-    """The rows of `data`. Raises the producer's refusal, if any, before it opens `data`, which may be readable only once."""
+    """Raises the producer's refusal, if any, before it opens `data`, which may be readable only once."""
     if (refusal := session.acc.refusal) is not None:
         raise refusal.again()
     return ArrowRows(check_topic(topic), data, **columns)

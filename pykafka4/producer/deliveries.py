@@ -34,7 +34,7 @@ FORKED: Final = "this producer was created in the parent process; create a Produ
 
 
 class Deliveries(Signal):
-    """The part of a producer that its deliveries use: waits, callbacks, seen failures. In a forked child no outcome arrives."""
+    """Waits, callbacks and seen failures of a producer's deliveries. In a forked child no outcome arrives."""
 
     __slots__ = ("_callbacks", "_engine", "_seen", "_tasks", "forked")
 

@@ -74,7 +74,7 @@ class DroppedCalls:
         self._running: dict[CallbackTurn, None] = {}  # turns that have not ended
 
     def __call__(self, callback: Callable[[Delivery], object], delivery: Delivery) -> None:
-        """Call `callback(delivery)` soon, or leave it out while too many callbacks wait: the Delivery has its outcome anyway."""
+        """While too many callbacks wait, the call is left out: the Delivery has its outcome anyway."""
         if len(self._waiting) < MOST_WAITING:
             self._append((callback, delivery))
         elif not self._overrun:  # one line for each overload, however long it is

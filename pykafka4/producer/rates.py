@@ -67,7 +67,7 @@ class Window:
                 return wait, begins
 
     def give_back(self, begins: float) -> None:
-        """Free an unused place of the window that begins at `begins`. Changes nothing if places of a later window are taken."""
+        """Changes nothing if places of a later window are taken."""
         while True:
             state = self._state
             if state[0] != begins or state[1] == 0:
@@ -127,7 +127,7 @@ class RateLimits:
         return self.windows.setdefault(topic, Window(most, interval))
 
     def take(self, window: Window, over: str, deadline: float, *, drop: bool) -> tuple[float, float] | BufferFull:
-        """Take a place of `window`, and wait for it; returns (the time when the place's window begins, the record's deadline for waits).
+        """Returns (the time when the place's window begins, the record's deadline for waits), after the wait for the place.
 
         With `drop`, returns a BufferFull instead of waiting. Raises BufferFull if the wait would be too long.
         """

@@ -120,7 +120,7 @@ class RawDelivery:
 
 
 class _WhenDone:
-    """Calls `fn` when all parts of a batch are done. The batch may be split meanwhile, so each callback looks for an open part."""
+    """The batch may be split while `fn` waits, so each callback looks for an open part."""
 
     __slots__ = ("_delivery", "_fn")
 

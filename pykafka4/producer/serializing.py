@@ -149,7 +149,7 @@ def _others(
 
 
 def each_pair(topic: str, values: Iterable[Any], keys: Iterable[Any] | None) -> Iterator[tuple[Any, Any]]:
-    """Pairs of a value and its key. Checks the arguments at once, and at the end the numbers of values and keys."""
+    """Checks the arguments at once, and at the end the numbers of values and keys."""
     items, others = many_values(topic, values, keys)
 
     def pairs() -> Iterator[tuple[Any, Any]]:
@@ -185,7 +185,7 @@ def serialized(topic: str, option: str, serializer: Serializer, value: Any) -> b
 
 
 def each_record(records: Iterable[ProducerRecord]) -> Iterator[ProducerRecord]:
-    """`records`, one by one. Raises TypeError now if they are not iterable, and later at each item that is not a ProducerRecord."""
+    """Raises TypeError now if `records` is not iterable, and later at each item that is not a ProducerRecord."""
     if not hasattr(records, "__iter__"):
         raise TypeError(f"send_many takes a topic and values, or an iterable of ProducerRecord, not {type(records).__name__}")
 

@@ -156,7 +156,7 @@ class ProducerSession(Attachment[Sender]):
     # ---- called by the accumulator, on application threads
 
     def _new_topic(self, topic: str) -> None:
-        """Look up the partitions of `topic`. `buffer_memory` counts the topic's first record, but not the state of the topic."""
+        """`buffer_memory` counts the first record of `topic`, but not the topic's state."""
         check_topic(topic)
         if self.config.on_full == "raise" and self.machine.unknown_topics >= MOST_UNKNOWN:
             raise BufferFull(f"{topic}: {MOST_UNKNOWN:,} topics wait for their partitions to be looked up; on_full=raise")
@@ -258,14 +258,14 @@ class ProducerSession(Attachment[Sender]):
         return 0.0 if self._inside() else self.config.max_block_ms / 1000
 
     def _pause(self, seconds: float) -> None:
-        """Wait for the window of a rate limit. Raises the error of `send` if the producer ends meanwhile."""
+        """Raises the error of `send` if the producer ends meanwhile."""
         with self._waiting(system.monotonic() + seconds), self.runtime.callbacks.waiting():
             self.signal.wait(self._refused, seconds)
         self.check()
 
     @contextlib.contextmanager
     def _waiting(self, until: float) -> Iterator[None]:
-        """A block in which a `send` waits until `until` at the latest. A producer without a handle stays open for this wait."""
+        """A producer without a handle stays open for this wait of `send`, which ends at `until` at the latest."""
         thread = system.get_ident()
         self._busy[thread] = until
         try:

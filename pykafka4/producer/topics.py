@@ -33,7 +33,7 @@ class TopicPolicies:
 
 
 def _policy(config: ProducerConfig, own: dict[str, Any]) -> Policy:
-    """The policy from the producer's options and a pattern's `own` settings. A compression level is inherited only with its codec."""
+    """A compression level is inherited only with its codec."""
     codec = own.get("compression_type", config.compression_type)
     level = own.get("compression_level", config.compression_level if codec == config.compression_type else None)
 

@@ -176,7 +176,7 @@ class TransactionCalls:
             return
 
     def begin_leaving(self) -> Promise[None]:
-        """Start to abort the open transaction. The promise gets its result when no transaction is open any more."""
+        """The promise gets its result when no transaction is open any more."""
         why = ClosedError("the producer was closed before the transaction was committed")
         promise = self._owner.promise()
 
@@ -191,7 +191,7 @@ class TransactionCalls:
     # ---------------------------------------------------------------- waits for outcomes
 
     def _run(self, what: str, start: Start, timeout: float | None, resumes: bool = True) -> Any:
-        """Call `start` on the loop thread, and wait for the outcome. `resumes`: after a timeout or Ctrl-C, the next call resumes."""
+        """`resumes`: after a timeout or Ctrl-C, the next call resumes."""
         if self._config.transactional_id is None:
             raise ConfigError(f"{what}: {NOT_TRANSACTIONAL}")
         self._check()
@@ -292,7 +292,7 @@ class TransactionCalls:
 
 
 def _member(group: ConsumerGroupMetadata) -> tuple[str, int, str, str | None]:
-    """The fields of `group`, which the application may have made itself. Raises TypeError or ConfigError with the name of a wrong field."""
+    """The application may have made `group` itself. Raises TypeError or ConfigError with the name of a wrong field."""
     instance, generation = group.group_instance_id, group.generation_id
     return (
         _text(group.group_id, "group_id"),

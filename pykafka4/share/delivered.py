@@ -178,7 +178,7 @@ class DeliveredRecords:
         self.ready, self._aside = ready, aside  # no call between the stores: after Ctrl-C both are set or neither
 
     def _read(self, reading: ResponseDecoding) -> DecodedPart:
-        """The next part of a response. Batches that cannot be read are rejected, and `poll` raises the error once."""
+        """Batches that cannot be read are rejected, and `poll` raises the error once."""
         if reading.acquired.tp.topic not in self._topics:
             return reading.rest(AcknowledgeType.RELEASE)
         try:
@@ -317,10 +317,7 @@ class DeliveredRecords:
         self._leaving = outgoing
 
     def sent(self, outgoing: Outgoing) -> None:
-        """Remove the acknowledgements of `outgoing`, which the loop has. Records with a renewal stay in hand.
-
-        After Ctrl-C in here, `recover` calls this again.
-        """
+        """The loop has `outgoing`. Records with a renewal stay in hand. After Ctrl-C in here, `recover` calls this again."""
         # The loop becomes the taker first: from here on, parts of `outgoing` are removed, and after Ctrl-C an application that took the
         # remaining part would never send the removed part.
         outgoing.take(LOOP)

@@ -130,7 +130,7 @@ class Allotment:
             stream.owner = None
 
     def _enter(self, stream: StreamState, me: Thread) -> None:
-        """Make `me` the thread that iterates this stream. Raises KafkaError while another living thread iterates it."""
+        """Raises KafkaError while another living thread iterates the stream."""
         owner = stream.owner
         if owner is me:
             return
@@ -204,10 +204,7 @@ class Allotment:
     # ---------------------------------------------------------------- the dispatcher
 
     def add(self, records: Iterable[Record], taken: Callable[[], object] = lambda: None) -> None:
-        """Queue these records for the streams of their partitions; records that belong to no stream are dropped.
-
-        `taken()` is called before a stream takes one of them.
-        """
+        """Records that belong to no stream are dropped. `taken()` is called before a stream takes a record."""
         touched: dict[PartitionQueue, None] = {}
         with self._lock:
             for record in records:

@@ -120,7 +120,6 @@ class Dispatcher(Allotment):
         return not self.stopping
 
     def start_due(self, now: float) -> None:
-        """Log streams that no thread reads, and make the commits for which the application waits."""
         where, most = self.limits.where, self.limits.max_poll
         dead, idle = self.unread(now, most)
         for stream in dead:

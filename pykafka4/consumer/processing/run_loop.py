@@ -159,7 +159,7 @@ class RunLoop:
             log.warning("%s: the commit of finished records failed, and is repeated: %s", self._limits.where, error)
 
     def commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], then: OnCommitted) -> None:
-        """Commit without waiting. Calls `then(offsets, error)` with the outcome, unless there is nothing to commit. Raises ClosedError."""
+        """Calls `then(offsets, error)` with the outcome, unless there is nothing to commit. Raises ClosedError."""
         try:
             if offsets:
                 self._consumer.commit_async(offsets, then)
@@ -188,7 +188,6 @@ class RunLoop:
     # ---------------------------------------------------------------- the listener, inside `poll` or `close`
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Any:
-        """Commit these partitions from now on, and pause the partitions that no stream reads."""
         self._committable.begin(partitions)
         if left_out := self._in_hand.assign(partitions):
             self._committable.end(left_out)

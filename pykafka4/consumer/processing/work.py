@@ -175,7 +175,7 @@ class HandlerWork:
         return RELEASE_COMMIT_S
 
     def stop(self, timeout: float) -> bool:
-        """Start no more handlers; returns whether running handlers and awaited acknowledgements ended within `timeout` seconds."""
+        """Returns whether running handlers and awaited acknowledgements ended within `timeout` seconds."""
         self.refuse()
         return self._ends.wait(lambda: not self._running, timeout)
 
@@ -196,7 +196,7 @@ class HandlerWork:
     # ---------------------------------------------------------------- on workers and callbacks
 
     def _submit(self, what: Callable[..., object], ordered: OrderedRecords, *arguments: Any) -> None:
-        """Queue a call for the first record of `ordered`; a worker takes the call at the turn of the record's partition."""
+        """A worker takes the call at the turn of the record's partition."""
         with self._lock:
             self._turns.add(ordered.tasks[0].progress.tp, (what, (ordered, *arguments)))
         self._start_worker()
@@ -219,7 +219,7 @@ class HandlerWork:
         self._whole(what, *arguments)
 
     def _on_future_done(self, future: Future[Any]) -> None:
-        """End the work if the application's executor has cancelled a call: its record would never be handled."""
+        """The record of a cancelled call would never be handled."""
         if future.cancelled() and not self._stopping:
             self._fail(
                 KafkaError("the executor was shut down and has cancelled handlers that had not begun: their records are not finished")
@@ -233,7 +233,7 @@ class HandlerWork:
             self._fail(error)
 
     def _begin(self, ordered: OrderedRecords) -> TaskInHand | None:
-        """Count another attempt at the first record, and return the record; None if this run does not handle it any more."""
+        """Returns None if this run does not handle the first record any more."""
         with self._lock:
             task = ordered.tasks[0]
             if self._stopping:

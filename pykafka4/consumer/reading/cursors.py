@@ -228,7 +228,7 @@ def _without(positions: dict[TopicPartition, OffsetAndEpoch], tps: Iterable[Topi
 
 
 def _first_of(records: list[Record], claims: Collection[Claim], positions: dict[Claim, OffsetAndEpoch]) -> dict[Claim, OffsetAndEpoch]:
-    """Put the position of the first record of each of `claims` among `records` into `positions`, and return `positions`."""
+    """Put the position of the first record of each claim into `positions`."""
     of = {(claim.tp.topic, claim.tp.partition): claim for claim in claims}
     for record in reversed(records):
         if (claim := of.get((record.topic, record.partition))) is not None:

@@ -35,7 +35,6 @@ class DeliveredOffsets:
         return bool(self._open or self.cut_off)
 
     def add(self, tp: TopicPartition, first: int, last: int) -> None:
-        """Add the records that a poll returns."""
         self.changes += 1
         known = self._open.get(tp)
         self._open[tp] = (first if known is None else min(known[0], first), last)  # `min`: after a truncation of the log, reading goes back
