@@ -78,11 +78,9 @@ def _run_program(name: str, program: Callable[[list[str]], int]) -> int:
 
 
 def _collect_less() -> None:
-    """Have Python search for cyclic garbage less often, and not at all at the end of the process.
-
-    Imports make tens of thousands of objects that stay. The repeated search among them takes a quarter of the CPU time of a short command.
-    Records are not part of cyclic garbage, so rarer searches cost no memory for them. At the end, `freeze` hides all objects from the last
-    collections, and the system frees their memory at once.
+    """Imports make tens of thousands of objects that stay. The repeated search for cyclic garbage among them takes a quarter of the CPU
+    time of a short command. Records are not part of cyclic garbage, so rarer searches cost no memory for them. At the end, `freeze` hides
+    all objects from the last collections, and the system frees their memory at once.
     """
     gc.set_threshold(YOUNG_OBJECTS, 10, 10)
     atexit.register(gc.freeze)

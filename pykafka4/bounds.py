@@ -60,10 +60,7 @@ class Bound:
     offsets: Mapping[TopicPartition, int] | None = None
 
     def offset(self, tp: TopicPartition, found: Mapping[int, int | None]) -> int:
-        """Return the offset in `tp`, from the results of ListOffsets by timestamp.
-
-        Raises ConfigError if `offsets` has none for `tp`, or one beyond the end of the log.
-        """
+        """Raises ConfigError if `offsets` has none for `tp`, or one beyond the end of the log."""
         end = found[LATEST]
         assert end is not None
         if self.offsets is None:
@@ -88,11 +85,11 @@ class Bounds:
 
     @property
     def timestamps(self) -> Collection[int]:
-        """The lookups that every partition needs, as timestamps of ListOffsets."""
+        """The ListOffsets lookups that every partition needs."""
         return {EARLIEST, LATEST, *(end.timestamp for end in (self.start, self.until) if end.offsets is None)}
 
     def span(self, tp: TopicPartition, found: Mapping[int, int | None]) -> Span:
-        """Return the range of `tp`. `found` has the offset for each of `timestamps`, None for a time after the last record.
+        """`found` has the offset for each of `timestamps`, None for a time after the last record.
 
         Raises ConfigError if an offset is missing or beyond the end of the log. `start` can be lower than `earliest`: then the records
         between the two have been deleted.
@@ -103,9 +100,7 @@ class Bounds:
 
 
 def as_selection(topics: object, partitions: object) -> Selection:
-    """Return the topics and partitions of a read.
-
-    `topics` is a name or a list of names; `partitions` has (topic, partition) pairs, or numbers if there is one topic; None means all
+    """`topics` is a name or a list of names; `partitions` has (topic, partition) pairs, or numbers if there is one topic; None means all
     partitions. Raises ConfigError or TypeError for other arguments.
     """
     if isinstance(topics, Mapping):  # refused, because the mapping's values would be ignored

@@ -34,7 +34,7 @@ class Subject(str):
 
     @classmethod
     def of(cls, client_id: str, text: str, **fields: object) -> Subject:
-        """Return the subject of a client; `fields` come in addition to the client's id."""
+        """`fields` come in addition to the client's id."""
         subject = cls(f"{client_id}: {text}")
         subject.fields = {"client_id": client_id, **fields}
         return subject
@@ -69,7 +69,7 @@ _divert: list[Divert] = []  # at most one
 
 
 def set_divert(divert: Divert) -> None:
-    """Have `divert(entry)` called before an entry is handled. `divert` returns True if it handles the entry itself."""
+    """Call `divert(entry)` before an entry is handled; True means that it handles the entry itself."""
     _divert[:] = [divert]
 
 

@@ -56,7 +56,7 @@ def is_legal_topic(topic: str) -> bool:
 
 
 def check_topic(topic: object) -> str:
-    """Return `topic` as a plain str. Raises ConfigError if Kafka does not allow the name, TypeError if it is not a str."""
+    """Return a plain str. Raises ConfigError if Kafka does not allow the name, TypeError if `topic` is not a str."""
     if not isinstance(topic, str):
         raise TypeError(f"topic must be a str, not {type(topic).__name__} ({shown(topic)})")
     topic = str.__str__(topic)  # the value of a subclass, such as an enum, whose own `__str__` may return another text
@@ -66,7 +66,7 @@ def check_topic(topic: object) -> str:
 
 
 def check_group(group: object) -> str:
-    """Return a group's id as a plain str. An id may be empty, because some old clients use an empty id.
+    """Return a plain str. An id may be empty, because some old clients use an empty id.
 
     Raises TypeError if `group` is not a str, ConfigError if no request can carry the id.
     """
@@ -133,7 +133,7 @@ def as_offsets(offsets: object) -> dict[TopicPartition, OffsetAndMetadata]:
 
 
 def check_timeout(timeout: object) -> float | None:
-    """Return `timeout`, a non-negative number of seconds, as a number up to 1e9; None for None. Raises ConfigError for any other value."""
+    """Return a number up to 1e9, or None. Raises ConfigError unless `timeout` is a non-negative number of seconds or None."""
     if timeout is None:
         return None
     if (type(timeout) is float or type(timeout) is int) and 0 <= timeout <= 1e9:  # the fast path of every poll
@@ -150,7 +150,7 @@ def api_timeout(timeout: object) -> float:
 
 
 def refuse_keywords(method: str, given: Mapping[str, object]) -> NoReturn:
-    """Raise TypeError for an unknown keyword: `Consumer.poll() has no argument 'timeout_ms'; use timeout, in seconds`."""
+    """Raise TypeError: `Consumer.poll() has no argument 'timeout_ms'; use timeout, in seconds`."""
     name = next(iter(given))
     instead = KEYWORDS.get(name)
     raise TypeError(f"{method}() has no argument {name!r}" + (f"; use {instead}" if instead else ""))
@@ -160,7 +160,7 @@ _UNKNOWN_KEYWORD = re.compile(r"unexpected keyword argument '(\w+)'")
 
 
 def explain_send(error: TypeError) -> None:
-    """Add a hint to the interpreter's error about the arguments of `send`."""
+    """Add a hint to the interpreter's error."""
     text = str(error)
     if "positional argument" in text:
         error.args = (f"{text}: pass topic and value in this order, everything else by name: send(topic, value, key=key)",)

@@ -34,7 +34,7 @@ __all__ = [
 
 
 def _copy_of(name: str, **replaced: ModuleType) -> Any:
-    """Return a new instance of the module `name`, which finds the modules `replaced` when it imports these names."""
+    """The new instance of the module `name` finds the modules `replaced` when it imports these names."""
     spec = BuiltinImporter.find_spec(name) or PathFinder.find_spec(name)
     assert spec is not None
     assert spec.loader is not None
@@ -55,13 +55,13 @@ def _copy_of(name: str, **replaced: ModuleType) -> Any:
 
 @functools.cache
 def whole_socket_class() -> Any:
-    """Return `socket.socket`, with `accept` and `makefile`, as the interpreter has it."""
+    """`socket.socket`, with `accept` and `makefile`."""
     return _copy_of("socket").socket
 
 
 @functools.cache
 def tls_socket_class() -> Any:
-    """Return `ssl.SSLSocket`, for TLS in a process with greenlets. Call this on a thread of the application, because it imports modules."""
+    """For TLS in a process with greenlets. Call this on a thread of the application, because it imports modules."""
     return _copy_of("ssl", socket=_copy_of("socket")).SSLSocket
 
 

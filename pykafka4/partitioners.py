@@ -79,7 +79,6 @@ NAMED: Final = {
 
 
 def partitioner(chosen: str | PartitionFunction, ignore_keys: bool, adaptive: bool) -> Partitioner:
-    """Return the rule for the options `partitioner`, `partitioner_ignore_keys` and `partitioner_adaptive_partitioning_enable`."""
     if not isinstance(chosen, str):
         return Partitioner(function=chosen)
     named = attrs.evolve(NAMED[chosen], adaptive=adaptive)

@@ -37,7 +37,7 @@ class Split:
 
 
 def divide(spans: Mapping[TopicPartition, Span], sizes: Mapping[TopicPartition, float], n: int) -> list[Split]:
-    """Return at most `n` splits of about equal weight: the ranges, one after the other, are cut into `n` parts.
+    """The ranges, one after the other, are cut into at most `n` splits of about equal weight.
 
     `sizes` has the bytes per offset of each partition; if it is empty, all offsets weigh the same.
     """
@@ -56,7 +56,7 @@ def divide(spans: Mapping[TopicPartition, Span], sizes: Mapping[TopicPartition, 
 
 
 def _pieces(span: Span, weight: float, before: float, share: float, n: int) -> Iterator[tuple[int, Span]]:
-    """Yield (number of the part, its piece of `span`). `before` is the weight of the ranges before `span`, `share` the weight of a part."""
+    """Yield (number of the part, its piece of `span`). `before`: the weight of the ranges before `span`. `share`: the weight of a part."""
     at, number = span.start, min(int(before / share), n - 1)
     while at < span.until:
         # The last part ends with the last range: with a computed end, rounding could leave offsets in no part.

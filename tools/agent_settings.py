@@ -65,7 +65,7 @@ def meaning(kind: type[Any]) -> str:
 
 
 def table(kind: type[Any], defaults: object) -> str:
-    """The table of the settings of `kind`, without tables among them. `defaults`, if it is of this class, has the defaults of the file."""
+    """Without tables among the settings. `defaults`, if it is of this class, has the defaults of the file."""
     rows = ["| setting | default | unit | range | reload | meaning |", "|---|---|---|---|---|---|"]
     for field in attrs.fields(kind):
         if SECTION not in field.metadata and "range" in field.metadata:

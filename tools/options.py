@@ -81,7 +81,7 @@ def inherited(cls: type[SecurityConfig]) -> set[str]:
 
 
 def typed(cls: type[SecurityConfig]) -> list[tuple[str, str]]:
-    """(name, type) of each option that `cls` adds to its base, with the type that a call may pass."""
+    """(name, type) of each option that `cls` adds to its base; the type is for calls."""
     base = inherited(cls)
     special = {
         "bootstrap_servers": "Servers",

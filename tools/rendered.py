@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def write_or_check(rendered: Mapping[Path, str], target: str, folder: Path | None = None) -> int:
-    """Write the files, or with `--check` on the command line print the names of outdated ones. Returns the exit status.
+    """With `--check` on the command line, only print the names of outdated files. Returns the exit status.
 
     `target` is the target of `make` that writes the files. `folder` has only rendered files: other files in it are deleted, or reported.
     """

@@ -56,7 +56,7 @@ def machines() -> Iterator[Machine]:
 
 
 def lines(table: Table, down: bool) -> list[tuple[int, list[int]]]:
-    """The lines on one side, the shortest first: (target, sources). `down`: the lines to states further down, otherwise further up."""
+    """(target, sources), the shortest line first. `down`: the lines to states further down, otherwise further up."""
     states = list(table)
     sides = []
     for target, name in enumerate(states):
@@ -93,7 +93,7 @@ def side(table: Table, down: bool, edge: int) -> list[str]:
 
 
 def draw(table: Table) -> str:
-    """The diagram as SVG. Final states have a double border."""
+    """Final states have a double border."""
     states = list(table)
     left = MARGIN + LANE * (len(lines(table, down=False)) + 1)
     middle, right = left + WIDTH // 2, left + WIDTH

@@ -85,9 +85,9 @@ class AdminClient(
     `ClientConfig` (docs/options.md). All methods may be called from any thread. `timeout` is in seconds (default 60), for the whole call.
 
     A call that describes several named things returns a dict with an outcome for each: its value, or a KafkaError (AuthorizationError,
-    KafkaTimeoutError, BrokerError); a call about one thing, or with a filter, raises its error. A change raises an error unless it is done
-    completely: the error that all items have in common, or PartialFailure with `errors` and `done`. A call sends its requests to different
-    brokers at the same time.
+    KafkaTimeoutError, BrokerError). A call about one thing, or with a filter, raises its error. A change that is not done completely raises
+    the error that all items have in common, or PartialFailure with `errors` and `done`. A call sends its requests to different brokers at
+    the same time.
     """
 
     _name = "AdminClient"
@@ -132,9 +132,9 @@ class AdminClient(
     ) -> GroupList:
         """Return all groups, or only the groups that match all given filters.
 
-        `states` has names such as Stable and Empty, `types` names such as classic and consumer, `protocol_types` names such as consumer. An
-        empty filter matches every group. Each broker lists the groups that it coordinates. `errors` of the result has the brokers that
-        returned no list. Brokers leave out groups that this user is not allowed to DESCRIBE.
+        `states` has names such as Stable and Empty, `types` such as classic and consumer, `protocol_types` such as consumer. An empty
+        filter matches every group. `errors` of the result has the brokers that returned no list of the groups that they coordinate. Brokers
+        leave out groups that this user is not allowed to DESCRIBE.
         """
         wanted = _words("states", states), _words("types", types), _words("protocol_types", protocol_types)
         return self._groups.listed(*wanted, self._begin(timeout))
@@ -157,14 +157,14 @@ class AdminClient(
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata] | KafkaError]:
         """Return the committed offsets of each group; an empty dict for a group that does not exist.
 
-        Offsets in a transaction that has not ended do not count: the result has the offsets from before the transaction.
+        Offsets in an open transaction do not count: the result has the offsets from before the transaction.
         """
         return self._groups.offsets(as_groups(groups), self._begin(timeout), stable=False)
 
     def group_lag(self, groups: Collection[str], timeout: float | None = None) -> dict[str, GroupLag | KafkaError]:
         """Return the partitions of each group that have a committed offset or an owner, with committed offset, log end, lag and owner.
 
-        The log end is the high watermark, as in Kafka's tools. A partition whose end the brokers did not return has an error.
+        The log end is the high watermark, as in Kafka's tools. A partition has an error if brokers did not return its end.
         """
         return self._groups.lag(as_groups(groups), self._begin(timeout))
 
@@ -182,25 +182,23 @@ class AdminClient(
         """Plan new offsets for `set_offsets`. `topics` has names or (topic, partition) pairs; None: all partitions with a committed offset.
 
         `to`: "earliest", "latest", "current", an offset, an aware datetime, a timedelta before now, or a mapping of partitions to offsets.
-        With a mapping, the default of `topics` is the mapping's partitions, and each of `topics` needs an offset in it. `shift` moves each
-        committed offset forward, or back if negative, by this many offsets. An offset outside the log becomes the start or the end of the
-        log, with a note in the plan. Source: the option `--reset-offsets` of `kafka-consumer-groups`.
+        With a mapping, `topics` defaults to its partitions, and each of `topics` needs an offset in it. `shift` moves each committed offset
+        forward, or back if negative, by this many offsets. An offset outside the log becomes the start or the end of the log, with a note
+        in the plan. Source: the option `--reset-offsets` of `kafka-consumer-groups`.
 
         Raises PartialFailure with the errors of partitions; BrokerError, AuthorizationError, KafkaTimeoutError about the group or a topic.
-        If an open transaction has offsets of the group, the call waits for its end, because those offsets would replace the new ones.
+        The call waits for the end of an open transaction with offsets of the group, because those offsets would replace the new ones.
         """
         goal, targets = as_goal(to, shift), None if topics is None else as_targets(topics)
         return self._rewinding.plan(check_group(group), targets, goal, self._begin(timeout))
 
     def set_offsets(self, group: str, offsets: OffsetPlan | Mapping[Any, int | OffsetAndMetadata], timeout: float | None = None) -> None:
-        """Commit `offsets`, a plan or a mapping of partitions to offsets, for a group without members.
-
-        A group that does not exist is created.
+        """Commit `offsets`, a plan or a mapping of partitions to offsets, for a group without members. Creates a group that does not exist.
 
         Raises GroupNotEmpty, with the members, if the group has members: stop them, or let one of them call `rewind_group` or `seek`.
-        Raises PartialFailure if some partitions failed, with the other partitions in `done`; the error of a partition is GroupNotEmpty if
-        members joined meanwhile. After KafkaTimeoutError, or an error with a note about an earlier request, the outcome is unknown. The
-        call can be repeated.
+        Raises PartialFailure if some partitions failed, with the other partitions in `done`; a partition has GroupNotEmpty if members
+        joined meanwhile. After KafkaTimeoutError, or an error with a note about an earlier request, the outcome is unknown; the call can be
+        repeated.
         """
         name = check_group_to_set(group)
         if isinstance(offsets, OffsetPlan) and offsets.group_id != name:
@@ -239,8 +237,8 @@ class AdminClient(
     def delete_offsets(self, group: str, topics: Targets, timeout: float | None = None) -> list[TopicPartition]:
         """Delete the group's committed offsets of whole topics or single partitions; returns these partitions. Other offsets stay.
 
-        Raises GroupNotEmpty if members subscribe to all of the topics, PartialFailure with the errors of partitions (GroupNotEmpty if
-        members subscribe to the topic) and the other partitions in `done`, BrokerError GROUP_ID_NOT_FOUND.
+        Raises GroupNotEmpty if members subscribe to all of the topics, BrokerError GROUP_ID_NOT_FOUND, or PartialFailure with the other
+        partitions in `done`. In PartialFailure, a partition has GroupNotEmpty if members subscribe to its topic.
         """
         (names, single), name = as_targets(topics), check_group(group)
         deadline = self._begin(timeout)
@@ -260,7 +258,7 @@ class AdminClient(
     def close(self, timeout: float | None = None) -> None:
         """End all calls, which raise ClosedError, and close the client, unless it is shared. Closing twice is allowed.
 
-        `timeout`: the longest wait, in seconds, for a thread of the client that does not respond (default 10).
+        `timeout`: the longest wait, in seconds, for an unresponsive thread of the client (default 10).
         """
         limit = check_timeout(timeout)
         self._finalizer.detach()

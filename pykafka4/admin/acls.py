@@ -34,8 +34,8 @@ class AclCalls(AdminCalls):
     def delete_acls(self, wanted: Iterable[AclFilter | Acl], *, timeout: float | None = None) -> dict[AclFilter | Acl, tuple[Acl, ...]]:
         """Delete single ACLs, or all that match a filter; returns the deleted ACLs of each item. Needs ALTER on the cluster.
 
-        `AclFilter()` matches all ACLs. If a response is lost, the request is repeated: the result then lacks the ACLs that the first
-        request deleted. Raises the same errors as `create_acls`. Source: KIP-140.
+        `AclFilter()` matches all ACLs. A request whose response is lost is repeated: the result then lacks the ACLs that the first request
+        deleted. Raises the same errors as `create_acls`. Source: KIP-140.
         """
         keys = _listed("wanted", wanted, (Acl, AclFilter))
         found: dict[AclFilter | Acl, tuple[Acl, ...] | KafkaError] = self._ask_controller(DeleteAcls(), keys, self._begin(timeout))

@@ -71,7 +71,7 @@ def as_goal(to: object, shift: object) -> Goal:
 
 
 def _timestamp(to: datetime | timedelta) -> int:
-    """Return the datetime `to`, or now minus the timedelta `to`, in milliseconds since 1970."""
+    """Milliseconds since 1970; a timedelta counts back from now."""
     if isinstance(to, timedelta):
         if to < timedelta():
             raise ConfigError(f"to={to!r}: a timedelta is the time before now, so it must not be negative")

@@ -20,7 +20,7 @@ V = TypeVar("V")
 
 
 class AdminCalls:
-    """The base class of the calls about one subject; `AdminClient` inherits from one class for each subject."""
+    """The base class of the calls about one subject."""
 
     _session: AdminSession
 
@@ -48,7 +48,7 @@ class AdminCalls:
 
 
 def require_all_done(what: str, found: Mapping[K, V | KafkaError]) -> dict[K, V]:
-    """Return the outcomes if none is an error; otherwise raise the error that all have in common, or PartialFailure with all errors."""
+    """Raise the error that all outcomes have in common, or PartialFailure with all errors, if there are errors."""
     errors = {key: one for key, one in found.items() if isinstance(one, KafkaError)}
     done = {key: one for key, one in found.items() if not isinstance(one, KafkaError)}
     if not done and len(set(map(cause_of, errors.values()))) == 1:
@@ -59,12 +59,12 @@ def require_all_done(what: str, found: Mapping[K, V | KafkaError]) -> dict[K, V]
 
 
 def are_too_old(errors: Mapping[Any, KafkaError]) -> bool:
-    """Whether there are errors, and all say that brokers lack the request. Such errors have different texts: each names its broker."""
+    """Whether there are errors, and all say that brokers lack the request. Their texts differ: each names its broker."""
     return bool(errors) and all(isinstance(one, UnsupportedVersion) for one in errors.values())
 
 
 def cause_of(error: KafkaError) -> object:
-    """Return a key. Errors with equal keys need only one message: brokers lack the request, a right is missing, or the texts are equal."""
+    """Errors with equal keys need only one message: brokers lack the request, a right is missing, or the texts are equal."""
     if isinstance(error, UnsupportedVersion):
         return UnsupportedVersion
     return error.subject if isinstance(error, AuthorizationError) else str(error)

@@ -85,7 +85,7 @@ class ClusterCalls(AdminCalls):
     def unregister_broker(self, broker: int, timeout: float | None = None) -> None:
         """Have the controllers forget a broker that has been removed for good.
 
-        Do not unregister a running broker: its replicas would be offline at once, until a restart registers the broker again.
+        Do not unregister a running broker: its replicas would be offline until a restart registers it again.
 
         Raises BrokerError BROKER_ID_NOT_REGISTERED if no such broker is registered. Needs KRaft. Source: KIP-631.
         """

@@ -26,7 +26,7 @@ Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata"]
 
 
 def to_csv(groups: Mapping[str, Offsets], *, named: bool) -> str:
-    """Return offsets as the CSV of Kafka's tool. `named` puts the group's id in each row, as the tool does for several groups."""
+    """Return the CSV of Kafka's tool. `named` puts the group's id in each row, as the tool does for several groups."""
     lines = (row if named else row[1:] for row in _rows(groups))
     return "".join(",".join(map(_cell, line)) + "\n" for line in lines)
 
@@ -42,7 +42,7 @@ def _cell(value: object) -> str:
 
 
 def to_json(groups: Mapping[str, Offsets]) -> str:
-    """Return offsets as a JSON list of objects, always with the group's id."""
+    """Return a JSON list of objects, always with the group's id."""
     return json.dumps([dict(zip(FIELDS, row)) for row in _rows(groups)], indent=1) + "\n"
 
 
@@ -82,7 +82,7 @@ Row = tuple[str, Any, Any, Any, Any]  # place, group or None, topic, partition, 
 
 
 def _rows_of(text: str, where: str) -> Iterable[Row]:
-    """Return the rows of a JSON or CSV text. A group id can begin with `[`, so a text that is not valid JSON might still be valid CSV."""
+    """A group id can begin with `[`, so a text that is not valid JSON might still be valid CSV."""
     if not text.lstrip().startswith("["):
         return _of_csv(text, where)
     try:
@@ -96,7 +96,7 @@ def _rows_of(text: str, where: str) -> Iterable[Row]:
 
 
 def _of_csv(text: str, where: str) -> Iterable[Row]:
-    """Yield the rows of a CSV text. The place of a row is its first line, because quoted cells can have line ends."""
+    """The place of a row is its first line, because quoted cells can have line ends."""
     reader = csv.reader(io.StringIO(text, newline=""))
     while True:
         place = f"{where}, line {reader.line_num + 1}"

@@ -75,7 +75,7 @@ class Groups:
         return found
 
     def find(self, group: str, deadline: Deadline) -> GroupDescription | None:
-        """Return the description of a group of consumers; None if no group of consumers has this id."""
+        """None if no group of consumers has this id."""
         found: GroupDescription | KafkaError = self._session.ask(calls.described([group]), deadline).wait()[group]
         if isinstance(found, BrokerError) and found.code.name == "GROUP_ID_NOT_FOUND":
             return None
@@ -107,7 +107,7 @@ class Groups:
     def _occupied(
         self, group: str, errors: Mapping[TopicPartition, KafkaError], done: str, deadline: Deadline
     ) -> dict[TopicPartition, KafkaError]:
-        """The errors of partitions that the coordinator refused because of members: GroupNotEmpty with the members if they can be found."""
+        """The errors of partitions that were refused because of members: GroupNotEmpty with the members if they can be found."""
         refused = {tp: error for tp, error in errors.items() if is_occupied(error)}
         if not refused:
             return {}

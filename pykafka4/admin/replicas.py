@@ -179,7 +179,7 @@ def _sizes(found: Mapping[int, tuple[LogDir, ...] | KafkaError]) -> Sizes:
 
 
 def _progress(tp: TopicPartition, move: Reassignment, sizes: Sizes) -> ReassignmentProgress:
-    """The progress of one move. Replicas delete segments at different times, so a new replica can be larger than the old ones."""
+    """Replicas delete segments at different times, so a new replica can be larger than the old ones."""
     known = sizes.get(tp, {})
     whole = max((size for broker, size in known.items() if broker not in move.adding), default=None)
     if whole is None:

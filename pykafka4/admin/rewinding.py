@@ -71,7 +71,7 @@ class Rewinding:
         return self.resolve(topics, deadline) if goal.offsets is None else _among(topics, goal.offsets)
 
     def _logs(self, group: str, partitions: list[TopicPartition], goal: Goal, deadline: Deadline) -> dict[TopicPartition, Log]:
-        """Look up the ends of each log, and the offset at the goal's time, if any. Raises PartialFailure, UnsupportedVersion."""
+        """Raises PartialFailure, UnsupportedVersion."""
         wanted = ((EARLIEST, partitions), (LATEST, partitions), (goal.timestamp or 0, partitions if goal.timestamp is not None else []))
         # All three questions are in flight at once, so the call takes the time of one ListOffsets request.
         asked = [self._session.ask_leaders(ListOffsets(dict.fromkeys(of, timestamp)), of, deadline) for timestamp, of in wanted]
@@ -92,14 +92,14 @@ class Rewinding:
 
 
 def _end(found: ListedOffset | KafkaError) -> int:
-    """Return the offset of one end of the log, which is never None. Raises `found` if it is an error."""
+    """The end of a log is never None. Raises `found` if it is an error."""
     offset = value_or_raise(found).offset
     assert offset is not None
     return offset
 
 
 def _among(topics: tuple[list[str], list[TopicPartition]], offsets: Collection[TopicPartition]) -> list[TopicPartition]:
-    """The partitions of `offsets` that `topics` names. Each topic and each single partition must have an offset in `offsets`."""
+    """Each topic and each single partition must have an offset in `offsets`."""
     names, single = set(topics[0]), set(topics[1])
     given = {tp.topic for tp in offsets}
     if without := [*sorted(names - given), *map(str, sorted(single.difference(offsets)))]:
@@ -127,7 +127,7 @@ def _planned(group: str, tp: TopicPartition, goal: Goal, committed: OffsetAndMet
 
 
 def _wanted(group: str, tp: TopicPartition, goal: Goal, current: int | None, log: Log) -> tuple[int, str]:
-    """Return the wanted offset, and a note if the end of the log stands in for an offset that does not exist.
+    """Return also a note if the end of the log stands in for an offset that does not exist.
 
     Raises KafkaError for a shift without a committed offset.
     """

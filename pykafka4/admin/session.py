@@ -71,7 +71,7 @@ class AdminSession(Attachment[AdminMachine]):
         return machine
 
     def check(self) -> None:
-        """Raise the error that every call would raise, if there is one."""
+        """Raise the error that every call would raise, if any."""
         if self.closed and not self.runtime.loop.forked:
             raise ClosedError(CLOSED)
         self.runtime.check()
@@ -109,7 +109,7 @@ class AdminSession(Attachment[AdminMachine]):
     def _asked(
         self, question: Question[K, V], choice: Callable[[], BrokerChoice[K]], keys: Iterable[K], deadline: Deadline
     ) -> Answers[dict[K, V | KafkaError]]:
-        """Ask `question` about `keys`. Only the loop calls `choice`, because the machine belongs to the loop."""
+        """Only the loop calls `choice`, because the machine belongs to the loop."""
         kept = list(keys)
         return self.ask(lambda machine, now, seconds, done: machine.begin(now, question, choice(), kept, seconds, done), deadline)
 

@@ -30,7 +30,7 @@ def as_topic_names(topics: object) -> list[str]:
 
 
 def as_new_topics(topics: object, replication_factor: object, configs: object) -> dict[str, NewTopic]:
-    """Check the topics of `create_topics`; `replication_factor` and `configs` are for topics without a `NewTopic`."""
+    """`replication_factor` and `configs` are for topics without a `NewTopic`."""
     if isinstance(topics, (str, bytes)) or not isinstance(topics, Iterable):
         raise ConfigError(f"topics={shown(topics)}: takes a mapping of topic names to numbers of partitions, or to NewTopic")
     given = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, -1)
@@ -39,7 +39,7 @@ def as_new_topics(topics: object, replication_factor: object, configs: object) -
 
 
 def _new(name: str, topic: object, replicas: int, configs: dict[str, str]) -> NewTopic:
-    """Check one topic of `create_topics`: a number of partitions, or a `NewTopic` with settings of its own."""
+    """Accepts a number of partitions, or a `NewTopic` with settings of its own."""
     if not isinstance(topic, NewTopic):
         return NewTopic(_or_default(topic, f"the partitions of topic {name!r}", MOST), replicas, None, configs)
     rows = {check_count(n, f"a partition of {name}", MOST): _brokers(nodes) for n, nodes in (topic.assignments or {}).items()}
@@ -112,7 +112,7 @@ def as_kinds(kinds: object) -> list[str]:
 
 
 def as_changes(changes: object) -> dict[Resource, dict[str, Operation]]:
-    """Check the changes of each resource's settings: a value, None for the default, `Append` or `Subtract`."""
+    """A change is a value, None for the default, `Append` or `Subtract`."""
     if not isinstance(changes, Mapping):
         raise ConfigError(f"changes={shown(changes)}: takes a mapping such as {{('topic', 'orders'): {{'retention.ms': '7200000'}}}}")
     found = {}

@@ -131,10 +131,10 @@ class TransactionCalls(AdminCalls):
     ) -> list[HangingTransaction]:
         """Return the transactions that are open in a partition of `topics`, but not in their coordinator's state.
 
-        The result has only transactions whose last record is at least `older_than` seconds old. `older_than` should be at least the highest
-        transaction timeout that brokers allow (`transaction.max.timeout.ms`): a younger transaction might still end by itself. Raises the
-        common error or PartialFailure if the call fails for a topic, partition or broker: an incomplete result could lack transactions, or
-        have transactions that their coordinators know. Source: KIP-664.
+        The last record of each is at least `older_than` seconds old. `older_than` should be at least the highest transaction timeout that
+        brokers allow (`transaction.max.timeout.ms`): a younger transaction might still end by itself. Raises the common error or
+        PartialFailure if the call fails for a topic, partition or broker: an incomplete result could lack transactions, or have
+        transactions that their coordinators know. Source: KIP-664.
         """
         if isinstance(topics, str):
             raise ConfigError(f"topics={shown(topics)}: takes a list of names")
@@ -154,7 +154,7 @@ class TransactionCalls(AdminCalls):
         return [one for one in found if not _is_known(one, known)]
 
     def _open(self, topics: list[str], age: float, deadline: Deadline) -> list[tuple[TopicPartition, ActiveProducer]]:
-        """Return the partitions and producers of the open transactions whose last record is at least `age` seconds old."""
+        """Only transactions whose last record is at least `age` seconds old."""
         counted: dict[str, int | KafkaError] = self._ask_any_broker(CountPartitions(), topics, deadline)
         counts = require_all_done("topics cannot be looked up", counted)
         partitions = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
@@ -209,6 +209,6 @@ def _require_all(what: str, errors: Mapping[Any, KafkaError]) -> None:
 
 
 def _is_known(one: HangingTransaction, known: Mapping[str, TransactionDescription | KafkaError]) -> bool:
-    """Whether the coordinator lists the partition in its state of the transaction: then the coordinator will end the transaction there."""
+    """If the coordinator lists the partition in its state of the transaction, it will end the transaction there."""
     description = known.get(one.transactional_id or "")
     return isinstance(description, TransactionDescription) and one.partition in description.partitions

@@ -99,7 +99,7 @@ class UserCalls(AdminCalls):
     def _altered(
         self, questions: Mapping[str, AlterUsers], users: Iterable[str], deadline: Deadline
     ) -> dict[tuple[str, str], bool | KafkaError]:
-        """The outcome of each user and mechanism. Each mechanism has its own request: brokers accept one change per user in a request."""
+        """Each mechanism has its own request: brokers accept one change per user in a request."""
         found: dict[tuple[str, str], bool | KafkaError] = {}
         for mechanism, question in questions.items():
             found |= {(user, mechanism): one for user, one in self._ask_controller(question, users, deadline).items()}

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def _awaited(call: Callable[Concatenate[ThreadAdmin, P], T]) -> Callable[Concatenate[AdminClient, P], Coroutine[Any, Any, T]]:
-    """A coroutine method with the arguments and the documentation of `call`, a method of the threaded admin client."""
+    """The coroutine method has the arguments and the documentation of `call`."""
 
     @wraps(call)
     async def run(self: AdminClient, /, *args: P.args, **kwargs: P.kwargs) -> T:

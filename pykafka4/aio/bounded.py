@@ -60,7 +60,7 @@ def read(
 
 
 class Read:
-    """The asynchronous iterator and context manager that `aio.read` returns: the form of `pykafka4.bounded.read.Read` for tasks."""
+    """The asynchronous iterator and context manager that `aio.read` returns."""
 
     def __init__(self, reading: BoundedRead, session: TaskConsumerSession) -> None:
         self._reading, self._session, self._iteration = reading, session, Iteration()
@@ -71,7 +71,7 @@ class Read:
         self._begin()
 
     def _begin(self) -> None:
-        """Have a new generator return the next record: an exception ends a generator, and must not look like the end of the read."""
+        """An exception ends a generator, and must not look like the end of the read: a new generator returns the next record."""
         self._records: Any = _records(self, self._iteration)
 
     async def open(self) -> None:
@@ -143,7 +143,7 @@ class Read:
 
 
 async def _records(read: Read, iteration: Iteration) -> AsyncGenerator[Record[Any, Any], None]:
-    """The records of `read`. The generator refers to its `Read` only while it waits, so both are freed when the loop is left."""
+    """The generator refers to its `Read` only while it waits, so both are freed when the loop is left."""
     of: Any = weakref.ref(read)
     await read.open()
     while not read.is_over:

@@ -27,7 +27,7 @@ class RowsTask:
         self._sent = session.acc.send_rows(rows, None, 0)
 
     async def run(self, offer: Callable[[Callable[[], Any]], Awaitable[Any]]) -> SentRows:
-        """Send the rows. `offer(attempt)` calls `attempt()`, and waits after each WouldBlock, until a call succeeds."""
+        """`offer(attempt)` calls `attempt()`, and waits after each WouldBlock, until a call succeeds."""
         try:
             while await self._has_row():
                 await offer(self._attempt)

@@ -308,7 +308,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return self._session
 
     def _in_task_transaction(self) -> TransactionalReads:
-        """The consumer's side of `aio.Producer.transaction`. Raises ConfigError if its offsets cannot be part of a transaction."""
+        """Raises ConfigError if the offsets of this consumer cannot be part of a transaction."""
         self._session.transactional.check()
         return self._session.transactional
 
@@ -319,7 +319,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
 
 class Records:
-    """The iterator of `async for record in consumer`. A generator returns the records, because generators are fast.
+    """A generator returns the records of `async for record in consumer`, because generators are fast.
 
     An exception ends the generator. Without a new generator, the next step would look like the end of the records.
     """

@@ -111,7 +111,7 @@ class TaskGuard(Guard):
     # ---------------------------------------------------------------- closing
 
     def begin_closing(self) -> bool:
-        """Refuse all other tasks from now on. A scope marks the calling task and the tasks that it starts, which are not refused."""
+        """Refuse all other tasks from now on, except the tasks that this one starts: a scope marks them."""
         if self.detached:
             return super().begin_closing()
         self._closing_scope = object()

@@ -196,7 +196,7 @@ class Producer(ProducerHandle):
         return await self._attempt(lambda: self._accept(topic, value, key, more, on_delivery))
 
     async def _attempt(self, attempt: Callable[[], T]) -> T:
-        """Call `attempt`, again after each wait, until it does not raise WouldBlock; returns its result."""
+        """Call `attempt` again after each WouldBlock and its wait."""
         try:
             with self._session.attempts.attempt():
                 return attempt()
@@ -228,7 +228,7 @@ class Producer(ProducerHandle):
                 raise
 
     async def _wait_for_room(self, awaits: WouldBlock, attempt: Callable[[], T], deadline: float) -> T:
-        """Wait in the queue for room, and make an attempt in each turn of this task. Raises BufferFull at `deadline`."""
+        """Make an attempt in each turn of this task in the queue for room. Raises BufferFull at `deadline`."""
         session, latch, accepted = self._session, TaskLatch(self._binding), list[T]()
         topic, partition, size = awaits.topic, awaits.partition, awaits.size
 
@@ -294,7 +294,7 @@ class Producer(ProducerHandle):
             return attempt()
 
     async def _find_topic(self, topic: str, deadline: float, late: str) -> list[int]:
-        """The partitions of `topic`; [] if the producer ends first. Raises KafkaTimeoutError (`late` and the reason), or BrokerError."""
+        """[] if the producer ends first. Raises KafkaTimeoutError (`late` and the reason), or BrokerError."""
         session, latch = self._session, TaskLatch(self._binding)
         found, ask, stop = session.runtime.lookup(topic, create=True)
         found.add_done_callback(lambda _: latch.release())
@@ -351,7 +351,7 @@ class Producer(ProducerHandle):
         return undelivered
 
     async def _end(self) -> list[ProducerRecord]:
-        """Fail the remaining records, and wait for the end of the client's thread: on another thread, because that wait blocks."""
+        """The wait for the end of the client's thread blocks, so another thread does it."""
         session = self._session
         if session.runtime.loop.forked:
             return session.close(0)

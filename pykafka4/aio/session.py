@@ -43,7 +43,7 @@ MOST_TURNS: Final = 10  # turns of the event loop in which asyncio may close the
 
 
 class TaskConsumerSession(ConsumerSession):
-    """The implementation behind the handle `aio.Consumer`. The session outlives its handle."""
+    """Implements `aio.Consumer`, and outlives this handle."""
 
     handle = "aio.Consumer"
     guard: TaskGuard
@@ -73,7 +73,7 @@ class TaskConsumerSession(ConsumerSession):
         self._end_left_run()
 
     def _end_left_run(self) -> None:
-        """End a run whose event loop was closed: the records that it had in hand are read again."""
+        """If the event loop of a run was closed, the records that it had in hand are read again."""
         left: Any = self.selection.run
         if left is not None and left.abandoned:
             with contextlib.suppress(KafkaError):  # the error of an ended consumer, which the call itself raises
@@ -170,7 +170,7 @@ class TaskConsumerSession(ConsumerSession):
 
     @call
     async def next_until_end(self, ends: UntilEnd) -> Iterator[Record[Any, Any]] | None:
-        """The next list of a loop of `until_end`; None at the end. See `ConsumerSession.lists_until_end`."""
+        """None at the end. See `ConsumerSession.lists_until_end`."""
         while True:
             if self._until_end is not ends or ends.lacks_some():
                 await self._find_ends(ends)

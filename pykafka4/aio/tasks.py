@@ -52,7 +52,7 @@ class TaskLatch:
             self._future.set_result(None)
 
     async def sleep(self, deadline: float | None) -> bool:
-        """Sleep until the latch is opened, at most until `deadline` (monotonic seconds); returns whether it was opened, and closes it."""
+        """At most until `deadline` (monotonic seconds). Returns whether the latch was opened, and closes it."""
         if not self._open:
             loop = running_loop()
             self._future = loop.create_future()
@@ -99,7 +99,7 @@ class EventLoopBinding:
         raise RuntimeError(f"this {self._what} is used on another event loop or thread; create one for each, or use pykafka4.{self._name}")
 
     async def run_on_thread(self, fn: Callable[[], T], client_id: str, name: str = "pykafka4-close") -> T:
-        """Run `fn`, which may take seconds, on a thread of its own; returns its result, or raises its error."""
+        """`fn` may take seconds. Returns its result, or raises its error."""
         ended: Promise[T] = Promise(client_id)
 
         def end() -> None:

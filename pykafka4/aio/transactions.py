@@ -43,10 +43,10 @@ class TransactionTasks(TransactionCalls):
         return 0.0
 
     async def _run(self, what: str, start: Start, timeout: float | None, resumes: bool = True) -> None:
-        """Begin the operation, or resume an operation that an earlier call has begun; wait for the outcome.
+        """Begin the operation, or resume one that an earlier call has begun; wait for the outcome.
 
-        The first `_run` of the base class begins the operation, and times out at once unless there is an outcome. The second `_run` returns
-        the outcome. `send_offsets` does not resume an earlier call: the commit waits for the offsets of that call.
+        The first `_run` of the base class times out at once unless there is an outcome; the second returns the outcome. `send_offsets` does
+        not resume an earlier call: the commit waits for the offsets of that call.
         """
         mine = self._occupy(what)
         limit = self._config.max_block_ms / 1000 if timeout is None else timeout

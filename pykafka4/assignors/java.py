@@ -27,7 +27,7 @@ def utf16(text: str) -> bytes:
 
 
 def ranked(members: Iterable[GroupMember]) -> list[GroupMember]:
-    """The members by rank: static members by instance id, then the others by member id (`AbstractPartitionAssignor.MemberInfo`)."""
+    """Static members by instance id, then the others by member id (`AbstractPartitionAssignor.MemberInfo`)."""
     return sorted(members, key=_rank)
 
 
@@ -37,7 +37,7 @@ def _rank(member: GroupMember) -> tuple[bool, bytes]:
 
 
 def hash_order(members: Sequence[GroupMember]) -> list[GroupMember]:
-    """The members in the order of a `HashMap` by member id, after insertions in the given order.
+    """The order of a `HashMap` by member id, after insertions in the given order.
 
     Java turns a bucket with more than eight entries into a tree. This is not reproduced: member ids end in random UUIDs, so the entries are
     spread over the buckets.
@@ -67,7 +67,7 @@ class PartitionSet:
         del self._tps[tp]
 
     def first(self) -> TopicPartition:
-        """The first partition that Java's iterator returns."""
+        """The first element of Java's iterator."""
         last = _bucket_count(self._most) - 1
         return min(self._tps, key=lambda tp: self._tps[tp] & last)
 
@@ -85,7 +85,7 @@ def _spread(code: int) -> int:
 
 
 def _bucket_count(entries: int) -> int:
-    """The number of buckets of a HashMap with this many entries: they double when the entries exceed three quarters of the buckets."""
+    """The buckets of a HashMap double when the entries exceed three quarters of the buckets."""
     buckets = LEAST_BUCKETS
     while entries > buckets * 3 // 4:
         buckets *= 2

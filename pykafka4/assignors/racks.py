@@ -43,12 +43,12 @@ class Racks:
         return rack is not None and rack not in self.partitions[tp]
 
     def by_takers(self, tps: list[TopicPartition]) -> list[TopicPartition]:
-        """The partitions ordered by the number of members in their racks, lowest first."""
+        """In the order of the number of members in their racks, lowest first."""
         takers = self._takers
         return sorted(tps, key=lambda tp: takers[tp]) if takers else tps
 
     def next_member(self, tp: TopicPartition, members: Sequence[str], start: int) -> int:
-        """The index of the first member in a rack of `tp`, from `start` on and then from the beginning; -1 if there is no such member."""
+        """The index of the first member in a rack of `tp`, from `start` on and then from the beginning; -1 if there is none."""
         racks = self.partitions[tp]
         if racks:
             for place in chain(range(start, len(members)), range(min(start, len(members)))):

@@ -109,7 +109,7 @@ def _first(count: int, numbers: Iterable[int]) -> list[int]:
 def _assign_by_racks(states: Sequence[TopicState]) -> None:
     """Assign partitions with a replica in the rack of a member first, then the others.
 
-    Topics with the same subscribers and the same number of partitions are assigned together.
+    Topics with the same subscribers and number of partitions are assigned together.
     """
     alike: dict[tuple[frozenset[str], int], list[TopicState]] = {}
     for state in states:
@@ -126,8 +126,8 @@ def _assign_by_racks(states: Sequence[TopicState]) -> None:
 def _assign_alike(states: Sequence[TopicState]) -> None:
     """Assign each partition number, in all topics, to the first member with room and replicas of all these partitions in its rack.
 
-    A member without a rack fits every partition. A number for which there is no such member stays unassigned; if no
-    member has a rack, all numbers stay unassigned.
+    A member without a rack fits every partition. A number without such a member stays unassigned, as do all numbers if no member has a
+    rack.
     """
     if not any(member.rack for member in states[0].members):
         return

@@ -86,7 +86,7 @@ class CooperativeStickyAssignor:
 def _assign(
     members: Sequence[GroupMember], topics: Topics, owned_by: Callable[[GroupMember], Owned]
 ) -> tuple[Assignment, Mapping[TopicPartition, str] | None]:
-    """The assignment, and the new owners of partitions that others owned; None for the owners if the algorithm does not track them."""
+    """Return also the new owners of partitions that others owned; None if the algorithm does not track them."""
     result: Assignment = {member.member_id: [] for member in members}
     takers = hash_order([member for member in members if member.topics])
     if not takers:
@@ -101,7 +101,7 @@ def _assign(
 
 
 def _moving(members: Sequence[GroupMember], result: Assignment) -> dict[TopicPartition, str]:
-    """The partitions that a member gets while another member owns them, with the member that gets them."""
+    """The partitions that a member gets while another member owns them, with their takers."""
     revoked = {tp for member in members for tp in set(member.owned).difference(result[member.member_id])}
     added = {tp: member.member_id for member in members for tp in set(result[member.member_id]).difference(member.owned)}
     return {tp: taker for tp, taker in added.items() if tp in revoked}
@@ -110,7 +110,7 @@ def _moving(members: Sequence[GroupMember], result: Assignment) -> dict[TopicPar
 class OwnershipClaims:
     """The owner of each partition, from the members' claims.
 
-    If several members claim a partition, the claim from the latest generation counts. If several claims are from it, none counts.
+    The claim from the latest generation counts; if several claims are from it, none counts.
     """
 
     def __init__(self, members: Sequence[GroupMember], topics: Topics, owned_by: Callable[[GroupMember], Owned]) -> None:
@@ -166,7 +166,7 @@ def _sent_as_owned(member: GroupMember) -> Owned:
 
 
 def _sent_as_user_data(member: GroupMember) -> Owned:
-    """The last partitions of a member, from its user data: with StickyAssignor, members own no partitions while they join."""
+    """With StickyAssignor, members own no partitions while they join: their user data has the last ones."""
     if not member.user_data:
         return Owned((), None)
     try:
@@ -176,7 +176,7 @@ def _sent_as_user_data(member: GroupMember) -> Owned:
 
 
 def _read_user_data(data: bytes) -> Owned:
-    """The partitions in user data of version 1, or of version 0, which lacks the generation."""
+    """Reads version 1, or version 0, which lacks the generation."""
     at, found = 4, dict[TopicPartition, None]()
     (topics,) = struct.unpack_from(">i", data)
     if topics < 0:

@@ -80,7 +80,7 @@ class ConstrainedAssignment:
             self._at_least.clear()
 
     def _fill_by_racks(self, rest: list[TopicPartition]) -> list[TopicPartition]:
-        """Carry out step 2; returns the partitions that are left."""
+        """Carry out step 2; return the rest."""
         left, turn = [], 0
         for tp in rest:
             place = self._racks.next_member(tp, self._below, turn)

@@ -39,7 +39,7 @@ class TakerHeap:
         heapify(self._heap)
 
     def first(self) -> str | None:
-        """The member with the fewest partitions, of several the first by member id; None if there is no member."""
+        """The member with the fewest partitions, of several the first by member id; None if the heap is empty."""
         heap, counts = self._heap, self._counts
         while heap:
             count, rank, name = heap[0]
@@ -170,7 +170,7 @@ class GeneralAssignment:
         return moved
 
     def _better_owner(self, tp: TopicPartition) -> str | None:
-        """The member to which `tp` should move; None if no move improves the balance. A former owner comes first."""
+        """The member to which `tp` should move, preferably a former owner; None if no move improves the balance."""
         counts, former = self._counts, self._former.get(tp)
         count = counts[self._owner[tp]]
         if former is not None and tp.topic in self._subscribed[former] and count > counts[former] + 1:
@@ -225,7 +225,7 @@ class Movements:
             topic.setdefault((owner, taker), PartitionSet()).add(tp)
 
     def instead_of(self, tp: TopicPartition, owner: str, taker: str) -> TopicPartition:
-        """The partition to move from `owner` to `taker`: a partition of the same topic that has moved the other way, otherwise `tp`."""
+        """A partition of the same topic that has moved the other way, otherwise `tp`."""
         source, _ = self._pairs.get(tp, (owner, taker))
         moved_back = self._by_topic.get(tp.topic, {}).get((taker, source))
         return tp if moved_back is None else moved_back.first()

@@ -23,7 +23,7 @@ LOOK_S = 0.5  # seconds between two reads of the host's output
 
 
 def judge_all(mutants: Sequence[Mutant], tell: Callable[[Verdict], None]) -> list[Verdict]:
-    """The verdict on each mutant; calls `tell` as soon as a verdict is known. Raises SystemExit if a test fails without a mutation."""
+    """Call `tell` with each verdict at once. SystemExit if a test fails without a mutation."""
     if not mutants:
         return []
     verdicts: list[Verdict] = []

@@ -88,7 +88,7 @@ def outermost(code: CodeType, into: dict[Key, Key], top: Key | None = None) -> d
 
 
 class Host:
-    """The plugin that takes over pytest's loop, and runs the collected tests in children."""
+    """Takes over pytest's loop, and runs the collected tests in children."""
 
     def __init__(self, jobs: Sequence[tuple[str, str, list[str]]], out: Path) -> None:
         self.jobs, self.out = jobs, out
@@ -126,7 +126,7 @@ class Host:
     # -- without a mutation
 
     def learn(self, session: pytest.Session) -> bool:
-        """Run all tests once, and record the functions that unit tests call. Returns False if a test fails without a mutation."""
+        """Run all tests once, and record the functions that unit tests call. False if a test fails."""
         path = self.out.with_suffix(".calls")
         pid = os.fork()
         if pid == 0:
@@ -177,7 +177,7 @@ class Host:
     # -- with a mutation
 
     def serve(self, session: pytest.Session) -> None:
-        """Run a child for each job, at most CHILDREN at a time."""
+        """At most CHILDREN run at a time."""
         functions: dict[Key, list[FunctionType]] = defaultdict(list)
         for thing in gc.get_objects():
             if type(thing) is FunctionType and thing.__code__.co_filename in self.sources:
@@ -199,7 +199,7 @@ class Host:
             self.reap(children)
 
     def swaps(self, file: str, changed: str, functions: dict[Key, list[FunctionType]]) -> list[tuple[FunctionType, CodeType]]:
-        """The functions with their new code; empty if other code changes as well, or if no function object has the changed code."""
+        """Empty if other code changes as well, or if no function object has the changed code."""
         pairs = changed_functions(compile(self.sources[file], file, "exec"), compile(changed, file, "exec"))
         found: list[tuple[FunctionType, CodeType]] = []
         for old, new in pairs or ():
@@ -210,7 +210,7 @@ class Host:
         return found
 
     def tests_of(self, found: list[tuple[FunctionType, CodeType]], near: tuple[str, ...]) -> list[pytest.Item]:
-        """The tests that call the functions, near and quick ones first, then the simulation."""
+        """Near and quick tests come first, the simulation last."""
         wanted = {nodeid for function, _ in found for nodeid in self.calls[key_of(function.__code__)]}
         mine = [item for item in self.items if item.nodeid in wanted]
         return sorted(mine, key=lambda item: (not item.nodeid.startswith(near), self.seconds[item.nodeid] > QUICK_S)) + self.always

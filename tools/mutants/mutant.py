@@ -30,7 +30,7 @@ class Mutant:
 
 
 def mirrored(file: str, root: Path = ROOT) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The test modules that have the name of a source, and the folder of tests that mirrors the folder of the source."""
+    """The test modules with the name of a source, and the folder of tests that mirrors its folder."""
     path = Path(file).relative_to("pykafka4")
     stem = (path.parent.name if path.stem == "__init__" else path.stem).strip("_")
     folder = root / "tests" / path.parent

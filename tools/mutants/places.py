@@ -38,7 +38,7 @@ class Place:
 
 
 def places(root: Path, package: str = "pykafka4") -> dict[str, list[Place]]:
-    """All functions and classes of a package, under each end of their dotted names."""
+    """Functions and classes are listed under each end of their dotted names."""
     found: dict[str, list[Place]] = {}
     for path in sorted((root / package).rglob("*.p*")):
         file = path.relative_to(root).as_posix()
@@ -77,12 +77,12 @@ def in_text(lines: list[str], file: str) -> Iterator[tuple[tuple[str, ...], Plac
 
 
 def edited(source: str, place: Place, was: str, becomes: str, on: str = "") -> str:
-    """The source with the edit. `on` is the C expression that switches an edit of a compiled source on."""
+    """`on` is the C expression that switches an edit of a compiled source on."""
     return (edited_text if place.compiled else edited_tree)(source, place, was, becomes, on)
 
 
 def edited_text(source: str, place: Place, was: str, becomes: str, on: str) -> str:
-    """The compiled source with the edit: an expression becomes a choice, a dropped statement becomes conditional."""
+    """An expression becomes a choice, a dropped statement becomes conditional."""
     lines = source.splitlines(keepends=True)
     inside = "".join(lines[place.first : place.last])
     once(inside.count(was), was)
@@ -143,7 +143,7 @@ def once(times: int, was: str) -> None:
 
 
 def same(pattern: Any, node: Any) -> bool:
-    """Whether two trees are equal. Positions do not count, nor whether a name is read or written."""
+    """Positions do not count, nor whether a name is read or written."""
     if type(pattern) is not type(node):
         return False
     if isinstance(pattern, list):

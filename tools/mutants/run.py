@@ -71,7 +71,7 @@ class Tree:
 
     @classmethod
     def of(cls, source: Path, folder: Path) -> Tree:
-        """A new copy of the files of a working tree, its built extensions among them."""
+        """Copy the files of a working tree, its built extensions among them."""
         command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(command, cwd=source, capture_output=True, text=True, check=True).stdout.splitlines()
         built = [str(path.relative_to(source)) for path in (source / "pykafka4").rglob("*.so")]
@@ -86,7 +86,7 @@ class Tree:
         return Tree(folder)
 
     def write(self, name: str, text: str) -> None:
-        """Change a source, and delete its bytecode, which Python would use if size and time (in seconds) are unchanged."""
+        """Delete the source's bytecode, too, which Python would use if size and time (in seconds) are unchanged."""
         path = self.folder / name
         path.write_text(text)
         for cached in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
@@ -107,7 +107,7 @@ class Tree:
         return self.run([sys.executable, "-m", "pytest", *options, *tests], **environment)
 
     def environment(self) -> dict[str, str]:
-        """The environment variables for commands in this tree. The package of the tree comes before the installed one."""
+        """The package of the tree comes before the installed one."""
         ours = {"PYTHONPATH": str(self.folder), "PYKAFKA4_SIM_SCHEDULES": SCHEDULES, "PYKAFKA4_NO_SHRINKING": "yes"}
         return {"PYKAFKA4_TEST_SECONDS": PATIENCE, **os.environ, **ours}
 
@@ -115,7 +115,7 @@ class Tree:
         return self.run([sys.executable, "-c", "import pykafka4.spark, pykafka4.testing"]).returncode == 0
 
     def run(self, command: Sequence[str], **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in this tree. After LONGEST_S, kills it with the processes that it has started, and raises TimeoutExpired."""
+        """After LONGEST_S, kills the command with the processes that it has started, and raises TimeoutExpired."""
         process = subprocess.Popen(
             command,
             cwd=self.folder,
@@ -151,7 +151,7 @@ def judged(mutant: Mutant, done: subprocess.CompletedProcess[str], seconds: floa
 
 
 def run_one(tree: Tree, mutant: Mutant) -> Verdict:
-    """Put the mutant in, run its tests, and take the mutant out. A compiled mutant is in the build already, and is only switched on."""
+    """Put the mutant in, run its tests, and take it out. A compiled mutant is in the build already, and is only switched on."""
     began = time.monotonic()
     source = (tree.folder / mutant.file).read_text()
     switch = {SWITCH: str(mutant.number)} if mutant.number else {}
@@ -175,7 +175,7 @@ def run_one(tree: Tree, mutant: Mutant) -> Verdict:
 
 
 def build(tree: Tree, compiled: Sequence[Mutant]) -> None:
-    """Build the extensions once, with all compiled mutants in them."""
+    """All compiled mutants are in one build."""
     for mutant in compiled:  # the last one of a file has all of them
         tree.write(mutant.file, mutant.new)
     for path in (tree.folder / "pykafka4").rglob("*.pyx"):

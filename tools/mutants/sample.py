@@ -114,7 +114,7 @@ def number(*parts: object) -> int:
 
 
 def draw(size: int, seed: int, listed: Sequence[Equivalent] = EQUIVALENT, folder: Path = ROOT / FOLDER, root: Path = ROOT) -> list[Mutant]:
-    """`size` mutations, at most one for each place of the source, without mutations that are `listed` as equivalent."""
+    """At most one mutation for each place of the source, none that is `listed` as equivalent."""
     ranked: list[tuple[int, list[Candidate]]] = []
     for path in sorted(folder.rglob("*.py")):
         ranked += places(path.relative_to(root).as_posix(), path.read_text(), seed)
@@ -142,7 +142,7 @@ def compiles(source: str) -> bool:
 
 
 def places(file: str, source: str, seed: int) -> list[tuple[int, list[Candidate]]]:
-    """The rank of each place, and the mutations that are possible there. The order distinguishes lines with the same text."""
+    """The rank of each place, and its possible mutations. The order distinguishes lines with the same text."""
     at: dict[Span, list[Candidate]] = defaultdict(list)
     for candidate in candidates(file, source):
         at[candidate.span].append(candidate)
@@ -157,7 +157,7 @@ def places(file: str, source: str, seed: int) -> list[tuple[int, list[Candidate]
 
 
 def mutant_of(candidate: Candidate, source: str) -> tuple[Mutant, tuple[str, str]]:
-    """The mutation as a mutant, and its line before and after the mutation."""
+    """Return also the line before and after the mutation."""
     from cosmic_ray.mutating import mutate_code
     from cosmic_ray.plugins import get_operator
 
