@@ -5,7 +5,7 @@ Invariant: each key gets its own outcome, so an error of one key never hides the
 
 Modules; each line imports only from lines below it:
     stateless       calls of a client: offsets, fetches, commits, single messages
-    sizes           the question about sizes of logs
+    sizes           sizes of logs
     locating        lookups for bounded reads: partitions, offsets, sizes
     calls           calls about many groups: sequences of questions
     call            one call: its questions, and the outcome of each key
@@ -13,19 +13,19 @@ Modules; each line imports only from lines below it:
     fetches         fetches of records by offset
     topic_queries   lists and descriptions of topics; checks that brokers know of changes
     topics          changes of topics
-    configs         questions about settings
-    shares          questions about start offsets of share groups
+    configs         settings
+    shares          start offsets of share groups
     records         deletion of records
-    replicas        questions about replicas and leaders: log directories, moves, elections
-    acls            questions about access control lists
-    users           questions about users and their credentials
-    quotas          questions about client quotas
-    tokens          questions about delegation tokens
-    cluster         questions about the cluster: brokers, the quorum, features
-    producers       questions about producers of partitions, and about transactions
-    groups          questions about groups
-    committed       questions about committed offsets
-    offsets         questions about offsets of logs, and about numbers of partitions
+    replicas        replicas and leaders: log directories, moves, elections
+    acls            access control lists
+    users           users and their credentials
+    quotas          client quotas
+    tokens          delegation tokens
+    cluster         the cluster: brokers, the quorum, features
+    producers       producers of partitions, and transactions
+    groups          lists, descriptions and deletion of groups
+    committed       committed offsets
+    offsets         offsets of logs, and numbers of partitions
     requests        one message of the application to one broker; the choice of a broker by its number, and of the controller
     broker_choices  the broker for each key: coordinators, leaders, every broker
     question_run    one question under way: retries, the deadline

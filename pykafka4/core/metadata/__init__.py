@@ -2,13 +2,13 @@
 responses have had nothing newer for `topic.CONTRADICTED_S`, or if the topic has no id and has been missing.
 
 Modules; each line imports only from lines below it:
-    changes         the changed topics and the partitions that came online, for each machine
-    recovery        the machine that brings partitions back online after an error of their leader; the backoff of each partition
+    changes         changed topics and partitions that came online, for each machine
+    recovery        the machine that brings partitions back online after an error of their leader
     coordinators    the coordinator of a group or a transactional id, found by FindCoordinator
-    cluster         the machine that requests metadata of brokers and topics, and requests it again for topics without a leader
+    cluster         the machine that requests metadata of brokers and topics
     known           lookups of partitions, leaders and topic ids in the metadata
-    topic           the metadata of one topic: its id, its leaders and their epochs
+    topic           one topic: its id, its leaders and their epochs
     brokers         a broker's id, address and rack; events for added and removed brokers
     events          the events that `Client.events` passes to the application
-    metadata_queue  the topics of the next Metadata request; a common limit for topics that were requested many times without success
+    metadata_queue  the topics of the next Metadata request; a limit for topics without success
 """

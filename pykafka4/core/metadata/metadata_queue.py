@@ -6,8 +6,6 @@ Topics that were requested many times without success are in rotation: together 
 when a response contains a change, all topics in rotation become due, at most once per round.
 
 The cluster sets the times: `Cluster._pace` has the backoff of a single topic.
-
-A request names no more topics than AT_ONCE allows: a response with 10,000 topics would block the loop for too long.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from pykafka4.options.config import ClientConfig
 __all__ = ["ROTATES_AFTER", "MetadataQueue", "within_budget"]
 
 ROTATES_AFTER = 8  # failed attempts after which a topic is in rotation with others: about five seconds with default options
-AT_ONCE = 2000  # the limit of one request, in the unit of BUDGET: the loop decodes and applies a response of this cost within 10 ms
+AT_ONCE = 2000  # the limit of one request, in the unit of BUDGET: the loop takes up to 10 ms for a response of this cost
 BUDGET = 3000  # the limit per round; the unit is the cost of one partition, about 3 µs to decode and compare
 TOPIC = 5  # the cost of a topic without its partitions, in the same unit
 

@@ -1,7 +1,4 @@
-"""Keeps the state of connecting to each node, on which `Network` acts. A node is a broker, a lane to a broker, or a bootstrap address.
-
-A lane is a separate connection to the same broker: its requests do not wait for requests that the broker holds back (see `network`).
-"""
+"""Keeps the state of connecting to each node, on which `Network` acts. A node is a broker, a lane to a broker, or a bootstrap address."""
 
 from __future__ import annotations
 

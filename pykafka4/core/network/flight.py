@@ -11,7 +11,7 @@ __all__ = ["MUTES_FROM", "Flight", "of_others"]
 
 # The part of the request's timeout after which its response is nearly late, and does not restart the time of later requests. A leader that
 # is cut off from the other brokers accepts requests as before, and waits for its replicas in vain for 80 % of each timeout, one request
-# after another: with restarts, five batches in flight would wait for minutes until the client asks for the new leader.
+# after another. With restarts, five batches in flight would wait for minutes until the client asks for the new leader.
 NEARLY_LATE_SHARE = 0.75
 
 # Before these versions (KIP-219, Kafka 2.0), a broker that throttles delays the response itself. The other APIs have no such versions.
