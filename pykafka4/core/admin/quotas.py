@@ -58,6 +58,7 @@ class QuotaEntity:
 
     @property
     def named(self) -> dict[str, Any]:
+        """The given names, by Kafka's names of their kinds."""
         return {kind: getattr(self, field) for field, kind in KINDS.items() if getattr(self, field) is not None}
 
     def __str__(self) -> str:

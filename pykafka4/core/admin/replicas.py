@@ -89,6 +89,7 @@ class LogDir:
 
     @property
     def size(self) -> int:
+        """The bytes of all replicas in the directory."""
         return sum(replica.size for replica in self.replicas.values())
 
 
