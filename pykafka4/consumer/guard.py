@@ -78,6 +78,7 @@ class Iteration:
 
     @property
     def ended(self) -> bool:
+        """Whether the iterator is gone, or an async generator that has ended."""
         iterator = None if self.iterator is None else self.iterator()
         return iterator is None or getattr(iterator, "ag_frame", iterator) is None
 

@@ -184,10 +184,10 @@ class Producer(ProducerHandle):
 
         Keys and values are binary or string columns, headers a list of structs of name and value or a map, timestamps a timestamp, date or
         integer column (milliseconds), partitions an integer column. Another type raises TypeError before the first row is sent. A null
-        means None in `send`. Keys and values are copied before the call returns. The call blocks for each row as `send` does. A refused row
-        ends the call: the exception has a note with the row's number, and the attribute `accepted`, the handle of the rows before it, which
-        are sent. A KeyboardInterrupt has the attribute, too. Raises the exceptions of `send`, ConfigError for a column that does not exist,
-        ValueError for a row that cannot be sent.
+        means None in `send`. Keys and values are copied before the call returns. The call blocks for each row as `send` does.
+        A refused row ends the call. As with `send_many`, the exception has a note with the row's number, and the attribute `accepted`, the
+        handle of the rows before it, which are sent.
+        Raises the exceptions of `send`, ConfigError for a column that does not exist, ValueError for a row that cannot be sent.
         """
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
         return send_arrow(self._session, topic, data, columns)
