@@ -55,11 +55,10 @@ class TopicPartition(NamedTuple):
 
 @attrs.frozen
 class SubscriptionPattern:
-    """A pattern of topic names that the group's coordinator matches; `subscribe` accepts it with group_protocol="consumer".
-
-    `pattern` is a regular expression that must have the same meaning in RE2, which the coordinator uses, and in Python's `re`, with which
-    the client finds the topics whose metadata it needs. The expression must match the complete name. The coordinator assigns only topics
-    that the member is allowed to describe. Raises TypeError if `pattern` is not a str.
+    """A pattern of topic names that the group's coordinator matches; `subscribe` accepts it with group_protocol="consumer".|`pattern` is a
+    regular expression for the complete name, with the same meaning in RE2, which the coordinator uses, and in Python's `re`, by which the
+    client finds the topics whose metadata it needs. The coordinator assigns only topics that the member is allowed to describe. Raises
+    TypeError if `pattern` is not a str.
     """
 
     pattern: str = attrs.field()

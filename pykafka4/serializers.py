@@ -1,10 +1,9 @@
 """Implements the named serializers and deserializers. Invariant: for an object of a type that a serializer does not accept, the error names
 the topic and the serializer; no serializer falls back to `str(value)`.
 
-A serializer is called with the topic and a key or value that is not None (None stays a null), on the thread that sends, and returns bytes,
-str (sent as UTF-8) or None. A deserializer is called with the topic and the bytes of a key or value that is not null (a null stays None),
-on the thread that polls, and returns any object. `options/serializers.py` parses the options that name them, and adapts callables with
-other arguments.
+A serializer gets the topic and a key or value, and returns bytes, str (sent as UTF-8) or None, on the thread that sends. A deserializer
+gets the topic and the bytes of a key or value, and returns any object, on the thread that polls. Neither is called for None: None stays a
+null, and a null stays None. `options/serializers.py` parses the options that name them, and adapts callables with other arguments.
 """
 
 from __future__ import annotations

@@ -57,11 +57,8 @@ T = TypeVar("T")
 
 @attrs.define
 class Invocation:
-    """The cluster of a command, and the timeout of its calls. `Frame` fills the fields from the options before and after the command's
-    name.
-
-    `admin`, `client`, `producer` and `consumer` take `options` of their class, which replace all others. They raise click.UsageError,
-    ConfigError and OSError.
+    """The cluster of a command, and the timeout of its calls. `Frame` fills the fields from the options.|`admin`, `client`, `producer` and
+    `consumer` take `options` of their class, which replace all others. They raise click.UsageError, ConfigError and OSError.
     """
 
     bootstrap: str | None = None
@@ -73,8 +70,8 @@ class Invocation:
     prefix: str = "--"  # begins the options that name the cluster, for errors
 
     def add_properties(self, texts: Iterable[str]) -> None:
-        """Add properties of the form `name=value`; the last one of a name counts. Raises click.BadParameter for other forms and for
-        secrets; the error does not show the value.
+        """Add texts of the form `name=value`; the last one of a name counts. Raises click.BadParameter for other forms and for secrets; the
+        error does not show the value.
         """
         for text in texts:
             name, equals, value = map(str.strip, text.partition("="))
@@ -129,7 +126,7 @@ class Invocation:
             raise click.UsageError(str(error).replace("the mapping", f"{profiles_file()}, [{named['profile']}]", 1)) from None
 
     def _named_cluster(self) -> dict[str, str]:
-        """Return the options that name the cluster: from the command line, otherwise the environment, otherwise the default profile.
+        """The options come from the command line, otherwise the environment, otherwise the default profile.
 
         Raises click.UsageError if no cluster is named, or both a file and a profile are.
         """

@@ -1,5 +1,5 @@
-"""Shows the findings of a diagnosis: `status`. The exit code is 0 only if no finding has the outcome WRONG. The finding
-that the time was too short has this outcome, too."""
+"""Shows the findings of a diagnosis: `status`. The exit code is 0 only if no finding has the outcome WRONG, which the finding that the time
+was too short has, too."""
 
 from __future__ import annotations
 

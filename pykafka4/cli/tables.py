@@ -30,7 +30,7 @@ HEADING, FAILED = Style(bold=True), Style(color="red")
 class Table:
     """A table of columns without lines between them, for tools such as `cut`. `failed` has the numbers of rows with an error.
 
-    The tables of `rich` measure and wrap each cell several times, which takes minutes for the partitions of many groups.
+    The tables of `rich` measure and wrap each cell several times: minutes for the partitions of many groups.
     """
 
     columns: Sequence[str]

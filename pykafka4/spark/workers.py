@@ -1,9 +1,9 @@
-"""Keeps the producers and clients of a Python worker for its next tasks. Invariant: a producer serves one task at a time, and returns
-to the pool only if the task has delivered all its records; all tasks share the clients, and leave no work in them.
+"""Keeps the producers and clients of a Python worker for its next tasks. Invariant: a producer serves one task at a time, and returns to
+the pool only if the task has delivered all its records; all tasks share the clients, and leave no work in them.
 
-This is a separate module because Spark ships functions by value: a producer in a notebook's globals would be created again for each task,
-while a producer in an importable module lives as long as the Python worker. A worker is forked, ends without notice (SIGKILL, `os._exit`)
-and is reaped after about a minute without work, so no work may be left here when a task has returned.
+This is a separate module because Spark ships functions by value. A producer in a notebook's globals would be created again for each task; a
+producer in an importable module lives as long as the Python worker. A worker is forked, ends without notice (SIGKILL, `os._exit`) and is
+reaped after about a minute without work, so no work may be left here when a task has returned.
 """
 
 from __future__ import annotations

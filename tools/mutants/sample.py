@@ -1,11 +1,11 @@
 """Draws mutations of a folder of the package with the operators of cosmic-ray.
 
 Invariant: the sample is a function of the seed and the source. Each place of the source has a rank, which depends only on the seed, the
-name of its file and the text of its line; the sample has the places with the lowest ranks. So a change of one line does not change the
-other parts of the sample, nor does a file that moves to another folder.
+name of its file and the text of its line; the sample has the places with the lowest ranks. So a change of one line, or the move of a file
+to another folder, leaves the rest of the sample as it is.
 
-Some mutations are not drawn, because no test could notice them, or because every test would: annotations (never evaluated), `is` replaced
-by `==`, `is not` by `!=`, and the reverse (the same for None, enums and small integers), `|` between types, and the lines of
+Some mutations are not drawn, because no test could notice them, or because every test would: annotations (never evaluated), `|` between
+types, and `is` replaced by `==`, `is not` by `!=`, or the reverse (the same for None, enums and small integers). Nor are the lines of
 `equivalent.tsv`: mutations without an observable effect, with the reason. Delete a line of that file that no longer fits any source.
 """
 

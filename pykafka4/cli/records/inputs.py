@@ -1,5 +1,4 @@
-"""Reads input as blocks of items. Items are numbered like the lines in an editor, from 1 in each file; messages about failures have these
-numbers.
+"""Reads input as blocks of items. Items are numbered like the lines in an editor, from 1 in each file, for messages about failures.
 
 A block has the items of one read of a file, so a line that a person types is sent at once.
 """

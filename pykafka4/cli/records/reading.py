@@ -1,7 +1,7 @@
-"""Reads records for a command, as lists in any form of a poll. Invariant: as a member of a group, the command requests a list only
-when the records of the previous list are written, acknowledged or filtered out.
+"""Reads records for a command, as lists in any form of a poll. Invariant: as a member of a group, the command requests a list only when the
+records of the previous list are written, acknowledged or filtered out.
 
-So a member of a group commits only such records: the next poll, or a `close` without an error, finishes them.
+So a member commits only such records: the next poll, or a `close` without an error, finishes them.
 """
 
 from __future__ import annotations

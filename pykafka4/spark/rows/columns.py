@@ -1,7 +1,4 @@
-"""Turns the columns of rows into arguments of `send`. Invariant: an error about a column or its type names the option of that column, too.
-
-Each option names the column for one argument of `send`.
-"""
+"""Turns the columns of rows into arguments of `send`. Invariant: an error about a column or its type names the option of that column, too."""
 
 from __future__ import annotations
 
@@ -70,7 +67,7 @@ def send_rows(
     clock: Callable[[], float],
     check_failures: Callable[[], float],
 ) -> None:
-    """Send each row, and call `check_failures()` when its time has come: `check_failures` returns the time of its next call, or raises.
+    """Send each row, and call `check_failures()` when its time has come: it returns the time of its next call, or raises.
 
     The places of the columns are looked up only when the fields of the rows change. Nearly every row is a `Row` with a value, or with a
     value and a key; for such a row, the only Python functions called are `send` and the clock.

@@ -2,10 +2,9 @@
 attempt of the task has begun.
 
 The token is an offset that is committed with the rows, in a consumer group that only the tasks of one Spark partition use. An attempt
-begins with `init_transactions`: from then on no earlier attempt (a zombie, the twin of a speculative task) can commit, and the open
-transaction of an earlier attempt is aborted. Then the attempt looks the token up. Both orders end well: if an earlier attempt has
-committed before `init_transactions`, the lookup finds its token; if an earlier attempt tries to commit afterwards, its commit fails as
-fenced.
+begins with `init_transactions`. From then on no earlier attempt (a zombie, the twin of a speculative task) can commit, and its open
+transaction is aborted. Then the attempt looks the token up. Both orders end well: if an earlier attempt has committed before
+`init_transactions`, the lookup finds its token; if it tries to commit afterwards, its commit fails as fenced.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 writes nothing; a repetition of an unfinished run is reported if a skipped partition has another number of rows, or if there are fewer
 partitions.
 
-Tokens belong to Spark's partitions. If an unfinished run is repeated with other partitions (another number of executors or `minPartitions`,
-a changed input), rows may move from a written partition into a skipped one, and be lost, or back, and be written twice.
+Tokens belong to Spark's partitions. An unfinished run may be repeated with other partitions (another number of executors or
+`minPartitions`, a changed input). Then rows may move from a written partition into a skipped one, and be lost, or back, and be written
+twice.
 """
 
 from __future__ import annotations

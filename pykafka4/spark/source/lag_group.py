@@ -1,9 +1,9 @@
-"""Commits the offsets of a stream to a group, for tools that show lag. Invariant: no code reads the offsets back; no failed commit
-fails the query.
+"""Commits the offsets of a stream to a group, for tools that show lag. Invariant: no code reads the offsets back; no failed commit fails
+the query.
 
-Spark calls `commit` of a reader only with the next batch: a query that waits for records would show its last batch as unread. The start of
-a trigger is the end of the last batch, so each trigger commits its start while it looks up offsets. Spark ends the process of the reader at
-once when a query has ended, so `latestOffset` waits for the commit.
+Spark calls `commit` of a reader only with the next batch, so a query that waits for records would show its last batch as unread. The start
+of a trigger is the end of the last batch: each trigger commits its start while it looks up offsets. `latestOffset` waits for the commit,
+because Spark ends the reader's process at once when a query has ended.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Reads the offset range of a task as Arrow batches. Invariant: each record of the range is in one batch, or the task fails,
-or a warning names the lost offsets (failOnDataLoss=false).
+"""Reads the offset range of a task as Arrow batches. Invariant: each record of the range is in one batch, or the task fails, or a warning
+names the lost offsets (failOnDataLoss=false).
 
-A read ends when its position has reached the end of the range, not when it has found a last record: compaction, aborted transactions
-and control batches leave offsets without records. Only workers import this module: the driver plans without a consumer and without pyarrow.
+A read ends when its position has reached the end of the range, not at a last record: compaction, aborted transactions and control batches
+leave offsets without records. Only workers import this module: the driver plans without a consumer and without pyarrow.
 """
 
 from __future__ import annotations
