@@ -125,8 +125,8 @@ class Channel:
         otherwise the failure, which is counted in `lost`.
 
         Waits up to `wait_s` while the agent is behind or away, but only once: until a message is taken again, later messages fail at once.
-        So a stuck agent costs an application one wait. If a stream has taken a part of the message, the call waits for the rest, up to
-        `wait_s` again, or a tenth of a second if that is longer.
+        So a stuck agent costs an application one wait. For the rest of a message on a stream, the call waits up to `wait_s` again, or a
+        tenth of a second if that is longer.
         """
         failure = self._offer_once(data)
         if failure is not None and wait_s > 0 and self._waits and failure.loss in (Loss.FULL, Loss.ABSENT):

@@ -32,7 +32,6 @@ class ArrivalLimits:
 
     @classmethod
     def of(cls, topics: TopicsSettings) -> Self | None:
-        """Return None if no topic has a limit."""
         limits = rate_limits(topics)
         return cls(limits) if limits else None
 

@@ -27,7 +27,7 @@ log = logging.getLogger("pykafka4.agent")
 
 # How far a client's clock may be ahead: since Kafka 4.0, brokers refuse later timestamps (message.timestamp.after.max.ms).
 AHEAD_MS: Final = 3_600_000
-# The first row that fits counts: RecordTooLarge is a ValueError, and so is the error for a name that Kafka does not allow.
+# The first row that fits counts: RecordTooLarge is a ValueError, as is the error for an illegal name.
 REASONS: Final = (
     (BufferFull, Reason.NO_MEM),
     (MemoryError, Reason.NO_MEM),
@@ -39,7 +39,7 @@ REASONS: Final = (
 
 
 class SpoolSeam(Protocol):
-    """The methods of the spool that the router calls. No method waits for the cluster, and none raises."""
+    """The methods of the spool that the router calls. None waits for the cluster or raises."""
 
     def takes(self, topic: str) -> bool:
         """Whether the topic's next message must be added to the spool."""

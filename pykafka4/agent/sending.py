@@ -69,7 +69,6 @@ class Progress:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Hand messages over. Returns the exit code."""
     parser = _parser()
     given = parser.parse_args(_joined(arguments))
     try:

@@ -42,7 +42,7 @@ class OpenClients:
         self._clients: list[_Watched] = []
 
     def add(self, client: Measured, by: By, by_broker: bool) -> None:
-        """Include `client` in readings. A second `add` replaces `by` and `by_broker`. Raises TypeError for any object but a client."""
+        """A second `add` replaces `by` and `by_broker`. Raises TypeError for any object but a client."""
         if not hasattr(type(client), "_sources"):
             raise TypeError(f"{shown(client)} has no metrics: pass a Producer, Consumer, ShareConsumer, AdminClient or Client")
         detail = Detail(by, by_broker)

@@ -34,7 +34,6 @@ def _joined(links: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def away(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The rows of the cluster's brokers that cannot be reached."""
     return [row for row in brokers(status) if row["error"] and row["node"] is not None and row["node"] >= 0]
 
 

@@ -50,7 +50,6 @@ class Names:
 
 
 def _name(host: str) -> str:
-    """A Host header without the port."""
     host = host.lower()
     if host.startswith("["):
         return host.partition("]")[0] + "]"

@@ -30,8 +30,6 @@ class Outage:
 
 
 class Outages:
-    """The open and the ended outages."""
-
     def __init__(self) -> None:
         self._open: dict[str, Outage] = {}
         self._suspected: dict[str, Outage] = {}
@@ -53,7 +51,6 @@ class Outages:
         self._suspected = suspected
 
     def all(self) -> list[Outage]:
-        """All outages: open ones first (the cluster before others), then the ended ones, the newest first."""
         going_on = sorted(self._open.values(), key=_cluster_first)
         return [*going_on, *reversed(self._ended)]
 
@@ -63,7 +60,6 @@ class Outages:
         return {"rows": rows, "count": len(found)}
 
     def since(self, subject: str) -> float | None:
-        """The time when the open outage of `subject` began; None without an open outage."""
         outage = self._open.get(subject)
         return None if outage is None else outage.started_at
 

@@ -69,7 +69,7 @@ def forget() -> None:
 
 
 def serving() -> list[Process]:
-    """The processes of this user that serve pages. Removes the files of dead processes."""
+    """The processes with pages. Removes the files of dead processes."""
     found = []
     home = folder()
     for path in sorted(home.glob("*.json")) if _is_private(home) else ():

@@ -56,7 +56,7 @@ class Rates:
         return {name: (last.counts[name] - first.counts[name]) / (last.at - first.at) for name in self._names}
 
     def curves(self, names: Sequence[str]) -> dict[str, list[float | None]]:
-        """POINTS rates for each name, one per STEP_S, the newest last; None for times before the first sample."""
+        """POINTS rates for each name, the newest last; None for times before the first sample."""
         samples = list(self._samples)
         if len(samples) < 2:
             return {name: [None] * POINTS for name in names}

@@ -28,16 +28,12 @@ DEADLINE_S: Final = 20.0
 
 @attrs.frozen
 class Response:
-    """The body, content type and status of a response."""
-
     body: bytes
     kind: str = "text/plain"
     status: int = 200
 
 
 class PageContent(Protocol):
-    """The content that a server serves."""
-
     def answer(self, path: str) -> Response:
         """The response to GET `path`, which may have a query."""
 
@@ -76,7 +72,6 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
             self.handle_request()
 
     def end(self) -> None:
-        """Close the port and all connections."""
         self._ended = True
         with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), timeout=1.0):
             pass  # the connection wakes `serve`, which checks `_ended` only between requests

@@ -69,7 +69,6 @@ class Watched(Protocol):
 
 
 def counts_of(kind: Kind, stats: Mapping[str, Any]) -> dict[str, int] | None:
-    """The counts from which rates are computed."""
     if not stats:
         return None
     if kind is Kind.PRODUCER:

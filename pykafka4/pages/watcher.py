@@ -22,7 +22,7 @@ from pykafka4.pages.watched import SERIES, Kind, Look, Watched, counts_of
 
 __all__ = ["Busy", "Watcher", "program"]
 
-SHARE: Final = 50  # samples cost at most a fiftieth of a core: a look of 50 ms, as with 10,000 partitions, is taken every 2.5 s
+SHARE: Final = 50  # a look of 50 ms, as with 10,000 partitions, is taken every 2.5 s: a fiftieth of a core
 WAIT_S: Final = 15.0  # the longest wait for the look of another thread
 MOST_OUTAGES: Final = 100
 MOST_USERS: Final = 200

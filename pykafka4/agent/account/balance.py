@@ -55,7 +55,7 @@ class Stats(ProducerCounts, Protocol):
 
 
 class SpooledCounts(Protocol):
-    """The spool's counts of a topic: messages that are only on disk, and messages that were there when the agent started."""
+    """The spool's counts of a topic: `messages` are only on disk, `restored` were there when the agent started."""
 
     @property
     def messages(self) -> int: ...

@@ -39,8 +39,6 @@ class Counting(Protocol):
 
 
 class SpoolState(Protocol):
-    """The spool's counts at a moment, by topic."""
-
     @property
     def topics(self) -> Mapping[str, SpooledCounts]: ...
 
@@ -59,7 +57,7 @@ class SpoolCounts(Protocol):
 
 
 class OnLoop(Protocol):
-    """Calls a function on the agent's loop, or on the caller's thread after the loop has ended, and returns the function's result."""
+    """Returns the result of a function that runs on the agent's loop, or after its end on the caller's thread."""
 
     def __call__(self, look: Callable[[], T], /) -> T: ...
 
@@ -100,8 +98,8 @@ class Books:
     def _look(self, spool: SpoolCounts) -> tuple[BeforeProducer, Mapping[str, SpooledCounts]]:
         """Return the ledger's and the spool's counts of one moment, and hold the replay until the producer's counts are read.
 
-        A message that the replay passed on in between would be in the spool's count and in the producer's. Only the loop moves damaged
-        messages from the spool's count to the ledger's, so on the loop each of these messages is in exactly one of the two counts.
+        A message that the replay passed on in between would be in both the spool's and the producer's count. Only the loop moves damaged
+        messages from the spool's count to the ledger's, so on the loop no message is in both.
         """
         spool.hold()
         return self._ledger.before_producer(), spool.state().topics

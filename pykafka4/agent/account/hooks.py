@@ -44,7 +44,7 @@ class BatchOutcomes(ProducerHooks):
     def wait(self, timeout_s: float) -> bool:
         """After `Producer.close`, wait until all failed batches have been counted. Returns False after `timeout_s` seconds.
 
-        Otherwise the last report and log lines would miss the batches whose callbacks are still queued.
+        Otherwise the last report and log lines would miss batches whose callbacks are queued.
         """
         return self._closed.wait(timeout_s)
 

@@ -129,7 +129,7 @@ class Ledger:
     def tick(self) -> None:
         """Begin a new interval if it is time, and write the log lines that are due. The agent calls this about once a second.
 
-        Otherwise the end of a burst would be in no log line before the next discard for the same reason.
+        Otherwise the end of a burst would wait for the next discard of the same reason.
         """
         with self._lock:
             self._reports.current()

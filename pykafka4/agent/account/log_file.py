@@ -43,7 +43,6 @@ class LogFile:
             return False
 
     def append(self, lines: list[bytes]) -> tuple[int, OSError | None]:
-        """Write lines. Returns the number of written lines, and the error that stopped the writing, if any."""
         done = 0
         try:
             while done < len(lines):

@@ -34,7 +34,7 @@ _OF_CODES: Final[Mapping[str, Reason]] = {
 
 
 class Reasons:
-    """The reason for each code of a failed batch: KAFKA_ERROR_ACK for a code that Kafka added later, BUG for any other unknown code."""
+    """The reason for each code of a failed batch: BUG for an unknown code, unless Kafka added it later."""
 
     def __init__(self, autocreate: bool) -> None:
         """With `autocreate` the Metadata request creates a topic, which stays unknown only if the creation fails."""

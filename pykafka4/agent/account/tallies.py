@@ -150,7 +150,6 @@ class Tallies:
             self._too_long.add((name + b" " + (value or b"")[: self._prefix_size])[: self._prefix_size])
 
     def discard(self, message: Message, reason: Reason) -> None:
-        """Count a message that was discarded before the producer had it."""
         topic, value, _, _, timestamp_ms = message
         self.before_producer.add(topic, reason, 1, timestamp_ms, timestamp_ms)
         if reason is Reason.BAD_TOPIC or reason is Reason.LONG_MSG:  # saves calls in a burst for another reason

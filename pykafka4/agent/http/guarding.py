@@ -35,7 +35,6 @@ class Guard:
     """Checks the Host and Origin headers of each request."""
 
     def __init__(self, host: str, allowed_hosts: Iterable[str]) -> None:
-        """`host` is the address of the pages; `allowed_hosts` are further names that a Host header may have."""
         own = f"[{host}]" if ":" in host else host
         self._names = Names((own, *allowed_hosts), hint="use localhost, or add the name to allowed_hosts in [http]")
 
@@ -103,7 +102,6 @@ class Connections:
             self.sweep()
 
     def sweep(self) -> None:
-        """Close the connections that have had no new request for IDLE_S."""
         now = self._monotonic()
         for connection in list(self._open.values()):
             if connection.active_at + IDLE_S <= now:

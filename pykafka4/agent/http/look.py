@@ -43,7 +43,6 @@ class AgentLook:
 
     @property
     def buffered(self) -> int:
-        """The bytes of messages in memory, at most `max_buffer`."""
         return int(self.status.get("producer", {}).get("buffered_bytes", 0))
 
 
@@ -131,5 +130,4 @@ def unknown_topics(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def topic_of(name: str) -> str:
-    """Return the topic of a row in the producer's status."""
     return name[: -len(UNDECIDED)] if name.endswith(UNDECIDED) else name.rpartition("-")[0]

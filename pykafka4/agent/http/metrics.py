@@ -77,8 +77,8 @@ def _rows(look: AgentLook) -> dict[str, TopicAccount]:
 
     Topics that brokers do not know, or not yet, have no row: each name that a client invents would be a new time series.
     """
-    # The topics with the most messages would be a wrong choice: a topic that overtakes another would leave the sum of the others. This
-    # counter would fall, and Prometheus takes a falling counter for a restart.
+    # Not the topics with the most messages: a topic that overtakes another would leave the sum of the others. This counter would fall, and
+    # Prometheus takes a falling counter for a restart.
     parked = {topic_of(name) for name, row in look.status.get("partitions", {}).items() if row["parked"]}
     rows = {name: row for name, row in look.account.topics.items() if row.acknowledged or row.discards.count or name not in parked}
     known = (name for name, row in rows.items() if row.acknowledged or Reason.BAD_TOPIC not in row.discards.by_reason)

@@ -68,7 +68,6 @@ def _balance(look: AgentLook) -> Json:
 
 
 def _topics(look: AgentLook) -> Json:
-    """Return the topics with the most waiting messages; among equals, with the most accepted messages."""
     found, accounts = queues(look.status), look.account.topics
     rows: list[list[Any]] = []
     for topic in {**accounts, **found}:

@@ -18,7 +18,6 @@ _MODULES = {"compiled": "pykafka4.agent.inputs.compiled._reading", "python": "py
 
 
 def choose(wanted: str | None) -> tuple[str, ModuleType]:
-    """Return the name and the module of the implementation. Raises ImportError."""
     if wanted not in {None, "", *_MODULES}:
         raise ImportError(f"PYKAFKA4_IMPL={wanted!r} must be one of {', '.join(_MODULES)}, or unset")
     if wanted and (wanted == "python" or sys.platform == "linux"):

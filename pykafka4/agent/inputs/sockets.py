@@ -35,7 +35,7 @@ class InputError(ConfigError):
 
 @attrs.frozen
 class UnixSocket:
-    """A bound UNIX socket, with its path and the identity of its file."""
+    """A bound UNIX socket, its path and file."""
 
     sock: socket.socket
     path: Path
@@ -91,7 +91,7 @@ def _bind_closed(sock: socket.socket, path: Path) -> None:
 
 
 def owner_and_group(settings: UnixSettings) -> tuple[int, int]:
-    """Return the ids of the socket's owner and group, -1 for an id that is not set. Raises InputError for an unknown name."""
+    """Return the ids, -1 if not set. Raises InputError for an unknown name."""
     return _uid(settings.owner), _gid(settings.group)
 
 
@@ -149,7 +149,7 @@ def _pinned(path: Path) -> Iterator[str]:
 
 
 def _umask() -> int:
-    """Return the umask of the process. `os.umask` must change it for a moment, for all threads."""
+    """Return the umask of the process. `os.umask` reads it only by a change, which affects all threads."""
     for line in Path("/proc/self/status").read_text().splitlines() if Path("/proc/self/status").exists() else ():
         if line.startswith("Umask:"):
             return int(line.split()[1], 8)

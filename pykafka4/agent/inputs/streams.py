@@ -58,7 +58,6 @@ class StreamInput:
         loop.add_reader(self._selector.fileno(), self.turn)
 
     def turn(self) -> None:
-        """Accept and read ready connections, up to the cost TURN."""
         left, ready = TURN, self._ready
         if not ready:  # otherwise connections that the last turn did not reach come first: busy ones cannot starve them
             ready.extend(key.data for key, _ in self._selector.select(0))

@@ -53,13 +53,12 @@ class Room:
         self._held[holder] = (size, now)
 
     def release(self, holder: RoomHolder) -> None:
-        """Free the holder's room, and forget its wait for room."""
         size, _ = self._held.pop(holder, (0, 0.0))
         self.free += size
         self._waiting.pop(holder, None)
 
     def serve(self, now: float) -> None:
-        """Resume the waiting holders for whom there is room now, in order."""
+        """Resume waiting holders, in order, while there is room."""
         while self._waiting:
             holder, size = next(iter(self._waiting.items()))
             if size > self.free:
@@ -69,7 +68,7 @@ class Room:
             holder.resume()
 
     def end_overdue(self, now: float) -> None:
-        """While others wait, take the room from holders that have held it too long."""
+        """While others wait, end holders that have held room for HOLD_S."""
         while self._waiting and self._held:
             holder, (_, since) = next(iter(self._held.items()))
             if now - since < HOLD_S:

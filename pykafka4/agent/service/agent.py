@@ -137,10 +137,10 @@ class Agent:
             self._fail(repr(error))
 
     def _handle_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """End the agent after an unhandled exception; only log an exception of a connection of the pages.
+        """End the agent after an unhandled exception, unless it concerns a connection of the pages.
 
-        Without a file descriptor for a new connection of the pages, asyncio passes the pages' socket in the context, and tries again every
-        second, up to 64 times in a row: one log line in QUIET_S is enough.
+        Without a file descriptor for such a connection, asyncio passes the pages' socket in the context, and tries again every second, up
+        to 64 times in a row: one log line in QUIET_S is enough.
         """
         error = context.get("exception")
         if "socket" in context:

@@ -46,7 +46,6 @@ exit codes:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the agent, only check its settings, or print the unit file. Returns the exit code."""
     given = _parser().parse_args(arguments)
     if given.systemd_unit:
         sys.stdout.write(systemd_unit(given.config))

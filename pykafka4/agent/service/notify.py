@@ -33,7 +33,6 @@ class Notifier:
         self._send("STOPPING=1", f"STATUS={status}", f"EXTEND_TIMEOUT_USEC={int(seconds * 1e6)}")
 
     def status(self, text: str) -> None:
-        """Set the text that `systemctl status` shows."""
         self._send(f"STATUS={text}")
 
     def alive(self) -> None:

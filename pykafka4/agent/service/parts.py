@@ -45,7 +45,7 @@ class Parts:
     def __init__(self, settings: AgentSettings) -> None:
         """Bind the sockets, which may need root; then become the agent's user, and open the other parts. The loop calls this.
 
-        Raises InputError, ConfigError, SpoolUnusable or OSError, after closing all parts.
+        Raises InputError, ConfigError, SpoolUnusable or OSError, after closing the open parts.
         """
         self.settings = settings
         self._pages: PageServer | None = None
@@ -131,7 +131,6 @@ class Parts:
             self._spool.cluster_away = state == "unreachable"
 
     def stop_inputs(self) -> None:
-        """Read the messages that clients have sent so far, and close the inputs."""
         self._view.inputs_open = False
         self.inputs.close()
 

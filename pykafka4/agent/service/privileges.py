@@ -24,7 +24,7 @@ class Identity:
 
 
 def identity_of(user: str, group: str | None) -> Identity:
-    """Return a user by name or number, with all its groups; `group`, if given, becomes the primary group.
+    """Return a user by name or number, with all its groups; `group` becomes the primary group.
 
     Raises ConfigError for an unknown name, or if the process runs as `user` already, but with another group.
     """

@@ -54,7 +54,6 @@ def _changes(old: Any, new: Any, where: tuple[str, ...], live: bool) -> list[Cha
 
 
 def _merged(old: Any, new: Any) -> Any:
-    """The value `old` with the live settings of `new`, also in nested tables."""
     if (
         isinstance(old, Mapping)
         and isinstance(new, Mapping)

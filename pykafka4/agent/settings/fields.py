@@ -108,7 +108,6 @@ def word(default: StrEnum | None, kind: type[StrEnum], doc: str, *, live: bool =
 
 
 def name(doc: str, default: str | None = None, *, live: bool = False) -> Any:
-    """A non-empty text, such as the name of a user or host."""
     return _field(
         default,
         as_str,

@@ -42,7 +42,6 @@ class Lines:
         return self._statement(having)
 
     def _statement(self, end: int) -> int:
-        """The first line of the statement that ends with line `end`."""
         begin = end - 1
         while begin > 0 and self._parsed(begin) is None:
             begin -= 1

@@ -24,10 +24,7 @@ MIDDLE: Final = 10**12
 
 
 class Fifo:
-    """The messages of a topic, in segments, of which the last grows.
-
-    `unread` counts the messages that are only on disk, `sent` the messages that are also in the producer.
-    """
+    """The messages of a topic, in segments, of which the last grows. `unread` messages are only on disk, `sent` also in the producer."""
 
     def __init__(self, topic: str, folder: Path, disk: Disk) -> None:
         self.topic, self.folder, self._disk = topic, folder, disk

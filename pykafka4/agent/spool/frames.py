@@ -132,7 +132,7 @@ def cut(data: bytes, at: int = 0) -> list[Frame]:
 
 
 def salvage(data: bytes) -> Salvage:
-    """Return the readable frames of `data`, which must end with the segment."""
+    """Return the readable frames of `data`, which must reach the end of a segment."""
     frames: list[Frame] = []
     damaged: list[tuple[int, int]] = []
     at = 0
@@ -151,7 +151,6 @@ def salvage(data: bytes) -> Salvage:
 
 
 def _find(data: bytes, at: int) -> int | None:
-    """Return the offset of the next complete frame."""
     candidates: Iterable[re.Match[bytes]] = _KINDS.finditer(data, at + _KINDS_AT)
     return next((found.start() - _KINDS_AT for found in candidates if _is_frame(data, found.start() - _KINDS_AT)), None)
 

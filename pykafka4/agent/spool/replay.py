@@ -54,7 +54,7 @@ class ByteRange:
 
 @attrs.define(eq=False)
 class SentPart:
-    """A part of a segment, up to `end`: a sent message, or a discarded message if `delivery` is None, or damaged bytes if `count` is 0."""
+    """A part of a segment, up to `end`: a sent message, a discarded one if `delivery` is None, or damaged bytes if `count` is 0."""
 
     segment: Segment
     end: int
@@ -74,8 +74,6 @@ class Unsettled(NamedTuple):
 
 
 class TopicReplay:
-    """The replay of one topic."""
-
     __slots__ = ("fifo", "in_flight", "least", "length", "pause_s", "paused_until", "reading", "sent", "watched")
 
     def __init__(self, fifo: Fifo) -> None:
@@ -133,13 +131,13 @@ class Replay:
         return self._window // max(1, len(self._turns))
 
     def pause(self) -> float | None:
-        """Return the seconds until the first topic without room is tried again, None if no topic pauses."""
+        """Return the seconds until the first topic is tried again, None if no topic pauses."""
         now = self._clock()
         pauses = [replay.paused_until - now for replay in self._turns if replay.paused_until > now]
         return min(pauses, default=None)
 
     def should_hurry(self) -> bool:
-        """Whether the producer should send its messages without linger, because a topic has used its share and has more messages.
+        """Whether the producer should send without linger, because a topic has used its share and has more messages.
 
         Otherwise linger_ms would set the pace of the replay. True once, and again only after messages have left the disk: the producer
         is not flushed repeatedly while the cluster is away.

@@ -29,7 +29,7 @@ def allocated(size: int) -> int:
 class Segment:
     """A file with frames of one topic. `start` and `done` are the progress: the offset after the done frames, and their number.
 
-    `count` is the number of frames, None in an old segment before its frames are counted. A `sealed` segment gets no more frames.
+    `count` is the number of frames, None before an old segment is counted. A `sealed` segment gets no more frames.
     """
 
     __slots__ = ("_saved", "count", "damaged", "done", "number", "oldest_ms", "path", "sealed", "size", "start", "used")

@@ -190,7 +190,6 @@ class Spool:
         return [fifo for fifo in self._fifos.values() if fifo.old]
 
     def counted(self, fifo: Fifo) -> None:
-        """Take over the counts of a topic whose old files have been inspected."""
         lost = fifo.counted()
         if lost:
             self._discards.damaged(fifo.topic, lost)

@@ -165,7 +165,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
     def processing(self, record: Received) -> Iterator[Span]:
         """Run a `with` block in a span for the processing of `record`. Spans that begin in the block are its children.
 
-        The span links to the record's context, and records an exception of the block.
+        The span links to the record's context, and records an exception of the block, which is then raised.
         """
         link = _link(record.headers)
         attributes: dict[str, AnyValue] = {SYSTEM: "kafka", OPERATION: "process", OPERATION_TYPE: "process"}

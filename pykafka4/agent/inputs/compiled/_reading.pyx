@@ -185,7 +185,7 @@ cdef int refuse(const unsigned char* p, Py_ssize_t size, Verdict verdict, int de
 
 @cython.final
 cdef class DatagramReader:
-    """Reads several datagrams at once. The caller owns and closes the socket. See `agent.inputs.plain`."""
+    """See `agent.inputs.plain`."""
 
     cdef readonly int most
     cdef Py_ssize_t max_size
