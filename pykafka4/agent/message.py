@@ -8,8 +8,9 @@ from typing import Protocol, TypeAlias
 __all__ = ["Intake", "Message", "Reason", "Refused", "Source"]
 
 # (topic, value, key, partition key, timestamp). A plain tuple, because one is made for each message. A topic that is not UTF-8 has escapes,
-# which make it an illegal name. An empty value or key is b"", or None with `empty = "null"`. The partition key is None for AnyPartition.
-# The timestamp is in milliseconds since the epoch, as the client wrote it, unless the router has replaced it.
+# which make it an illegal name. An empty value or key is b"", or None with `empty = "null"`. The partition key is from 0 to
+# 4,294,967,295, or None for AnyPartition. The timestamp is in milliseconds since the epoch, as the client wrote it, unless the router has
+# replaced it.
 Message: TypeAlias = tuple[str, bytes | None, bytes | None, int | None, int]
 
 

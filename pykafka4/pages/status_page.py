@@ -87,7 +87,7 @@ class StatusPage:
             self._server.sweep()
             if system.monotonic() < next_look:
                 continue
-            if self._look() in ENDED:
+            if self._look() in ENDED:  # the application has not closed the page
                 self.close()
                 return
             next_look = system.monotonic() + self._watcher.pause_s() - TURN_S

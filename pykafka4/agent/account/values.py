@@ -91,7 +91,7 @@ class Report:
     refused_bytes: Mapping[Reason, int] = attrs.Factory(dict)
     topics: Mapping[str, Discards] = attrs.Factory(dict)
     others: Discards = Discards()
-    possible_duplicates: Mapping[str, Repeats] = attrs.Factory(dict)
+    possible_duplicates: Mapping[str, Repeats] = attrs.Factory(dict)  # sent again, maybe after a broker had written them
     other_duplicates: Repeats = Repeats()
     versions: Mapping[int, int] = attrs.Factory(dict)  # unsupported version -> number of messages
     recent_malformed: tuple[bytes, ...] = ()

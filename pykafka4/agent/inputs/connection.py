@@ -151,7 +151,7 @@ class Connection:
             self._sharing.unfinished.small.release(self)
 
     def _end_for_size(self) -> None:
-        """After an invalid size, the start of the next message is unknown."""
+        # After an invalid size, the start of the next message is unknown.
         self._sharing.entrance.counts.closed_for_size += 1
         self._sharing.entrance.refuse(self._kept, Refused(Reason.MALFORMED))
         self._close()

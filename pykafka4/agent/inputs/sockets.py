@@ -116,7 +116,7 @@ def _gid(group: str | None) -> int:
 
 
 def _set_rights(path: Path, mode: int | None, owner: int, group: int) -> None:
-    """The owner comes first: chown clears bits of the mode, and the mode admits other users."""
+    # The owner comes first: chown clears bits of the mode, and the mode admits other users.
     with _pinned(path) as file:
         if owner != -1 or group != -1:
             try:
