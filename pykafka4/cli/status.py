@@ -1,5 +1,5 @@
-"""Shows the findings of a diagnosis: `status`. The exit code is 0 only if no finding has the outcome WRONG, which the finding that the time
-was too short has, too."""
+"""Shows the findings of a diagnosis: `status`. The exit code is 0 only if no finding has the outcome WRONG. A diagnosis that ran out of
+time has such a finding, too."""
 
 from __future__ import annotations
 
