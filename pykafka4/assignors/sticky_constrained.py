@@ -21,7 +21,7 @@ __all__ = ["ConstrainedAssignment"]
 
 
 class ConstrainedAssignment:
-    """Makes one assignment. `owned` has the members, in Java's order, with the partitions that they owned, except `contested` ones."""
+    """Makes one assignment. `owned` has the members, in Java's order, with their former partitions; no member keeps a `contested` one."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class ConstrainedAssignment:
         fit.sort(key=lambda tp: (tp.partition, tp.topic))
         if len(fit) < self._least:
             self._below.append(name)
-        # The first members that own `most` partitions or more keep one more than the least: any other choice would move a partition.
+        # The first members that own `_most` partitions or more keep one more than the least: any other choice would move a partition.
         elif len(fit) >= self._most and self._have_more < self._with_more:
             self._count_one_more()
             self._revoked.update(dict.fromkeys(fit[self._most :], name))
@@ -99,7 +99,7 @@ class ConstrainedAssignment:
         return left
 
     def _take_turn(self, name: str, place: int) -> int:
-        """Count the partition that `name` gets next; returns the index of the member whose turn is next."""
+        """Count the partition that `name` gets next; return the index of the member whose turn is next."""
         count = len(self._result[name]) + 1
         if count >= self._least:
             del self._below[place]

@@ -102,7 +102,7 @@ def describe(invocation: Invocation, topic: tuple[str, ...], under_replicated: b
 
 
 def _named(text: str) -> str | UUID:
-    """A text as an id if it has the form of one, which no usual name has; otherwise as a name."""
+    """Read a text as an id if it has the form of an id, which no usual name has; otherwise as a name."""
     return UUID(text) if ID.fullmatch(text) else text
 
 

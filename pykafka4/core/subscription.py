@@ -143,8 +143,8 @@ class Claim:
         # The offset at which reading ends. Set before the loop gets the claim, and never changed: chunks and positions rely on it.
         self.until: int = UNBOUNDED if replaces is None else replaces.until
         # Whether `poll` has an error of this claim to raise once. Only the loop changes False to True, and only the application changes
-        # True to False. If the loop also wrote True over True, the False of an application that is just raising the first error could
-        # follow, and erase the second error.
+        # True to False. If the loop also wrote True over True, an application that was raising the first error at that moment could then
+        # write False, and so erase the second error.
         self.troubled = False
 
     def successor(self, start: Start | Since | int, epoch: int = -1) -> Claim:
@@ -226,7 +226,7 @@ class Located:
 
 @attrs.frozen(eq=False)
 class Truncated:
-    """An unclean leader election truncated the log to `offset`: records read from there on are lost."""
+    """An unclean leader election truncated the log to `offset`: records that were already read from `offset` on are lost."""
 
     claim: Claim
     offset: int
@@ -349,7 +349,7 @@ class Position:
             self.epoch = -1  # leader epoch of the last batch fetched
         else:
             self.stage, self.target, self.offset = Stage.FETCHING, fallback, start
-            self.epoch = claim.epoch  # known if the client itself went back: with it, the leader detects another truncation
+            self.epoch = claim.epoch  # -1 if unknown; by a known epoch, the leader detects a truncation
         self.otherwise = claim.otherwise  # None after its use
         self.paused = False
         self.turn = 0  # order in Fetch requests, lowest first; the partition served last has the highest
@@ -365,7 +365,7 @@ class Position:
         self.gap: Any = None  # the offsets that are lost when reading continues (`losses.Gap`)
         self.follower: Any = None  # the follower to read from (`Followers`); None: the leader
         self.bound = False  # bound to the leader, which must not choose a follower
-        self.found_nothing = False  # the last response had no bytes, although the partition is read up to an offset
+        self.found_nothing = False  # the last response had no bytes; set only if reading ends at an offset (`Claim.until`)
         self.tail: Any = None  # the lookup in progress that finds whether any record is between `offset` and the end
         self.behind_open = 0  # number of offsets behind an open transaction
 

@@ -1,4 +1,7 @@
-"""Checks rights on topics, leaders and replicas. Invariant: a leaderless partition is not also reported as out of sync."""
+"""Checks the user's rights on topics, and the leaders and replicas of partitions.
+
+Invariant: a leaderless partition is not also reported as out of sync.
+"""
 
 from __future__ import annotations
 
@@ -153,7 +156,7 @@ def _replicas(case: Case, parts: list[PartitionState], up: set[int], seconds: fl
 
 
 def _minimum(case: Case, topics: list[str], seconds: float) -> tuple[dict[str, int], KafkaError | None]:
-    """Also returns the error of one topic whose setting is unknown; None if there is no such topic."""
+    """Return min.insync.replicas by topic, and the error of the request or of one topic; None if there is no error."""
     try:
         found = case.admin.describe_configs([("topic", name) for name in topics[:MOST_TOPICS]], timeout=seconds)
     except KafkaError as error:

@@ -1,4 +1,4 @@
-"""At the end of the agent, puts the producer's undelivered records in front of the messages on disk, because these records are older."""
+"""When the agent ends, puts the producer's undelivered records in front of the messages on disk, because these records are older."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Collects the outcomes of inputs. Invariant: an input is kept until its outcome; each failure is counted once, and the first ones are
-reported by line numbers."""
+reported with their line numbers."""
 
 from __future__ import annotations
 

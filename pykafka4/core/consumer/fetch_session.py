@@ -79,7 +79,7 @@ class FetchSession:
         self.asked, self.limit, self.unnamed = {}, 0, 0
 
     def note(self, tp: TopicPartition, now: RequestedPartition | None) -> RequestedPartition | None:
-        """Set the request of the next Fetch for `tp`; None removes `tp`. Returns the request before, or None."""
+        """Set the request of the next Fetch for `tp`; None removes `tp`. Returns the previous request, or None."""
         before = self.asked.get(tp)
         if before is not None:
             self.limit -= before.limit

@@ -39,7 +39,7 @@ _ENDLESS = 0x7FFF
 
 
 class Versions(NamedTuple):
-    """A range of versions, both ends included; prints and parses as in Kafka's JSON: `3+`, `0-2`, `4`, `none`."""
+    """A range of versions, both ends included; parses Kafka's JSON (`3+`, `0-2`, `4`, `none`), and prints the same, but `4` as `4-4`."""
 
     lo: int
     hi: int
@@ -62,7 +62,7 @@ class Versions(NamedTuple):
 
 @attrs.frozen
 class Kind:
-    """A primitive type. `fmt` is its struct letter, or if `size` is 0 the one of its length prefix in versions that are not flexible."""
+    """A primitive type. `fmt` is its struct format; if `size` is 0, the format of its length prefix in versions that are not flexible."""
 
     name: str
     fmt: str

@@ -82,8 +82,8 @@ class ProducerStats:
     All counts are of one moment. `failed` has an entry per (reason, written), `dropped` one per reason. `retries` counts each resending of
     a batch, `requests` the Produce requests; `buffered_bytes` is the part of `buffer_memory` in use. Other fields are as in `RecordCounts`.
     `partitions` has the counts of each partition with records, `topics` the sums of each topic's partitions and of its records without a
-    partition. A topic without a record for `metadata_max_idle_ms`, or that never had a partition, is only in `topics`, and only if it is
-    one of the last 1,000 such topics.
+    partition. A topic that had no record for `metadata_max_idle_ms`, or never had a partition, is only in `topics`, and only if it is one
+    of the last 1,000 such topics.
     """
 
     accepted: int
@@ -411,8 +411,8 @@ class Ledger:
     def settle_drops(self, snapshot: Snapshot, sums: Drops) -> None:
         """Store `sums`, the sums of the drops of `snapshot`, so that the next snapshot begins with them.
 
-        If two threads have added up the same drops, the comparison fails for the second: that thread would discard drops that were taken
-        after its snapshot.
+        If two threads have added up the same drops, the comparison fails for the second: otherwise that thread would discard drops that
+        were taken after its snapshot.
         """
         if self._drops is snapshot.drops and sums is not snapshot.drops:
             self._drops, self._fresh_drops = sums, self._fresh_drops[len(snapshot.fresh_drops) :]
@@ -537,7 +537,7 @@ class TopicCounts(LazyCounts[str]):
 
 
 class PartitionCounts(LazyCounts[TopicPartition]):
-    """Each is computed when a caller reads it: there may be thousands."""
+    """The counts of a partition are computed when a caller reads them: there may be thousands of partitions."""
 
     __slots__ = ("_drops", "_found", "_snapshot")
 

@@ -4,7 +4,7 @@ from cpython.object cimport PyObject_GenericGetAttr
 
 
 cdef class send_method:
-    """A decorator: an instance has its attribute `_send` under the method's name; the class has the decorated function, for documentation.
+    """A decorator. The method's name gives the attribute `_send` of an instance; on the class, the decorated function, for documentation.
 
     `unittest.mock` leaves `self` out of a signature only if the class attribute is a function: so the decorator claims to be a function.
     """
