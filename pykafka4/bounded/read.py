@@ -105,7 +105,7 @@ class Read:
         return record
 
     def _lists(self, iteration: Iteration) -> Iterator[Iterator[Record[Any, Any]]]:
-        reading = self._reading  # `self` in this generator keeps the handle alive: the loop may have the only reference to it
+        reading = self._reading  # `self` in this generator keeps the handle alive: a `for` loop over `read(…)` refers only to the generator
         records: Iterator[Record[Any, Any]] = iter(())
         while True:
             try:
@@ -146,7 +146,7 @@ class Read:
 
 
 def forgotten(reading: BoundedRead) -> None:
-    """Close a read whose handle was garbage-collected, on another thread, because the collector must not wait."""
+    """Close, on another thread, a read whose handle was garbage-collected: the collector must not wait."""
     session = reading.session
     if not session.closed and session.runtime.loop.alive:
         session.runtime.callbacks.post(lambda: close_read(reading))

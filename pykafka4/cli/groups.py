@@ -44,7 +44,7 @@ groups_argument = click.argument("group", nargs=-1)
 
 
 def chosen(admin: AdminClient, invocation: Invocation, names: Iterable[str], all_: bool) -> tuple[list[str], int]:
-    """Return also the exit code of the listing. Raises click.UsageError unless either ids or --all are given."""
+    """Return the ids of groups, and the exit code of the listing. Raises click.UsageError unless either ids or --all are given."""
     wanted = list(dict.fromkeys(names))
     if bool(wanted) == all_:
         raise click.UsageError("give the ids of groups, or --all")

@@ -1,5 +1,5 @@
-"""Lists names of other Kafka clients in tables, each with its counterpart here or the reason why it has none. Invariant: each counterpart
-exists.
+"""Lists options, methods and classes of other Kafka clients, each with its counterpart here or the reason why it has none. Invariant: each
+counterpart exists.
 
 The other clients are Java's, kafka-python, confluent-kafka (librdkafka) and aiokafka. A key is one name or several. Names of options have
 underscores for dots; a final `*` means any further characters.
@@ -315,7 +315,10 @@ def by_prefix(table: Mapping[str, str], name: str) -> str | None:
 
 
 def option_hint(name: str, known: Collection[str]) -> str | None:
-    """A hint for another client's option; None for a name that no client has. `known` are the options of the called class."""
+    """A hint for another client's option; None for an unknown name, or if the counterpart is not in `known`.
+
+    `known` are the options of the called class.
+    """
     instead = OPTIONS.get(name) or by_prefix(OPTIONS, name)
     if instead is None or isinstance(instead, NoCounterpart):
         return instead
@@ -323,7 +326,7 @@ def option_hint(name: str, known: Collection[str]) -> str | None:
 
 
 def method_hint(owner: str, name: str, real_names: Iterable[str]) -> str:
-    """A message such as `Producer has no 'produce'; use 'send'`, for users of other clients and for typing errors."""
+    """A message such as `Producer has no 'produce'; use 'send'`, for users of other clients and for misspelt names."""
     real = [each for each in real_names if not each.startswith("_")]
     plain = re.sub("([A-Z])", r"_\1", name).lower()  # from Java's camelCase
     rows = METHODS[owner.removeprefix("aio.")]

@@ -15,7 +15,8 @@ __all__ = ["DiscardLine", "format_entry"]
 
 
 class DiscardLine(NamedTuple):
-    """The fields of a line. Times are in milliseconds since the epoch. `message` is a value, or bytes that are not a message."""
+    """The fields of a line. Times are in milliseconds since the epoch. `message` is the value of a message, or the bytes of an input that
+    could not be read as a message."""
 
     now_ms: int
     timestamp_ms: int
@@ -26,7 +27,7 @@ class DiscardLine(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The approximate bytes of the entry in memory."""
+        """The approximate size of the entry in memory, in bytes."""
         # 200 bytes for the tuple and its objects; up to 4 bytes for a character of a topic.
         return 200 + 4 * len(self.topic) + len(self.key) + len(self.message)
 

@@ -36,11 +36,11 @@ PATTERN_FROM: Final = 2  # the first version of ListTransactions with a pattern
 
 @attrs.frozen
 class ActiveProducer:
-    """A producer in the state of a partition. Times are milliseconds since 1970.
+    """The state that the leader of a partition keeps of one producer. Times are milliseconds since 1970.
 
     `transaction_start` is the offset of the first record of the producer's open transaction, None without an open transaction.
     `coordinator_epoch` is None until a coordinator has ended a transaction of the producer in this partition. `last_sequence` and
-    `last_timestamp_ms` are None if the state has no record of the producer.
+    `last_timestamp_ms` are None if the state has no batch of the producer.
     """
 
     producer_id: int
@@ -95,7 +95,7 @@ class TransactionFilter:
 
 
 class DescribeProducers(Question[TopicPartition, "tuple[ActiveProducer, ...]"]):
-    """The question about the producers that leaders have in the state of partitions."""
+    """The question to the leaders of partitions about the state of the partitions' producers."""
 
     api = "DescribeProducers"
     about = "producers of {}"
@@ -207,7 +207,7 @@ class AbortTransaction(Question[TopicPartition, bool]):
         self._producer = producer
 
     def message(self, keys: Sequence[TopicPartition]) -> WriteTxnMarkersRequest:
-        """As in Kafka's tool, the coordinator epoch is 0 if no coordinator has written to the partition yet."""
+        """As in Kafka's tool, the coordinator epoch is 0 if no coordinator has ended a transaction of the producer in the partition."""
         kind, producer = WriteTxnMarkersRequest.Marker, self._producer
         marker = kind(
             producer_id=producer.producer_id,

@@ -41,7 +41,7 @@ class MissingIds(Protocol):
 
 
 class PartitionStatus:
-    """For the loop thread."""
+    """Finds the obstacles of queues and of parked records, on the loop thread."""
 
     __slots__ = ("_cluster", "_ledger", "_network", "_numbering", "_recovery", "_requests", "transactions")
 
@@ -139,7 +139,7 @@ class PartitionStatus:
         return None, None
 
     def _why_not_in_transaction(self, queue: PartitionQueue, now: float) -> KafkaError | str | None:
-        """The reason why the next batch waits. A queue that must wait is not in the list of its leader."""
+        """The reason why the next batch waits for its transaction. `ReadyQueues` does not list such a queue: `placed_at` is None."""
         transactions = self.transactions
         if transactions is None or queue.in_flight or queue.placed_at is not None:
             return None
@@ -167,7 +167,7 @@ EMPTY: Final[Row] = {  # the row of a partition that the loop has not seen yet
 def show(
     now: float, found: Sequence[Any], census: Census, parked: Sequence[Any] = (), final: tuple[KafkaError, float] | None = None
 ) -> dict[str, Row]:
-    """Build the partitions of `status()`. Call this on the thread that calls `status`: thousands of dicts take long to build.
+    """Build the partitions of `status()`. Call this on the thread that calls `status`: thousands of dicts take a long time to build.
 
     `final` is the error that ended the producer, and its time.
     """
