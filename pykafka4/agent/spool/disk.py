@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -53,7 +54,7 @@ class Disk:
         self.syncing = Syncing(settings.sync, clock)
         self._clock = clock
         self._retry_at = self._retry_s = 0.0
-        self._left: list[Segment] = []  # files without messages that the disk has refused to remove
+        self._left: deque[Segment] = deque()  # files without messages that the disk has refused to remove
 
     def refuses(self) -> bool:
         """Whether the pause after the last refusal still lasts."""
@@ -114,6 +115,23 @@ class Disk:
 
     def remove(self, segment: Segment) -> None:
         """Delete a file whose messages are done; set aside a file with unreadable bytes. If the disk refuses, `remove_left` tries again."""
+        if (refused := self._try_to_remove(segment)) is not None:
+            self.fail(f"remove {segment.path}", refused)
+
+    def remove_left(self) -> None:
+        """Try again to remove files, up to the first refusal. A new file of the topic may need the name of such a file.
+
+        A refusal is not recorded again: the disk may take writes all the same, for example if only one folder has another owner.
+        """
+        for _ in range(len(self._left)):
+            if self._try_to_remove(self._left.popleft()) is not None:
+                break
+
+    def free_number(self, folder: Path, number: int) -> int:
+        """The first number, from `number` on, that is above those of the files in `folder` that the disk has refused to remove."""
+        return max([number, *(segment.number + 1 for segment in self._left if segment.path.parent == folder)])
+
+    def _try_to_remove(self, segment: Segment) -> OSError | None:
         try:
             if segment.damaged:
                 self._set_aside(segment)
@@ -121,18 +139,13 @@ class Disk:
                 segment.path.unlink(missing_ok=True)
                 self._forget(segment)
         except OSError as refused:
-            self.fail(f"remove {segment.path}", refused)
             if segment.used:
                 self._left.append(segment)
             # The file stays: without its progress, the next agent would send its messages again.
             with contextlib.suppress(OSError):
                 segment.save_progress()
-
-    def remove_left(self) -> None:
-        """Try again to remove files. A new file of the topic may need the name of such a file."""
-        left, self._left = self._left, []
-        for segment in left:
-            self.remove(segment)
+            return refused
+        return None
 
     def _forget(self, segment: Segment) -> None:
         self.bytes -= segment.used

@@ -48,13 +48,15 @@ class Fifo:
         if last is None or last.sealed or last.size + len(data) > self._disk.segment_size:
             if last is not None:
                 self._seal(last)
-            last = self._create(self._next)
-            self._next += 1
+            self._disk.remove_left()
+            self._next = self._disk.free_number(self.folder, self._next) + 1
+            last = self._create(self._next - 1)
             self.segments.append(last)
         self._write(last, data, count, first_ms)
 
     def put_in_front(self, data: bytes, count: int, first_ms: int) -> None:
         """Write complete frames into a new segment in front of all others. Raises OSError."""
+        self._disk.remove_left()
         segment = self._create(self.segments[0].number - 1 if self.segments else MIDDLE - 1)
         self.segments.appendleft(segment)
         self._write(segment, data, count, first_ms)
@@ -76,7 +78,6 @@ class Fifo:
                 break
 
     def _create(self, number: int) -> Segment:
-        self._disk.remove_left()
         if not self._has_folder:
             self._disk.add_folder(self.folder)
             self._has_folder = True

@@ -416,6 +416,34 @@ def test_file_that_cannot_be_removed_uses_its_bytes_until_it_is_removed_before_t
     assert world.sent("a") == [0, 1]
 
 
+def test_file_that_is_never_removed_is_named_once_and_discards_no_message(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The disk takes writes all the same: for example, another program has made the file immutable."""
+    world.add(message("a", 0))
+    [stuck] = files(world.settings.path)
+    unlink = Path.unlink
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        if path == stuck:
+            raise OSError(errno.EPERM, "Operation not permitted")
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    for number in range(1, 11):
+        world.run()
+        world.sender.end()
+        world.run()
+        world.now += 1.5
+        world.spool.save()
+        world.add(message("b", number), message("a", number))
+        assert world.spool.state().failure is None
+    world.run()
+    assert world.ledger.lost == {}
+    assert (world.sent("a"), world.sent("b")) == ([*range(11)], [*range(1, 11)])
+    assert len([record for record in caplog.records if "cannot remove" in record.message]) == 1
+
+
 def test_segments_are_deleted_as_they_are_acknowledged(tmp_path: Path) -> None:
     world = World(tmp_path, max_size=1 * MIB, window=64 * 1024, sync=Sync.NEVER)
     for n in range(50):
