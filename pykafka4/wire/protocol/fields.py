@@ -39,7 +39,7 @@ _ENDLESS = 0x7FFF
 
 
 class Versions(NamedTuple):
-    """A range of versions, both ends included; parses Kafka's JSON (`3+`, `0-2`, `4`, `none`), and prints the same, but `4` as `4-4`."""
+    """A range of versions, both ends included. `parse` reads Kafka's notation (`3+`, `0-2`, `4`, `none`); `str` writes `4` as `4-4`."""
 
     lo: int
     hi: int
@@ -129,7 +129,7 @@ def wire(
     `repr` does not show a `secret` field. A field with `words` is text for people, which `decode` passes through `say`.
 
     Without `default` the field has Kafka's default: 0, false, "", no elements, the zero uuid, null for records, the struct's own defaults.
-    The type of a field that is one struct must be a `@value` class, because all messages that lack the field share its default.
+    The type of a field that is a single struct must be a `@value` class, because all messages without the field share one default.
     """
     has = Versions.parse(versions)
     tags = Versions.parse(tagged) if tagged is not None else has if tag is not None else Versions.parse(None)
@@ -144,7 +144,7 @@ def spec_of(attribute: attrs.Attribute[Any]) -> Spec:
 
 
 def default_of(attribute: attrs.Attribute[Any]) -> Any:
-    """A new list for each call if the default is a list."""
+    """The default of a field; a new list for each call if the default is a list."""
     default: Any = attribute.default
     return default.factory() if isinstance(default, attrs.Factory) else default  # type: ignore[arg-type]
 

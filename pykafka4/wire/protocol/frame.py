@@ -1,6 +1,6 @@
 """Encodes and decodes frames: four bytes of size, a header, a message. Invariant: a size is accepted only up to a limit.
 
-Bytes of another protocol are not a valid size; the error names that protocol if its first bytes are known.
+The first bytes of another protocol are not a valid size; the error names that protocol if it is one of `_OTHERS`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 
 MAX_FRAME = 100 * 1024 * 1024  # bytes; the default of `receive_message_max_bytes`
 SIZE = struct.Struct(">i")
-USUAL_VERSIONS = 4096  # maximum bytes of an ApiVersions response that is kept; Kafka 4.4 sends about 500
+USUAL_VERSIONS = 4096  # maximum bytes of an ApiVersions response that is cached; Kafka 4.4 sends about 500
 _REQUEST_HEADER = struct.Struct(">hhih")
 _ERROR_CODE = struct.Struct(">h")
 _UNSUPPORTED_VERSION = BY_NAME["UNSUPPORTED_VERSION"].code
@@ -89,7 +89,7 @@ def encode_response(message: Response, version: int, correlation_id: int) -> lis
 
 
 def _framed(head: bytes, buffers: list[Buffer]) -> list[Buffer]:
-    """Join size and `head` with the first buffer, which is small: it has the bytes before the first `records` field."""
+    """Join size and `head` with the first buffer, which has only the bytes before the first `records` field."""
     size = len(head)
     for buffer in buffers:
         size += buffer.nbytes if isinstance(buffer, memoryview) else len(buffer)
@@ -97,7 +97,7 @@ def _framed(head: bytes, buffers: list[Buffer]) -> list[Buffer]:
 
 
 def _response_has_tags(response: type[Response], version: int) -> bool:
-    """Never for ApiVersions, whose response precedes knowledge of versions (KIP-511)."""
+    """False for ApiVersions, because a client reads that response before it knows the broker's versions (KIP-511)."""
     return version in response.flexible and response is not ApiVersionsResponse
 
 
@@ -141,8 +141,9 @@ def decode_response(
 
 
 def _decode_api_versions(version: int, body: bytes) -> ApiVersionsResponse:
-    """A broker that does not support `version` responds in version 0, or in another format: then only the error code is reliable, and an
-    undecodable response becomes a response with that code alone.
+    """Decode `body`. A broker that does not support `version` sends UNSUPPORTED_VERSION, then version 0 or another format.
+
+    If such a response cannot be decoded, return a response with only the error code.
     """
     (code,) = _unpack(_ERROR_CODE, body, 0)
     if code != _UNSUPPORTED_VERSION:
@@ -249,11 +250,11 @@ _RESTS: tuple[tuple[bytes, str], ...] = (
 
 
 def explain_bad_frame(first_bytes: bytes) -> str | None:
-    """A sentence on the peer's protocol, by the first bytes of a response without a valid size; None if unknown."""
+    """Return a sentence that names the protocol of a peer that sent `first_bytes` first; None if the protocol is unknown."""
     return next((reason for mark, at, reason in _OTHERS if first_bytes[at : at + len(mark)] == mark), None)
 
 
 def explain_bad_rest(rest: bytes) -> str | None:
-    """Like `explain_bad_frame`, but by the bytes after the first five, which TLS has read. Less certain: servers choose their words."""
+    """Like `explain_bad_frame`, but for the bytes after the first five. Less certain, because servers choose their words."""
     name = next((name for pattern, name in _RESTS if re.search(pattern, rest)), None)
     return None if name is None else f"the peer speaks {name}, not Kafka; is the port right?"

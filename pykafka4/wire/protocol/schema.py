@@ -1,8 +1,8 @@
-"""Declares messages by decorators, encodes and decodes them. Invariant: a message is declared once for all its versions.
+"""Declares messages with decorators, encodes and decodes them. Invariant: a message is declared once for all its versions.
 
 `request`, `response` and `data` declare messages, `struct` their array elements, `value` a single part (frozen, because messages share
-its default). Messages are created, filled and sent, or decoded and read: a decoded message is never changed, because arrays of numbers and
-complete responses may be shared. An error in a field names `Class.field`, in encoding and in decoding.
+its default). Code never changes a decoded message, because arrays of numbers and complete responses may be shared. Errors of encoding and
+decoding name the field as `Class.field`.
 """
 
 from __future__ import annotations
@@ -106,18 +106,18 @@ _RESPONSES: dict[int, type[Response]] = {}
 
 @dataclass_transform(kw_only_default=True)
 def struct(cls: type[T]) -> type[T]:
-    """Declare a part of a message that is an array element."""
+    """Declare a struct whose instances are elements of arrays."""
     return _define(cls, attrs.define, None)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def value(cls: type[T]) -> type[T]:
-    """Declare a part of a message outside arrays. Immutable, because all messages that lack the part share one default."""
+    """Declare a struct that is not an array element. It is immutable, because all messages without the struct share one default."""
     return _define(cls, attrs.frozen, _hash)
 
 
 def _define(cls: type[T], define: Callable[..., Any], hash_: Callable[[Any], int] | None) -> type[T]:
-    """Share `repr` and comparison between classes: to compile them for each class would take most of the import time."""
+    """Share `repr` and comparison between classes, because compiling them for each class would take most of the import time."""
     made: Any = cls
     made.__repr__, made.__eq__, made.__hash__ = _show, _equal, hash_
     defined: type[T] = define(
@@ -163,7 +163,7 @@ def response(*, api_key: int, versions: str, flexible: str = "none") -> Callable
 
 @dataclass_transform(kw_only_default=True)
 def request(*, api_key: int, versions: str, flexible: str = "none", since: str = OLDEST) -> Callable[[type[T]], type[T]]:
-    """Declare a request, after its response. `since` is the first release of Kafka whose brokers accept the lowest version."""
+    """Declare a request; its response must be declared before. Brokers accept its lowest version from the release `since` on."""
 
     def declare(cls: Any) -> Any:
         made = _declare(cls, versions, flexible)
@@ -190,7 +190,7 @@ def data(*, versions: str, flexible: str = "none") -> Callable[[type[DataT]], ty
 
 
 def encode(message: Message, version: int) -> list[Buffer]:
-    """The bytes of `message`: small parts joined, each non-empty `records` field unchanged in a buffer of its own.
+    """The bytes of `message`, in buffers: each non-empty `records` field is a buffer of its own, the parts between them are joined.
 
     Raises ConfigError for a value that does not fit, and UnsupportedVersion for a field that is set but not in `version`, unless Kafka
     declares the field ignorable. Also raises UnsupportedVersion if the message has no such version.
@@ -208,7 +208,7 @@ def encode(message: Message, version: int) -> list[Buffer]:
 
 
 def encode_data(message: Data, version: int) -> bytes:
-    """`version`, then `message`, for a `bytes` field of another message."""
+    """Encode `version`, then `message`, for a `bytes` field of another message."""
     return b"".join([version.to_bytes(2, "big"), *encode(message, version)])
 
 
@@ -323,7 +323,7 @@ def _copied(cls: type[Message], version: int, view: memoryview) -> bytes:
 
 
 def decode_data(cls: type[DataT], buffer: Buffer) -> DataT:
-    """Data of a newer version are read as the newest declared version: later versions only add fields at the end. Raises DecodeError."""
+    """Data of a newer version is read as the newest declared version, because versions only add fields at the end. Raises DecodeError."""
     whole = bytes(memoryview(buffer))
     given = int.from_bytes(whole[:2], "big", signed=True)
     if len(whole) < 2 or given < cls.versions.lo:

@@ -1,8 +1,8 @@
 """Computes the weight of decoded values, which is their memory in bytes. Invariant: memory is limited before it is allocated.
 
-An empty topic takes three bytes in a frame, but about a hundred in memory, so a limit on the size of the frame is not enough. Decode
-functions subtract the weight of all elements of an array from a budget before they create the first element. Weights are sizes in CPython,
-rounded up as its allocator does; they are never too low.
+A few bytes of a frame can take over a hundred bytes in memory, so a limit on the size of the frame is not enough. Decode functions
+subtract the weight of all elements of an array from a budget before they create the first element. Weights are sizes in CPython, rounded up
+as its allocator does; they are never too low.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_DECODED: Final = 60 << 20
 LIST: Final = 64  # bytes of an empty list
 SLOT: Final = 16  # bytes per item of a list: two pointers, because a list that grows may be copied
 NUMBER: Final = 48  # bytes per item of an array of numbers: the number, its slot, and its slot in the unpacked tuple
-REMEMBERED: Final = 320  # bytes of an array of numbers that equal arrays share: the list, its bytes as the key, and the dict entry
+REMEMBERED: Final = 320  # bytes of a shared array, without its numbers: the list, its encoded bytes as the key, and the dict entry
 WIDEST: Final = 4  # bytes of memory per encoded byte of a string: with one emoji in it, CPython stores every character in four bytes
 _GC, _INT = 16, 32
 _KINDS: Final = {boolean: 0, int64: 48, float64: 24, uuid: 128, string: 64, bytestring: 48, records: 192}
@@ -43,7 +43,7 @@ _KINDS: Final = {boolean: 0, int64: 48, float64: 24, uuid: 128, string: 64, byte
 def weight(type: WireType, version: int) -> int:
     """Bytes of memory for a value of this type, without the contents of arrays, strings and tagged fields.
 
-    0 for an array of numbers: decoders count its list together with the numbers.
+    0 for an array of numbers, because decoders count its list together with the numbers.
     """
     if isinstance(type, array):
         return 0 if is_number(type.of) else LIST
@@ -70,7 +70,7 @@ def _rounded(size: int) -> int:
 
 
 def least_size(type: WireType, version: int, *, flexible: bool) -> int:
-    """The fewest bytes that a value of this type takes in a frame, to reject a count of more elements than fit."""
+    """The fewest bytes that a value of this type takes in a frame. Decoders reject a count of more elements than the frame can have."""
     if isinstance(type, Kind) and type.fixed:
         return type.size
     if isinstance(type, (array, Kind)):

@@ -1,7 +1,7 @@
 """Counts a producer's batches, reserved memory and dropped records, and finds room for records, in plain Python.
 
 Invariant: counters and reserved memory change under one lock. The compiled counterparts are `_drop.pxi`, parts of
-`_append.pxi`, and for combined batches `LingerList` of `_policy.pxi`.
+`_append.pxi`, and, for combined batches, `LingerList` of `_policy.pxi`.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class Section:
     A destructor (run by the garbage collector) or a signal handler may call `send` in the middle of a change. If that call continued, it
     would see half a change; if it waited, it would deadlock. (In the compiled core changes are atomic.)
 
-    The `with` enters the lock itself, which is not Python code. In a Python method a KeyboardInterrupt could come after the lock was taken,
-    before the block that releases it: every other thread would wait forever.
+    The call returns the lock itself, whose `__enter__` is not Python code. In a Python method a KeyboardInterrupt could come after the lock
+    was taken, but before the `with` block, which releases it: every other thread would wait forever.
     """
 
     __slots__ = ("_lock", "_mine")
 
     def __init__(self, lock: AbstractContextManager[Any, bool | None]) -> None:
         self._lock = lock
-        self._mine: Callable[[], bool] = getattr(lock, "_is_owned", bool)  # only threading.RLock knows its thread
+        self._mine: Callable[[], bool] = getattr(lock, "_is_owned", bool)  # only an RLock knows the thread that holds it
 
     def __call__(self) -> AbstractContextManager[Any, bool | None]:
         """Raises BufferFull if this thread holds the lock."""
@@ -67,7 +67,7 @@ class Combined:
 
 
 class Account:
-    """The accumulator's counters, and its limits of memory."""
+    """The accumulator's counters and memory limits."""
 
     client_id: str
     spare_bytes: Final = 0  # memory kept for later batches; only the compiled core has any
@@ -79,27 +79,27 @@ class Account:
     _call_dropped: Callable[[Callback, Any], object] | None
     _limits: str | None
     _wake: Callable[[], object]
-    _flushing = False  # open batches are due
+    _flushing = False  # all open batches are due, whatever their linger
 
     def __init__(self, lock: AbstractContextManager[Any, bool | None]) -> None:
         self._lock = Section(lock)
         self._topics: dict[str, Topic] = {}
         self._live: set[Batch] = set()  # not settled yet
-        self._opened: dict[Batch, None] = {}  # batches that linger, by age
+        self._opened: dict[Batch, None] = {}  # batches whose linger runs, oldest first
         self._combined: dict[tuple[float, int, int], Combined] = {}  # by linger, bytes and records
         self._sealed: list[Batch] = []
         self._reserved = 0
         self.refusal: KafkaError | None = None
         self.transactional = False  # batches get the transactional bit; this is set before the first batch is finished
         self.can_send = False
-        self.defers = False  # the loop or a helper compresses the batches that `designate` fills: these are sealed and not `ready`
+        self.defers = False  # the loop or a helper compresses batches that `designate` fills; until then they are sealed, not `ready`
         self.watch: Callable[[Batch], object] | None = None  # called with a batch of parked records that is about to fail
         self.waiters = 0
         # The partitions that threads wait for; None if a thread waits for memory.
         self.full_partitions: frozenset[tuple[str, int]] | None = None
         self.accepted = self.acked = self.failed = self.dropped = self.parked_records = self.batches = 0
         self._drops: dict[str, dict[str, dict[int, Dropped]]] = {}  # topic: reason: partition or -1
-        self._fresh_drops: list[Dropped] = []  # the entries of `_drops` with records that `take_dropped` has not returned
+        self._fresh_drops: list[Dropped] = []  # the entries of `_drops` with records that `take_dropped` has not returned yet
 
     @property
     def reserved(self) -> int:
@@ -107,7 +107,7 @@ class Account:
         return self._reserved
 
     def _check_open(self) -> None:
-        """Raise the refusal, if there is one: the code that refuses records settles earlier records, but would not see later ones."""
+        """Raise the refusal, if there is one. The code that sets it settles all earlier records, but would not see later ones."""
         if self.refusal is not None:
             raise self.refusal.again()
 
@@ -131,7 +131,7 @@ class Account:
             topic.sticky_bytes += batch._used
 
     def _unlist(self, batch: Batch) -> None:
-        """Its linger has ended, or it accepts no more records."""
+        """Remove `batch` from the lingering batches: its linger has ended, or the batch accepts no more records."""
         if batch in self._opened:
             del self._opened[batch]
             if batch._home.policy.combined:
@@ -144,7 +144,7 @@ class Account:
         return self._combined.setdefault((policy.linger, policy.batch_bytes, policy.batch_records), Combined())
 
     def _count_combined(self, batch: Batch, size: int) -> None:
-        """Count a record of `size` bytes of key and value for the limits of combined batches, while `batch` lingers."""
+        """Count a record of `size` bytes of key and value towards the limits of combined batches, while `batch` lingers."""
         if batch not in self._opened:
             return
         policy, combined = batch._home.policy, self._combined_of(batch)
@@ -155,7 +155,7 @@ class Account:
             combined.reached = batch._news = True
 
     def _nudge(self) -> None:
-        """Memory became free: if threads wait for memory, wake the loop, which wakes them."""
+        """After memory became free: wake the loop if threads wait for memory. The loop wakes these threads."""
         if self.waiters > 0:
             self._wake()
 
@@ -174,7 +174,7 @@ class Account:
             )
 
     def _partition_fits(self, t: Topic, partition: int, size: int) -> bool:
-        """An empty partition may always have one batch."""
+        """An empty partition always has room for one batch, however large."""
         held = t.held.get(partition, 0)
         return held == 0 or held + size <= self._max_partition_bytes
 
@@ -182,7 +182,7 @@ class Account:
         return self._reserved + size <= self._buffer_memory and self._partition_fits(t, partition, size)
 
     def _must_queue(self, t: Topic, r: Item) -> bool:
-        """Whether waiting threads come before `r`: not if `r` has waited itself, or if they all wait for other partitions."""
+        """Whether waiting threads come before `r`: not if `r` has waited itself, or if all these threads wait for other partitions."""
         if self.waiters == 0 or r.asked:
             return False
         full = self.full_partitions  # read once: another thread may replace it
@@ -191,7 +191,7 @@ class Account:
     def _wait_for_room(self, t: Topic, r: Item, size: int) -> None:
         """Wait for room, without the lock: afterwards everything may have changed.
 
-        With on_full=drop the method only sets `overflows`; with on_full=raise it raises BufferFull.
+        With on_full=drop, only set `overflows`; with on_full=raise, raise BufferFull.
         """
         if self._drop_error is not None:
             r.overflows = True
@@ -206,24 +206,24 @@ class Account:
             r.partition = UNDECIDED  # it is chosen again: another partition may have room
 
     def hurry(self, size: int) -> None:
-        """Make open batches due, because there is no room for `size` bytes, unless only a partition's limit is in the way."""
+        """Make open batches due if `buffer_memory` has no room for `size` more bytes."""
         if self._reserved + size > self._buffer_memory and not self._flushing:
             self._flushing = True
             if self.can_send:
                 self._wake()
 
     def room(self, topic: str, partition: int, nbytes: int) -> bool:
-        """Whether a record that called `make_room` with these arguments has room now. Takes no lock, as the caller may hold it."""
+        """Whether a record whose `send` called `make_room` with these arguments has room now. Takes no lock, as the caller may hold it."""
         return self._reserved + nbytes <= self._buffer_memory and not self.crowded(topic, partition, nbytes)
 
     def crowded(self, topic: str, partition: int, nbytes: int) -> bool:
-        """Whether `max_partition_bytes` blocks a record that called `make_room` with these arguments, however much memory is free."""
+        """Whether `max_partition_bytes` leaves no room for the record that `room` describes, however much memory is free."""
         t = self._topics.get(exact_name(topic))
         if t is None:
             return False
         if not t.direct:
             # Records that have moved to their partitions count, too, until nothing is parked. Otherwise moved records would make room for
-            # parked ones, again and again, while a full partition takes them all: `designate` needs no room.
+            # parked ones, again and again, while a full partition takes them all: `designate` does not check for room.
             backlog = t.parked_bytes + t.moved_bytes
             return backlog > 0 and backlog + nbytes > self._max_partition_bytes
         slots = [partition] if partition >= 0 or self._plan.spread == Spread.LATE else t.available
@@ -261,7 +261,7 @@ class Account:
         return batch
 
     def take_dropped(self) -> list[Any]:
-        """The records dropped since the last call: see `dropped_rows`."""
+        """The numbers of records dropped since the last call, as a flat list: see `dropped_rows`."""
         out: list[Any] = []
         with self._lock():
             taken, self._fresh_drops = self._fresh_drops, []

@@ -1,7 +1,7 @@
 """Checks the arguments of `send`, in plain Python. Invariant: an invalid argument is rejected, with an error that names it, before the
 record is accepted.
 
-The compiled counterparts are the first part of `_hot.pyx`, and for `Item` parts of `_write.pxi` and `_park.pxi`.
+The compiled counterparts are the first part of `_hot.pyx`, and, for `Item`, parts of `_write.pxi` and `_park.pxi`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNDECIDED: Final = -1  # the partition of a record that has none yet
 
 
 def exact_name(topic: object) -> str:
-    """`topic` as a plain str. A subclass may override `__str__` or `__eq__`: only its value counts. Raises TypeError."""
+    """`topic` as a plain str, even if a subclass of str overrides `__str__` or `__eq__`. Raises TypeError."""
     if not isinstance(topic, str):
         raise TypeError(f"topic must be str, not {type(topic).__name__}")
     return str.__str__(topic)
@@ -88,7 +88,7 @@ class Item:
     timestamp: int
     partition: int
     forced: bool = False  # it was parked, so its memory is reserved already
-    asked: bool = False  # it has waited for room, so it goes ahead of records that still wait, which came later
+    asked: bool = False  # it has waited for room, so it goes ahead of records that still wait
     free: bool = False  # any partition is allowed
     turning: bool = False  # its partition is the next one in turn; if that has no room, another one is chosen
     overflows: bool = False  # there is no room for it, and on_full=drop

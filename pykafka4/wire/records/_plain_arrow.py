@@ -1,9 +1,10 @@
-"""Exports and imports data by the Arrow C data interface, with ctypes, for the plain core; `_export.h`, `_live.h` and `_rows.pxi` are the
-compiled counterparts.
+"""Exports and imports data through the Arrow C data interface, with ctypes, for the plain core.
 
-Python code runs when a reader releases an array. The process would abort if that happened after the interpreter has ended, or, as with
-pyarrow, while an exception passes through the reader's C code. (In the compiled core both are safe.) Therefore pyarrow exports the data if
-it is loaded.
+The compiled counterparts are `_export.h`, `_live.h` and `_rows.pxi`.
+
+Python code runs when a reader releases an array. The process would abort if this code ran after the end of the interpreter, or, as with
+pyarrow, while an exception passes through the reader's C code. (The compiled core is safe in both cases.) Therefore pyarrow, if it is
+loaded, exports the data.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def _keep(*things: object) -> int:
 def _released(
     struct: Any, kept: dict[int, Any] = _kept, size: Any = sizeof, clear: Any = ctypes.memset, at: Any = ctypes.addressof
 ) -> None:
-    """All names of this module that the function uses are arguments: it may run while the interpreter takes the module apart."""
+    """All names of this module that the function uses are arguments, because it may run while the interpreter clears the module."""
     for i in range(getattr(struct.contents, "n_children", 0)):
         child = struct.contents.children[i]
         if child.contents.release:
@@ -226,7 +227,7 @@ def fields_requested(capsule: object) -> int:
 
 
 def loaded_pyarrow() -> Any:
-    """The module pyarrow if it has been imported: every reader that uses pyarrow imports it."""
+    """The module pyarrow, if it has been imported, as by every reader that uses pyarrow; else None."""
     return sys.modules.get("pyarrow")
 
 
@@ -250,7 +251,7 @@ def _pyarrow_batch(pa: Any, field: Field, array: Array) -> Any:
 
 
 def exported(field: Field, array: Array) -> tuple[object, object]:
-    """Nothing is copied."""
+    """Capsules of the schema and the array; nothing is copied."""
     pa = loaded_pyarrow()
     if pa is not None:
         return _pyarrow_batch(pa, field, array).__arrow_c_array__()  # type: ignore[no-any-return]
@@ -267,7 +268,7 @@ def exported_stream(field: Field, source: Callable[[], Array | None]) -> object:
 
 # -- import
 
-_moving: dict[int, object] = {}  # by address: structs that a thread is moving; `setdefault` decides between threads
+_moving: dict[int, object] = {}  # structs that a thread is moving, by address; `setdefault` lets only one thread move a struct
 
 
 def _moved(topic: str, capsule: object, kind: Any, name: bytes) -> Any:
