@@ -82,10 +82,10 @@ def require_codec(name: str) -> None:
 
 
 def compress(codec: int, data: Readable, level: int | None = None) -> bytes:
-    """Compress `data` with the codec of Kafka's number `codec`; the same data and level yield the same bytes.
+    """Compress `data` with the codec that has the number `codec` in Kafka; the same data and level yield the same bytes.
 
-    `level` is one of `LEVELS`, None for the codec's default. Raises ConfigError for an unknown codec, a level out of range, or a missing
-    library.
+    `level` is within the codec's range in `LEVELS`, None for the codec's default. Raises ConfigError for an unknown codec, a level out of
+    range, or a missing library.
     """
     writer = _WRITERS.get(codec)
     if writer is None:
@@ -141,7 +141,7 @@ def _write_lz4(data: Any, level: int | None) -> bytes:
 def _write_zstd(data: Any, level: int | None) -> bytes:
     """Compress with a pooled context: a new one costs more than the compression of a small batch.
 
-    Two threads must not use a context at once, so it leaves the pool meanwhile.
+    Two threads must not use a context at once, so a context in use leaves the pool.
     """
     wanted = 3 if level is None else level
     pool = _ZSTD_WRITERS.setdefault(wanted, deque(maxlen=_POOLED))
@@ -309,7 +309,7 @@ def _snappy_block(block: memoryview, out: _Output) -> bytes:
 
 
 def _read_lz4(view: memoryview, max_size: int) -> bytes:
-    """Decompress the first frame. Bytes after it are ignored, as in Java, with which brokers check batches."""
+    """Decompress the first frame. Bytes after it are ignored, as in Java, which brokers use to check batches."""
     if view[: len(_LZ4_MAGIC)] != _LZ4_MAGIC:
         raise DecodeError("not an lz4 frame")
     out, frame = _Output(max_size), _lz4().LZ4FrameDecompressor()

@@ -68,12 +68,12 @@ class RawBatch:
 
     @property
     def base_offset(self) -> int:
-        """The offset of its first record; less if compaction has removed that record."""
+        """The offset of its first record, even if compaction has removed that record."""
         return self._header.base_offset
 
     @property
     def last_offset(self) -> int:
-        """The offset of its last record; more if compaction has removed that record."""
+        """The offset of its last record, even if compaction has removed that record."""
         return self._header.last_offset
 
     @property
@@ -100,7 +100,7 @@ class RawBatch:
     def base_timestamp_ms(self) -> int:
         """The timestamp of its first record, in milliseconds; with LOG_APPEND_TIME, of all records.
 
-        If compaction has seen a batch with tombstones, this is the time from which compaction may remove them.
+        If compaction has seen a batch with tombstones and CREATE_TIME, this is the time from which compaction may remove the tombstones.
         """
         return self._header.max_timestamp_ms if self._header.attributes & LOG_APPEND_BIT else self._header.base_timestamp_ms
 
@@ -183,7 +183,7 @@ def fetched_batch(data: bytes, topic: str, partition: int, first: int, last: int
         reason = f"the batch of offsets {header.base_offset} to {header.last_offset}: {error}"
         where = topic, partition, first, reason, max(header.next_offset, first)
         raise (RecordTooLarge.fetched(*where) if isinstance(error, RecordTooLarge) else CorruptRecord(*where)) from None
-    except ConfigError as error:  # the library of its codec is missing
+    except ConfigError as error:  # the library of the batch's codec is missing
         raise ConfigError(f"{topic}-{partition} at offset {first}: {error}") from None
 
 
@@ -206,7 +206,7 @@ def as_sendable(batch: RawBatch) -> RawBatch:
     """`batch` as brokers accept it from a producer: consecutive offsets, and timestamps of the type CREATE_TIME.
 
     A batch with compaction gaps, or with LOG_APPEND_TIME, is decompressed, changed, and compressed again. With LOG_APPEND_TIME all records
-    get the append time as their own: a topic with CREATE_TIME would clear the bit, and its readers would see the first producer's times.
+    get the append time as their own. Otherwise a topic with CREATE_TIME would clear the bit, and show readers the first producer's times.
     Raises DecodeError for damaged records, RecordTooLarge for more than 64 MiB decompressed, ConfigError if the codec's library is missing.
     """
     header = batch._header
@@ -225,7 +225,7 @@ def _unpacked(data: bytes, header: RecordBatch, max_size: int) -> bytes:
 
 
 def _packed(header: RecordBatch, body: bytes) -> bytes:
-    """The batch of the uncompressed records `body`; `header` gets their size and checksum."""
+    """The batch of the uncompressed records `body`, with the fields of `header` and a new size and checksum."""
     packed = compress(header.codec, body) if header.codec else body
     rows = {name: getattr(header, name) for name in ENCODED}
     return encode_header(packed, checksum=crc32c, **rows) + packed

@@ -156,7 +156,7 @@ class Accumulator(RawBatches):
         timestamp_ms: int | None = None,
         on_delivery: Callable[[Delivery], object] | None = None,
     ) -> Delivery:
-        """Accept a record; returns its `Delivery`. See `Producer.send`."""
+        """Accept a record; return its `Delivery`. See `Producer.send`."""
         give_way()
         self._check_open()
         name = topic if type(topic) is str else exact_name(topic)
@@ -215,7 +215,7 @@ class Accumulator(RawBatches):
         return out
 
     def send_rows(self, rows: ArrowRows, sent: SentRows | None = None, most: int = MAX_LONG) -> SentRows:
-        """Accept up to `most` of `rows`; returns `sent`, or a new handle, with the accepted rows added.
+        """Accept up to `most` of `rows`; return `sent`, or a new handle, with the accepted rows added.
 
         The first refused row ends the call: `accepted` of the exception is the handle of the rows before it. Another call with the same
         `rows` begins with the refused row.
@@ -253,7 +253,7 @@ class Accumulator(RawBatches):
             return delivery
         try:
             return self._append_as_asked(t, item, asked, callback, delivery)
-        finally:  # a record that was refused or dropped does not use up the rate
+        finally:  # a record that was refused or dropped does not count towards the rate
             if not hasattr(delivery, "_place") or delivery._place[0]._dropped:
                 admission.give_back()
 
@@ -264,7 +264,7 @@ class Accumulator(RawBatches):
                 return delivery
             if t.direct and self._append(t, item, callback, delivery):
                 return delivery
-            # `t` was dropped meanwhile. The partition was chosen by the old number of partitions, so the choice starts again, too.
+            # `t` was dropped meanwhile. The partition was chosen with the old number of partitions, so the choice starts again, too.
             t = self._topics.get(t.name) or self._meet(t.name)
             item.partition, item.free, item.turning = asked, False, False
 
@@ -396,12 +396,12 @@ class Accumulator(RawBatches):
         t.rotate(self._batch_size if self._plan.adaptive else 0)
 
     def _fill(self, b: Batch, r: Item) -> Callable[[], object] | None:
-        """Seal `b`, which has no room for `r`, or is complete with `r`. Returns a function to call without the lock."""
+        """Seal `b`, which has no room for `r`, or is complete with `r`; return a function to call without the lock, or None."""
         self._close(b)
         self._sealed.append(b)
         if r.free and b.partition == b._home.sticky:
             self._rotate(b._home)
-        if not b.ready:  # the sending thread compresses: for a parked record the loop, which may leave it to a helper
+        if not b.ready:  # the sending thread compresses; for a parked record that is the loop, which may leave the work to a helper
             return None if r.forced and self.defers else b.compress
         return self._wake if self.can_send else None
 
@@ -443,9 +443,9 @@ class Accumulator(RawBatches):
         return due
 
     def seal(self, batch: Batch, taken: bool = False) -> bool:
-        """Seal an open batch; False if it is already sealed, or empty. If `taken`, the caller has the batch: `take` does not return it.
+        """Seal an open batch; return False if it is sealed or empty. If `taken`, the caller has the batch: `take` does not return it.
 
-        The next record without a key goes to another partition: otherwise a slow stream would fill this one for `batch_size` bytes.
+        The next record without a key goes to another partition: otherwise a slow stream would stay on this one for `batch_size` bytes.
         """
         with self._lock():
             if batch.state != OPEN or batch.count == 0:

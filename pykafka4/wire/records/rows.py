@@ -146,7 +146,7 @@ def type_name(field: Field) -> str:
 
 
 def shapes_of(topic: str, root: Field, names: dict[str, str | None]) -> tuple[tuple[int, Shape] | None, ...]:
-    """For each of ARGUMENTS its column's number and shape; None for an argument without a column.
+    """For each of ARGUMENTS, the number and shape of its column; None for an argument without a column.
 
     `names` has the column's name for each argument, or None. A column with the name of its argument may be missing, except the column of
     values. Data without columns are the values. Raises ConfigError for a name that is not a str, and for a column that does not exist or

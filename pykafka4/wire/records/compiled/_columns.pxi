@@ -1,7 +1,7 @@
 # Collects fetched records as columns. Invariant: `add` finds the same records and errors as `Chunk.decode`, in the same order.
 #
-# C code does the work per record, without an object and mostly without the GIL. So that one call can decode a complete chunk,
-# it also enters the next batch, except a compressed batch, a control batch, or any batch of a chunk with aborted transactions.
+# The code that runs per record is C without Python objects, mostly without the GIL. `enter_plain` is part of it, so that one call of `walk`
+# can decode a complete chunk. Old formats, compressed batches, control batches, and chunks with aborted transactions need `Chunk.enter`.
 
 
 cdef extern from "_export.h" nogil:
@@ -115,7 +115,7 @@ cdef bint enter_plain(Chunk c, Taking* t) noexcept nogil:
 
 
 cdef const char* take_rows(Chunk c, Columns* out, Taking* t) noexcept nogil:
-    """Add records of the batch entered, within the limits of `t`; returns the reason why the next record is invalid, or NULL."""
+    """Add records of the batch entered, within the limits of `t`; return the reason why the next record is invalid, or NULL."""
     cdef Raw r
     cdef const char* wrong = NULL
     cdef const char* at = c.at
@@ -212,7 +212,7 @@ cdef const char* walk(Chunk c, Columns* out, Taking* t) noexcept nogil:
 
 @cython.final
 cdef class ColumnsBuilder:
-    """Collects records of chunks as columns. `_plain_columns.ColumnsBuilder` describes arguments and methods."""
+    """Collects records of chunks as columns. `_plain_columns.ColumnsBuilder` describes the arguments and methods."""
 
     cdef Columns* columns
     cdef Account* account
@@ -288,7 +288,7 @@ cdef class ColumnsBuilder:
                     if t.taken == 0:
                         raise
                     break
-                except ConfigError as error:  # the library of its codec is missing
+                except ConfigError as error:  # the library of the batch's codec is missing
                     if t.taken == 0:
                         raise ConfigError(f"{chunk.topic}-{chunk.partition} at offset {chunk.position}: {error}") from None
                     break
@@ -300,7 +300,7 @@ cdef class ColumnsBuilder:
         return t.taken
 
     cdef int step(self, Chunk chunk, Taking* t) except -1:
-        """Add records of the next batch or batches; 0 when there are none."""
+        """Add records of the next batches; return 0 if there is no batch left."""
         cdef const char* wrong
         cdef Columns* columns = self.columns
         t.entered = NULL
@@ -411,7 +411,7 @@ cdef class ColumnsBuilder:
 
 @cython.final
 cdef class RecordColumns:
-    """Records as columns. See `_plain_columns.RecordColumns` for the plain version."""
+    """Records as columns. See `_plain_columns.RecordColumns`."""
 
     cdef Columns* columns
     cdef readonly tuple names
@@ -456,7 +456,7 @@ cdef class RecordColumns:
         return capsule
 
     cdef int check_request(self, requested_schema) except -1:
-        """Refuse a requested schema with another number of columns. Other types are not refused: the reader of the data converts them."""
+        """Refuse a requested schema with a different number of columns. Different types are accepted: the reader converts the data."""
         cdef int64_t n
         if requested_schema is not None:
             n = (<ArrowSchema*>PyCapsule_GetPointer(requested_schema, b"arrow_schema")).n_children

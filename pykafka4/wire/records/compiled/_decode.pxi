@@ -1,7 +1,7 @@
 # Decodes fetched bytes into records. Invariant: every length is checked against the bytes left before it is used.
 #
-# The code runs on the application thread inside `poll`. Values are decoded at once: a lazy value would cost the same bytes object, and a
-# property call when it is read. Headers are the exception: see `_record.h`.
+# The code runs on the application thread inside `poll`. Values are decoded at once: a lazy value would cost the same bytes object, plus a
+# property call at each read. Headers are the exception: see `_record.h`.
 
 
 cdef extern from "_raw.h":
@@ -15,7 +15,7 @@ cdef extern from "_raw.h":
 
 
 cdef const char* read_record(const char* p, const char* end, Raw* r) noexcept nogil:
-    """Find the fields of the record at `p`; returns NULL, or the reason why the record is invalid."""
+    """Find the fields of the record at `p`; return NULL, or the reason why the record is invalid."""
     cdef int64_t size
     p = get_varint(p, end, &size)
     if p == NULL or size < 1 or size > end - p:
@@ -106,10 +106,10 @@ cdef extern from *:
                     PyObject*, long long, const char*, const char*, PyObject*) except -1
 
 
-@cython.no_gc_clear                # a clear would take the owner out of `view` while its export still counts; PyBuffer_Release does both
+@cython.no_gc_clear                # tp_clear would drop the owner in `view` without releasing its buffer; PyBuffer_Release does both
 @cython.final
 cdef class Chunk:
-    """One partition's bytes of one Fetch response, and how far they are decoded. `_plain_decode.Chunk` describes arguments and methods."""
+    """One partition's bytes of one Fetch response, and how far they are decoded. See `_plain_decode.Chunk`."""
 
     cdef Py_buffer view            # the buffer with the complete response
     cdef const char* data          # this partition's part of it
@@ -122,7 +122,7 @@ cdef class Chunk:
     cdef object decompress, py_partition, epoch, kind, unpacked, stamp
     cdef list to_abort             # (first offset, producer id) of aborted transactions that begin later, the first one last; or None
     cdef set aborting              # producer ids of the aborted transactions that have begun
-    cdef bint busy                 # in `decode`, `whole_batch` or `ColumnsBuilder.add`: Python code that they run may use the chunk, too
+    cdef bint busy                 # in `decode`, `whole_batch` or `ColumnsBuilder.add`: Python code that these run may use the chunk, too
     cdef int64_t legacy_size       # bytes of the message set entered
     cdef object legacy             # iterator over the records of the message set (formats v0, v1) that was entered, or None
     cdef int64_t max_decompressed, high_watermark
@@ -165,8 +165,8 @@ cdef class Chunk:
     cdef int hold(self, data) except -1:
         """Keep the bytes of `data` alive through their owner.
 
-        The garbage collector must not clear the owner (a memoryview, for example). Otherwise, if owner and chunk were garbage together, the
-        collector could clear the owner first, and the later release of its export would crash the process.
+        If the garbage collector tracks the owner (an array.array, for example), the bytes are copied. Otherwise, if owner and chunk were
+        garbage together, the collector could clear the owner first, and the later release of its buffer would crash the process.
         """
         cdef Py_buffer part
         owner = data.obj if isinstance(data, memoryview) else data
@@ -199,7 +199,8 @@ cdef class Chunk:
     cdef void scan(self):
         """Find the end of the complete batches, and the offset after them.
 
-        A header is invalid, too, if the offset after its batch is not above its first offset, or could exceed an int64.
+        A header is also invalid if the offset after its batch is not above the first offset of the batch, or could exceed an int64.
+        `_plain_decode.Chunk` has the rule for batches after `high_watermark`.
         """
         cdef const char* p = self.data
         cdef const char* end = p + self.size
@@ -310,7 +311,7 @@ cdef class Chunk:
         return f"the batch of offsets {first} to {first + (get32(batch + 23) if batch[16] == 2 else 0)}"
 
     cdef int enter(self) except -1:
-        """Check the next batch and enter it; 0 when there is none."""
+        """Check the next batch and enter it; return 0 if there is none."""
         cdef const char* batch = self.next_batch()
         cdef int16_t bits
         if batch == NULL:
@@ -337,7 +338,7 @@ cdef class Chunk:
         return NULL
 
     cdef int inspect(self, const char* batch) except -1:
-        """Verify the checksum of `batch`, the next one, of format v2. 0 if it has no record to hand out: then it was passed over."""
+        """Verify the checksum of `batch`, the next batch (format v2); return 0 after passing over a batch without records to hand out."""
         cdef int16_t bits
         cdef int64_t first = get64(batch)
         cdef uint32_t crc
@@ -451,7 +452,7 @@ cdef class Chunk:
         return 0
 
     cdef int enter_legacy(self) except -1:
-        """Enter a message set entry (formats v0, v1) by the plain reader: these formats are rare."""
+        """Enter a message set entry (formats v0, v1) with the plain reader: these formats are rare."""
         from pykafka4.wire.records.decoder import read_header, read_messages
 
         cdef const char* entry = self.p
@@ -471,7 +472,7 @@ cdef class Chunk:
         return 1
 
     cdef next_message(self):
-        """The next message of the message set entered; None after the last one, when the set is left."""
+        """Return the next message of the message set entered; after the last one, leave the set and return None."""
         try:
             r = next(self.legacy, None)
         except BaseException:      # Ctrl-C, or no memory: the generator has ended
@@ -482,7 +483,7 @@ cdef class Chunk:
         return r
 
     cdef void enter_again(self):
-        """Leave the message set without its end: the next call enters it again, and continues at `position`."""
+        """Leave the message set before its end: the next call enters the set again, and continues at `position`."""
         self.legacy = None
         self.left = -1
         self.p -= self.legacy_size
@@ -507,7 +508,7 @@ cdef class Chunk:
         return n
 
     def decode(self, list out not None, int limit, int64_t max_bytes=INT64_MAX) -> int:
-        """Do as `_plain_decode.Chunk.decode`. Raises RuntimeError if the chunk is in use: signal handlers may run during decompression."""
+        """See `_plain_decode.Chunk.decode`. Raises RuntimeError if the chunk is in use: a signal handler may run during decompression."""
         cdef int n = 0
         if wanted:
             give_way()
@@ -528,7 +529,7 @@ cdef class Chunk:
                     if n == 0:
                         raise
                     break
-                except ConfigError as error:  # the library of its codec is missing
+                except ConfigError as error:  # the library of the batch's codec is missing
                     if n == 0:
                         raise ConfigError(f"{self.topic}-{self.partition} at offset {self.position}: {error}") from None
                     break

@@ -4,7 +4,7 @@
 
 @cython.final
 cdef class Settlement:
-    """Runs the callbacks of a batch, once. Until they have returned, its memory stays reserved: slow callbacks slow `send`."""
+    """Runs the callbacks of a batch, once. Until they have returned, the batch's memory stays reserved: slow callbacks slow `send`."""
 
     cdef Batch batch
     cdef list callbacks, extras
@@ -70,7 +70,7 @@ cdef void call_back(Hooks hooks, object function, Delivery d):
 
 cdef extern from *:
     """
-    /* Whether a call of `function` only makes a coroutine: 1 yes, 0 no, -1: it is not a plain function, and `checked_callback` decides. */
+    /* Return 1 if a call of `function` only makes a coroutine or generator, 0 if the call runs it, -1 if `checked_callback` must decide. */
     static int makes_coroutine(PyObject *function) {
         if (PyMethod_Check(function)) function = PyMethod_GET_FUNCTION(function);
         if (PyFunction_Check(function))
@@ -95,14 +95,14 @@ cdef inline int check_callback(str topic, str what, object function) except -1:
 @cython.no_gc                      # millions may exist: the garbage collector must not traverse them
 @cython.freelist(4096)
 cdef class Delivery:
-    """The handle that `send` returns: a promise of one record's outcome. A handle does not keep an acknowledged batch's memory."""
+    """The handle that `send` returns: a promise of one record's outcome."""
 
     cdef Batch batch
     cdef int64_t timestamp
     cdef int32_t index, key_size, value_size
 
     cdef inline Batch home(self):
-        """The batch that has the record after splits. Raises RuntimeError if the record was not accepted."""
+        """The batch that has the record, also after splits. Raises RuntimeError if the record was not accepted."""
         if self.batch is None:
             raise RuntimeError("this record was not accepted: its send raised an exception")
         while self.batch.state == S_SPLIT:
@@ -110,7 +110,7 @@ cdef class Delivery:
         return self.batch
 
     cdef void descend(self) noexcept:
-        """Move to the part that has the record. Allocates nothing, on which `Batch.divide` relies."""
+        """Move to the part that has the record. Allocates nothing: `Batch.divide` relies on that."""
         cdef list parts = self.batch.parts
         cdef Py_ssize_t i = PyList_GET_SIZE(parts)
         cdef int32_t start
@@ -205,7 +205,7 @@ cdef class Delivery:
         return self.failure() if self.home().state == S_FAILED else None
 
     def lost(self) -> list:
-        """A list of the record if it failed, was not dropped and can be decoded; otherwise []. The failure does not count as seen."""
+        """A list with the record if it failed, was not dropped and can be decoded; otherwise []. The failure is not counted as seen."""
         cdef Batch b = self.home()
         found = b.record(self.index) if b.state == S_FAILED and not b.dropped else None
         return [] if found is None else [found]
@@ -213,7 +213,7 @@ cdef class Delivery:
     def add_done_callback(self, fn) -> None:
         """Call `fn(delivery)` once, on the callback executor, when there is an outcome (at once if there is one already)."""
         cdef Batch b = self.home()
-        cdef list pairs = []       # before the state is read: an allocation may run the garbage collector, and through it anything
+        cdef list pairs = []       # before the state is read: an allocation may run the garbage collector, and thus any Python code
         cdef object pair = (self, fn)
         check_callback(b.topic, "a callback", fn)
         b = self.home()

@@ -1,9 +1,9 @@
-# Drops records by a policy of the application. Invariant: a dropped record is counted and reported, and nothing of it is kept.
+# Drops records by a policy of the application. Invariant: a dropped record is counted and reported, and none of its data is kept.
 
 
 @cython.final
 cdef class Dropped:
-    """The records of one partition that were dropped for one reason; they share a batch without records."""
+    """The records of one partition that were dropped for one reason; their handles share a batch without records."""
 
     cdef Batch batch
     cdef int64_t records, first_ms, last_ms
@@ -17,7 +17,7 @@ cdef int drop(Accumulator acc, Topic t, Item* r, str code, object cause, object 
     if found is None or found.batch.partition != partition or found.batch.topic is not t.name or found.batch.code is not code:
         found = of_reason(acc, t.name, partition, code, cause)
         acc.last_dropped = found
-    if acc.refusal is not None:    # the code that refuses has settled the earlier records
+    if acc.refusal is not None:    # the code that set `refusal` has settled only earlier records
         acc.refuse()
     if found.records == 0:
         acc.fresh_drops.append(found)

@@ -1,4 +1,5 @@
-/* Exports `Columns`. Invariant: each array, parent or child, has its own reference to the columns: a reader may move any of them out.
+/* Exports `Columns` as Arrow data. Invariant: each array, parent or child, has its own reference to the columns, because a reader may
+   move any of the arrays out.
 
    A released struct is left without pointers, because some readers read it again. */
 #pragma once

@@ -4,11 +4,11 @@
 Invariant: the same bytes and exception types as in `reference.py`; a record in a batch has no Python object except its handle and its
 callback.
 
-**The GIL is the lock**: between the choice of a batch and the written record no Python code may run. Python code runs in calls to Python.
-It also runs when an object that the garbage collector tracks is allocated (`__del__` methods), and when the last reference to an object of
-other code is dropped. Without this rule: a thread finds room in batch B. An allocation runs the collector. A `__del__` method calls `send`,
-which fills and seals B. The thread writes its record into the sealed B, perhaps beyond its end. So functions allocate before they choose,
-and drop references afterwards.
+**The GIL is the lock**: between choosing a batch and writing the record, no Python code may run. Besides calls, Python code runs when an
+object that the garbage collector tracks is allocated (`__del__` methods), and when the last reference to an object of other code is
+dropped. Without this rule: a thread finds room in batch B. An allocation runs the collector. A `__del__` method calls `send`, which fills
+and seals B. The thread writes its record into the sealed B, perhaps beyond its end. So functions allocate before they choose the batch,
+and drop references after the write.
 """
 
 cimport cython
@@ -150,7 +150,7 @@ cdef enum:
     MOST_POOLED_BLOCKS = 64    # maximum number of full-size blocks kept for reuse
     PARKED_COST = 128          # bytes reserved for a parked record in addition to its data
     CALLBACK_COST = 24         # bytes reserved for the callback of a record: the reference to it, and Meta
-    FIRST_CALLBACKS = 16       # callbacks for which a batch reserves memory at first; later, for twice as many as it has records
+    FIRST_CALLBACKS = 16       # callbacks for which a batch first reserves memory; later it reserves for twice its record count
     LONG_CRC = 1048576         # bytes beyond which a checksum (40 us) is computed without the GIL
     CODEC_BITS = 7
     LOG_APPEND_BIT = 8
@@ -206,7 +206,7 @@ cdef object _slow_span(str topic, str what, object value, const char** data, int
 
 
 cdef inline object _span(str topic, str what, object value, const char** data, int64_t* size):
-    """Find the bytes of `value`; returns the object that keeps them alive. The size of None is -1."""
+    """Find the bytes of `value`; return the object that keeps them alive. The size of None is -1."""
     if PyBytes_CheckExact(value):
         data[0] = PyBytes_AS_STRING(value)
         size[0] = PyBytes_GET_SIZE(value)
@@ -353,7 +353,7 @@ cdef extern from *:
     static PyObject *refuse_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
         return PyErr_Format(PyExc_TypeError, "cannot create '%.100s' instances; the client makes them", type->tp_name);
     }
-    /* Refuse calls of `type` by Python code. This module makes instances by functions that Cython generated, which do not use tp_new. */
+    /* Refuse calls of `type` by Python code. This module makes instances with functions that Cython generates, which do not use tp_new. */
     static void refuse_construction(PyObject *type) {
         ((PyTypeObject *)type)->tp_new = refuse_new;
         ((PyTypeObject *)type)->tp_vectorcall = NULL; /* CPython would use it instead of tp_new */

@@ -36,7 +36,7 @@ cdef class ColumnsStream:
         return capsule
 
     def __arrow_c_stream__(self, requested_schema=None):
-        """Export the stream, in a capsule. Raises RuntimeError at the second call, ValueError if another number of columns is requested."""
+        """Export the stream, in a capsule. Raises RuntimeError at the second call, ValueError for another number of requested columns."""
         cdef ArrowArrayStream* stream = NULL
         cdef int order[8]
         cdef int64_t n
@@ -76,7 +76,7 @@ cdef int order_of(tuple names, int* order) except -1:
 
 
 cdef int live_next(PyObject* source, ArrowArray* out, char** text) noexcept with gil:
-    """Export the next batch of a `ColumnsStream` into `out`; an errno if that failed, with a text for an exception."""
+    """Export the next batch of a `ColumnsStream` into `out`; return 0 or an errno. After an exception, `text` has its text."""
     cdef RecordColumns made
     try:
         made = (<ColumnsStream><object>source).make()

@@ -3,7 +3,7 @@
 
 cdef object MISSING = object()
 cdef enum:
-    SAME_TIME = 16                 # records of a list that share a timestamp: the clock costs as much as everything else for a small record
+    SAME_TIME = 16                 # records of a list that share a timestamp: reading the clock costs as much as the rest for a small one
     PAUSE = 16384                  # records after which other threads and signal handlers may run
 
 
@@ -42,7 +42,7 @@ cdef list send_many(Accumulator acc, object topic, object values, object keys, o
                 PyErr_CheckSignals()
                 with nogil:
                     pass
-            if timestamp_ms is None and (not shared or n % SAME_TIME == 0 or r.deadline < INFINITY):  # last: the previous record waited
+            if timestamp_ms is None and (not shared or n % SAME_TIME == 0 or r.deadline < INFINITY):  # last: the previous one waited
                 now = wall_ms() if acc.wall is None else acc.wall()
             n += 1
             keep_value = _span(t.name, "value", value, &r.value, &r.value_size)
@@ -62,7 +62,7 @@ cdef list send_many(Accumulator acc, object topic, object values, object keys, o
             d.timestamp = now
             d.key_size = <int32_t>r.key_size
             d.value_size = <int32_t>r.value_size
-            out.append(d)          # before the record is accepted: afterwards, without memory for the list, the record would have no handle
+            out.append(d)          # before the record is accepted: if the list could not grow afterwards, the record would have no handle
             if t.admit is not None:
                 admitted(acc, t, &r, on_delivery, d)
                 if t.dropped:

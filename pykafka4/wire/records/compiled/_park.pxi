@@ -29,7 +29,7 @@ cdef class Topic:
     cdef list open                 # per partition: Batch or None
     cdef int64_t* held             # per partition: bytes reserved
     cdef char* last_was_full       # per partition: the last batch was full, so the next one starts large
-    cdef int* available            # partitions with a leader
+    cdef int* available            # partitions with a leader; all, if none has one
     cdef int available_count, cursor
     cdef char* online              # per partition: whether it is available
     cdef object available_tuple    # `available`, for a function of the application
@@ -49,8 +49,8 @@ cdef class Topic:
     cdef int64_t compression_min   # bytes below which records are not compressed
     cdef double compression_ratio  # share of the bytes: if more are left after compression, the batch is sent uncompressed
     cdef bint limited              # whether one of the next two fields is set
-    cdef int64_t batch_bytes       # bytes of keys and values with which a batch is sealed
-    cdef int32_t batch_records     # number of records with which a batch is sealed
+    cdef int64_t batch_bytes       # bytes of keys and values at which a batch is sealed
+    cdef int32_t batch_records     # number of records at which a batch is sealed
     cdef int32_t capacity          # bytes up to which a batch grows; a larger record has a batch of its own
     cdef int64_t max_message_bytes  # the limit of its policy; 0: no such limit
     cdef int64_t max_record
@@ -188,14 +188,14 @@ cdef object parked_record(str topic, Parked p):
 
 cdef bint must_queue(Accumulator acc, Topic t, Item* r) except -1:
     """Whether waiting threads come before `r`: not if `r` itself has waited, or if they all wait for partitions other than its own."""
-    cdef frozenset full = acc.full_partitions  # read once: the tuple below may run the garbage collector, and through it anything
+    cdef frozenset full = acc.full_partitions  # read once: the tuple below may run the garbage collector, and thus any Python code
     if acc.waiters == 0 or r.asked or r.forced:
         return False
     return full is None or (t.name, decided(r)) in full
 
 
 cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) except -1:
-    """Keep `r` until the partitions of its topic are known, or drop `r`; returns 0 if they became known meanwhile.
+    """Keep `r` until the partitions of its topic are known, or drop `r`; return 0 if they became known meanwhile.
 
     If `t` was dropped meanwhile, `r` goes to the current Topic of the same name.
     """

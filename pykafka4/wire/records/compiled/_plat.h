@@ -1,5 +1,5 @@
 /* Implements CRC-32C (in hardware where there is an instruction for it), big-endian loads and stores, varints, murmur2, a check of UTF-8,
-   and the wall clock. The caller has checked that reads and writes stay within its memory. */
+   and the wall clock. Callers ensure that reads and writes stay within their memory. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -40,7 +40,7 @@ static uint32_t crc32c_portable(uint32_t crc, const char *data, size_t size) {
     return ~c;
 }
 
-/* ---- CRC-32C, SSE 4.2: three interleaved streams hide the three cycles of latency of the instruction; a table for "append CRC_STRIDE zero
+/* ---- CRC-32C, SSE 4.2: three interleaved streams hide the instruction's latency of three cycles; a table for "append CRC_STRIDE zero
    bytes" joins the streams (Adler's method). */
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -235,8 +235,8 @@ ALWAYS_INLINE int32_t murmur2_hash(const char *data, size_t size) {
 
 /* ---- UTF-8 */
 
-/* The length of the valid UTF-8 at `p`, and in `*bad` the length of the invalid sequence after it, which one U+FFFD replaces: so
-   recommended by Unicode, and done by Java and Python. */
+/* Return the length of the valid UTF-8 at `p`. Set `*bad` to the length of the invalid sequence after it, or 0. One U+FFFD replaces such a
+   sequence, as Unicode recommends and as Java and Python do. */
 static int64_t utf8_valid(const unsigned char *p, int64_t size, int *bad) {
     int64_t i = 0;
     *bad = 0;

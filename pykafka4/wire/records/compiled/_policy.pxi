@@ -1,10 +1,10 @@
-# Applies the policies of topics to their batches. `send` reads fields of the topic, at a cost that does not depend on the number
-# of different lingers.
+# Applies the policies of topics to their batches. `send` reads fields of the topic, so its cost does not depend on the number of different
+# lingers.
 
 
 @cython.final
 cdef class LingerList:
-    """The open batches of all topics with the same linger, by age; with `combined` also with the same limits.
+    """The open batches of all topics with the same linger, oldest first; with `combined`, these topics also have the same limits.
 
     Combined batches leave together: when the linger of the oldest has ended, or their records reach a limit. Only batches in the list
     count: a batch that is sealed, or waits for its connection, has left the list.
@@ -46,7 +46,7 @@ cdef class LingerList:
         b.older = b.newer = NULL
 
     cdef double take(self, double now, bint flushing, list due) except? -1:
-        """Append due batches to `due`; returns the time of the next call. See `Accumulator.take`."""
+        """Append due batches to `due`; return the time of the next call. See `Accumulator.take`."""
         if self.combined:
             return self.take_together(now, flushing, due)
         return self.take_each(now, flushing, due)
@@ -177,7 +177,7 @@ cdef int admitted(Accumulator acc, Topic t, Item* r, object callback, Delivery d
     """Accept or drop `r` once `admit` of its topic has decided, which may take a while.
 
     Size and partition are checked before, so that a record that cannot be sent is refused without a wait. A record that is refused or
-    dropped afterwards does not use up the rate.
+    dropped afterwards does not count towards the rate.
     """
     cdef int64_t asked = r.partition
     cdef object admission
@@ -199,7 +199,7 @@ cdef int admitted(Accumulator acc, Topic t, Item* r, object callback, Delivery d
 
 
 cdef int append_as_asked(Accumulator acc, Topic t, Item* r, int64_t asked, object callback, Delivery d) except -1:
-    """Accept `r`, for which `send` was given the partition `asked`."""
+    """`asked`: the partition given to `send`."""
     if (not t.direct and park(acc, t, r, callback, d)) or acc.append_or_raise(t, r, callback, d):
         return 1
     acc.append_anew(t.name, r, asked, callback, d)

@@ -2,7 +2,7 @@
 # of its partition; the bytes of its records change only if it is split.
 
 cdef enum:
-    MOST_DECOMPRESSED_BYTES = 67108864  # maximum bytes of a raw batch that is decompressed, to be split or handed back
+    MOST_DECOMPRESSED_BYTES = 67108864  # maximum decompressed bytes of a raw batch that is split or handed back
 
 
 cdef bytes checked_batch(bytes data):
@@ -87,10 +87,10 @@ cdef object batch_too_large(Accumulator acc, Topic t, int64_t size):
 
 
 cdef Batch drop_batch(Accumulator acc, str topic, int32_t partition, const char* p, str code, object cause):
-    """Drop all records of the batch at `p`, for the reason `code`; returns the batch that has their outcome."""
+    """Drop all records of the batch at `p`, for the reason `code`; return the batch that has their outcome."""
     cdef Dropped found = of_reason(acc, topic, partition, code, cause)
     cdef int64_t first = min(get64(p + 27), get64(p + 35))
-    if acc.refusal is not None:    # the code that refuses has settled the earlier records
+    if acc.refusal is not None:    # the code that set `refusal` has settled only earlier records
         acc.refuse()
     if found.records == 0:
         acc.fresh_drops.append(found)

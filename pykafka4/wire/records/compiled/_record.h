@@ -3,11 +3,11 @@
    A fetched record has only str, bytes, int and tuples of these, so it can be in no cycle, and the collector need not see it: two million
    kept records cost nothing per collection. T_OBJECT_EX members let CPython specialise `record.value` to a slot load.
 
-   Headers stay encoded until the application reads them, mostly for few records: as objects they can take 40 times their bytes, beyond
-   every limit on decompressed data. Their lengths are checked when the record is made.
+   Headers stay encoded until the application reads them, which it mostly does for few records. As objects they can take 40 times their
+   bytes, beyond every limit on decompressed data. Their lengths are checked when the record is made.
 
    A deserialized record has objects of the application as key and value. In place of headers it refers to its raw record, which has the
-   bytes and the headers: so records need no further field. An object that refers to its own deserialized record is never freed. */
+   bytes and the headers, so a record needs no further field. An object that refers to its own deserialized record is never freed. */
 #pragma once
 #include <Python.h>
 #include <structmember.h>
@@ -93,7 +93,7 @@ static PyObject *record_headers(Record *r) {
     PyObject *kept = r->field[RECORD_HEADERS];
     if (Py_TYPE(kept) != &EncodedHeadersType) return kept;
     EncodedHeaders *h = (EncodedHeaders *)kept;
-    Py_INCREF(kept); /* the collector may meanwhile run code that makes the same headers: then its objects stay, and ours are freed */
+    Py_INCREF(kept); /* the collector may meanwhile run code that makes the same headers: then those objects stay, and ours are freed */
     PyObject *built = headers_build(h->data, h->data + Py_SIZE(h), h->count);
     if (built && r->field[RECORD_HEADERS] == kept) {
         r->field[RECORD_HEADERS] = built;
@@ -135,7 +135,7 @@ static inline Record *record_alloc(void) {
     return r;
 }
 
-/* Make a record. Steals `offset`, `key`, `value` and `headers`; borrows the other arguments, which neighbours share. */
+/* Make a record. Steals `offset`, `key`, `value` and `headers`; borrows the other arguments, which neighbouring records share. */
 static inline PyObject *record_make(PyObject *topic, PyObject *partition, PyObject *offset, PyObject *timestamp, PyObject *kind,
                                     PyObject *key, PyObject *value, PyObject *headers, PyObject *epoch) {
     Record *r = record_alloc();

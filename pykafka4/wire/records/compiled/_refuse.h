@@ -1,6 +1,6 @@
 /* Raises exceptions that a method returns. Invariant: the traceback contains functions of the application, and none of the compiled core.
 
-   In an overload most records are refused. For each function that an exception passes through, Cython makes a frame and a traceback entry,
+   Under overload most records are refused. For each function that an exception passes through, Cython makes a frame and a traceback entry,
    which costs more than a `send`. So the method returns the exception, and `call_refusing`, called in place of the method, raises it. */
 #pragma once
 #include <Python.h>
@@ -31,7 +31,7 @@ static PyObject *call_refusing(PyObject *self, PyObject *const *args, Py_ssize_t
     return result;
 }
 
-/* Let the method `name` of `type` raise an exception that it returns, and pass its TypeErrors to `explain`. There can be only one such
+/* Let the method `name` of `type` raise each exception that it returns, and pass its TypeErrors to `explain`. There can be only one such
    method. Returns 0, or -1 with an exception set. */
 static int raise_what_it_returns(PyObject *type, const char *name, PyObject *explain) {
     explain_type_error = explain, Py_INCREF(explain);

@@ -1,7 +1,7 @@
 /* Reads rows of Arrow arrays. Invariant: an array is checked before it is read, each length and index again before it is used.
 
    No struct has the sizes of buffers (except for views), so the end of a buffer cannot be checked: the exporter, code of this process, is
-   trusted to that extent. Numbers may be unaligned, so they are read by memcpy; a buffer without bytes may have any pointer. */
+   trusted to that extent. Numbers may be unaligned, so they are read with memcpy; a buffer without bytes may have any pointer. */
 #pragma once
 #include "_arrow.h"
 #include "_plat.h"
@@ -33,7 +33,7 @@ static void column_free(Column *c) {
     free(c);
 }
 
-/* ---- arrays. `shift` is the parent's offset, which counts for its children, too. Returns NULL, or the reason why an array is invalid. */
+/* ---- arrays. `shift` is the parent's offset, which applies to its children, too. Returns NULL, or the reason why an array is invalid. */
 
 static const char *column_bind(Column *c, const struct ArrowArray *a, int64_t shift, int64_t rows) {
     static const int buffers[] = {0, 3, 3, 3, 2, 2, 2, 2, 2, 1, 1};

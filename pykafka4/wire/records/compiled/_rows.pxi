@@ -58,7 +58,7 @@ cdef Column* column_of(object shape) except NULL:
 
 @cython.final
 cdef class ArrowRows:
-    """Rows of Arrow data for `Accumulator.send_rows`. `_plain_rows.ArrowRows` describes arguments and methods."""
+    """Rows of Arrow data for `Accumulator.send_rows`. `_plain_rows.ArrowRows` describes the arguments and methods."""
 
     cdef ArrowArrayStream stream
     cdef ArrowArray batch
@@ -71,7 +71,7 @@ cdef class ArrowRows:
     cdef bint whole                # the data have no columns: they are the values
     cdef bint texts[2]             # whether key and value are str
     cdef bint busy
-    cdef const char* valid         # bits of the rows themselves
+    cdef const char* valid         # validity bits of the rows themselves
 
     def __cinit__(self, topic, data, **names):
         cdef ArrowSchema schema
@@ -257,7 +257,7 @@ cdef class ArrowRows:
         return wrong
 
     cdef int fill(self, Item* r, int64_t most_partition) except -1:
-        """Do the work of `read`, but raise the error, also for a partition above `most_partition`."""
+        """Call `read`; raise ValueError for an invalid row, or for a partition above `most_partition`."""
         cdef int argument
         cdef const char* wrong = self.read(r, &argument)
         if argument == A_PARTITION and (wrong == NEGATIVE or r.partition > most_partition):
@@ -275,9 +275,9 @@ cdef struct Run:                   # consecutive rows whose records are consecut
 
 
 @cython.final
-@cython.no_gc                      # a cycle goes through a callback of its batch, and ends with the outcome of that batch
+@cython.no_gc                      # each cycle contains a callback of its batch, and the outcome of that batch breaks the cycle
 cdef class BatchRows:
-    """The numbers of the rows that a batch has as its records."""
+    """The numbers of the rows that are records of `batch`."""
 
     cdef Batch batch
     cdef Run* runs
@@ -299,7 +299,7 @@ cdef class BatchRows:
         return True
 
     cdef inline void add(self, int32_t index, int64_t row) noexcept:
-        """Add the record at `index`, made of `row`. The caller has made room for a run."""
+        """Add the record at `index`, made from `row`. The caller has made room for a run."""
         cdef Run* next = self.runs + self.used
         self.rows += 1
         if self.used and (next - 1).index + (next - 1).count == index and (next - 1).row + (next - 1).count == row:
@@ -569,7 +569,7 @@ cdef int find_first(Delivery d, int64_t row, void* out) except -1:
 
 
 cdef int64_t send_run(Accumulator acc, Topic t, ArrowRows rows, SentRows sent, int64_t now, int64_t most):
-    """Write rows into open batches, up to a row that needs more; return the number of rows written. Runs no Python code."""
+    """Write rows into open batches, up to `most` or a row that `send_rows` must handle; return their number. Runs no Python code."""
     cdef Item r
     cdef PyObject* b               # borrowed from Topic.open: counting references takes longer than reading the row
     cdef PyObject* last = NULL

@@ -82,10 +82,10 @@ cdef int put_raw(Accumulator acc, Batch b, Item* r, int64_t headers, const char*
 
 
 cdef bint book_callbacks(Accumulator acc, Topic t, Batch b, Item* r) except -1:
-    """Reserve memory for callbacks of more records of `b`; False if there is no room.
+    """Reserve memory for callbacks of more records of `b`; return False if there is no room.
 
-    Otherwise memory could exceed its limits: compressed records can take less memory than their callbacks. The callback of a batch's first
-    record (see `start`) and of a parked record (`PARKED_COST`) always has room.
+    Unreserved callbacks could exceed the memory limits: compressed records can take less memory than their callbacks. The callback of a
+    batch's first record (see `start`) and of a parked record (`PARKED_COST`) always has room.
     """
     cdef Meta* meta
     cdef int32_t metas = min(max(FIRST_CALLBACKS, b.count * 2), max(t.batch_records, b.count + 1))
