@@ -1,5 +1,5 @@
-"""Holds the records of one batch and their outcome, in plain Python; `_batch.pxi` is the compiled counterpart,
-`is_reached` of `_policy.pxi` the counterpart of the limits.
+"""Holds the records of one batch and their outcome, in plain Python. The compiled counterparts are `_batch.pxi` and,
+for the limits, `is_reached` of `_policy.pxi`.
 
 Invariant: a batch has at most one outcome, and its bytes live as long as a socket may still read them.
 """
@@ -72,8 +72,8 @@ class Batch(bytearray):
         self._held = 0  # bytes reserved
         self._raw, self._used, self.codec = HEADER_SIZE, HEADER_SIZE, 0
         self._own_codec = -1  # the codec of a raw batch and of its parts; -1: the topic's codec
-        self._news = False  # with its last record, the batches that it is combined with have reached a limit
-        self._payload = 0  # bytes of keys and values, where the topic limits them
+        self._news = False  # its last record made the combined batches reach a limit
+        self._payload = 0  # bytes of keys and values, counted if the topic limits its batches
         self._base_timestamp = self._min_timestamp = self._max_timestamp = -1  # the first record's, the lowest, the highest
         self._callbacks: list[tuple[Any, Callback]] = []  # from `send`
         self._extras: list[tuple[Any, Callback]] = []  # from `add_done_callback`
@@ -83,7 +83,7 @@ class Batch(bytearray):
         self._failed_before = 0  # records of the producer that had failed before this batch
         self._kept: bytes | list[ProducerRecord] | None = None
         self._seen_failures: set[int] = set()  # failed records whose failure the application has seen
-        self._parts: list[tuple[int, int, Batch]] = []  # runs of records: (first index here, first index there, batch)
+        self._parts: list[tuple[int, int, Batch]] = []  # runs of records: (first index here, first index in the part, part)
         self.producer_id = self.producer_epoch = self.base_sequence = -1
         self.attempts = 0
         self.failed_attempts = 0  # error responses to requests with this batch
@@ -141,7 +141,7 @@ class Batch(bytearray):
     def leaves(self) -> list[Batch]:
         """The batches that now have its records, in order: the results of splits, or the batch itself."""
         left, found = [self], []
-        while left:  # no recursion: a batch can be split as often as it has records
+        while left:  # no recursion: splits nest up to as deep as the batch has records
             batch = left.pop()
             if batch.state == SPLIT:
                 left += [part for _, there, part in reversed(batch._parts) if there == 0]
@@ -164,7 +164,7 @@ class Batch(bytearray):
 
     @property
     def outcome(self) -> tuple[int, int, str | None, Written | None, BaseException | None]:
-        """(offset of the first record or -1, append time or -1; error code or None, whether written, cause), once there is an outcome."""
+        """After the outcome: (offset of the first record or -1, append time or -1, error code or None, `Written` or None, cause or None)."""
         if self.state == FAILED:
             return -1, -1, self._code, self._outcome_written, self._cause
         return self._base_offset, self._append_time, None, None, None
@@ -178,8 +178,8 @@ class Batch(bytearray):
     def compress(self) -> None:
         """Compress the records with `wanted_codec`, and keep the result if it is small enough; then the batch is `ready`.
 
-        Any thread may call this: usually the one that filled the batch, or the loop or a helper after the linger. A second call, or a call
-        after the outcome, does nothing. Raises RuntimeError for an open batch.
+        Any thread may call this: usually the thread that filled the batch, or, after the linger, the loop or a helper. A second call, or a
+        call after the outcome, does nothing. Raises RuntimeError for an open batch.
         """
         acc = self._acc
         if self.state == OPEN:
@@ -212,7 +212,7 @@ class Batch(bytearray):
         level = () if policy.level is None or codec != policy.codec else (policy.level,)
         data = acc._compress(codec, bytes(self[HEADER_SIZE:]), *level)
         with acc._lock():
-            # A batch that failed meanwhile has no bytes any more.
+            # A batch that failed meanwhile no longer has bytes.
             if self.state == SEALED and len(data) < before and len(data) <= policy.compression_max_ratio * before:
                 self[HEADER_SIZE:] = data
                 self.codec, self._used = codec, HEADER_SIZE + len(data)
@@ -249,7 +249,7 @@ class Batch(bytearray):
         self.state = state
 
     def _conclude(self) -> list[tuple[Any, Callback]]:
-        """Release the bytes, after the outcome; returns the callbacks."""
+        """Release the bytes, after the outcome; return the callbacks."""
         rows, self._callbacks, self._extras = self._callbacks + self._extras, [], []
         with suppress(BufferError):  # a socket still reads the bytes, which live as long as its buffer
             self.clear()
@@ -258,7 +258,7 @@ class Batch(bytearray):
         return rows
 
     def _left_to_call(self, rows: list[tuple[Any, Callback]]) -> Callbacks | None:
-        """Wake the tasks; returns a callable that runs the other callbacks, if any."""
+        """Wake the tasks; return a callable that runs the other callbacks, if any."""
         self._acc._nudge()
         others = wake_tasks(rows, self._acc.client_id)
         if rows and not others:
@@ -273,7 +273,7 @@ class Batch(bytearray):
             return
         for delivery, function in rows:
             call_back(self._acc.client_id, function, delivery)
-            if isinstance(self._acc.refusal, ForkedClientError):  # the callback forked: the remaining ones run in the parent alone
+            if isinstance(self._acc.refusal, ForkedClientError):  # the callback forked: the remaining ones run only in the parent
                 return
         rows.clear()  # a second call of the same callable runs nothing
         with self._acc._lock():
@@ -295,7 +295,7 @@ class Batch(bytearray):
         return self._left_to_call(rows)
 
     def fail(self, code: str, written: Written, cause: BaseException | None = None) -> Callbacks | None:
-        """The records are kept to be handed back. Returns None, or a callable that runs the callbacks."""
+        """Fail the batch, but keep its records, to hand them back. Returns None, or a callable that runs the callbacks."""
         with self._acc._lock():
             kept = bytes(self[HEADER_SIZE:]) if self.state in (OPEN, SEALED) else None
             self._move(FAILED)
@@ -347,7 +347,7 @@ class Batch(bytearray):
         return [record for part in self.leaves() if part.state == FAILED for record in part._handed_back()]
 
     def split(self) -> list[Batch]:  # type: ignore[override]
-        """Replace the batch by two with half the records each, sealed, not compressed yet, with the old sequence numbers.
+        """Replace the batch by two sealed batches, not compressed yet, each with half of the records and their old sequence numbers.
 
         Raises ValueError for a single record, RuntimeError for a batch that is not sealed.
         """
@@ -360,8 +360,8 @@ class Batch(bytearray):
         return parts
 
     def set_apart(self, indexes: Iterable[int]) -> tuple[Batch | None, list[Batch]]:
-        """Replace the batch by (a batch of the records not at `indexes`, or None; a batch of one record for each index, in ascending
-        order).
+        """Give each record at `indexes` a batch of its own; return (a batch of the other records, or None; the batches of one
+        record, in ascending order of index).
 
         The new batches are sealed, have no sequence numbers, and are not compressed yet. Raises ValueError for no, invalid or repeated
         indexes, RuntimeError for a batch that is not sealed.
@@ -378,7 +378,7 @@ class Batch(bytearray):
         return first, others
 
     def _divide(self, groups: list[list[tuple[int, int]]]) -> list[Batch]:
-        """Make a batch for each of `groups`: lists of runs of records (index, count), which together cover all records."""
+        """Make a batch for each of `groups`. A group is a list of runs of records (index, count); together they cover all records."""
         if self.state != SEALED:
             raise RuntimeError(f"{self!r} cannot become SPLIT: a batch has one outcome")
         raws = list(self._raws())  # before anything changes: damaged records of a raw batch raise here
@@ -431,7 +431,7 @@ class Batch(bytearray):
     # ---- records
 
     def _is_reached(self, r: Item) -> bool:
-        """Count `r`, which was just written; returns whether the batch has reached a limit of its topic.
+        """Count `r`, which was just written; return whether the batch has reached a limit of its topic.
 
         Combined batches have a common count instead.
         """

@@ -54,8 +54,8 @@ class _Memory:
 class ColumnsBuilder:
     """Collects records of chunks as columns, for `RecordColumns`.
 
-    `columns` has the names of the columns, in order. `full`: the last `add` ended because a column has reached its maximum of 2 GiB: call
-    `finish`. `added` is (first offset, last offset, leader epoch of the last record) of the last `add`, None without rows.
+    `columns` has the names of the columns, in order. `full` is true if the last `add` ended because the next record would bring a column
+    over 2 GiB; then call `finish`. `added` is (first offset, last offset, leader epoch of the last record) of the last `add`, or None.
     """
 
     def __init__(self, columns: Iterable[str] = COLUMN_NAMES, *, most_bytes: int = MOST_COLUMN_BYTES) -> None:
@@ -86,7 +86,7 @@ class ColumnsBuilder:
     def add(self, chunk: Chunk, limit: int, max_bytes: int = INT64_MAX) -> int:
         """Add up to `limit` records of `chunk`, until their size as columns (`chunk.decoded`) reaches `max_bytes`; return their number.
 
-        Raises the errors of `Chunk.decode`, only if this call has added nothing, and RecordTooLarge for a record that no column can hold.
+        If this call has added nothing, it may raise the errors of `Chunk.decode`, and RecordTooLarge for a record too large for any column.
         """
         self.full, self.added = False, None
         before = len(self._rows)
@@ -123,7 +123,7 @@ class ColumnsBuilder:
             self._rows.pop()
             chunk.put_back(record)
             self.full = True
-            if not self._rows:  # not even empty columns have room: without the error, `finish` and `add` would follow each other forever
+            if not self._rows:  # without the error the application would call `finish` and `add` forever
                 raise chunk.too_large(f"a record does not fit into a column of {self._most_bytes} bytes")
             return 0
         self._sizes = grown
@@ -198,7 +198,7 @@ class RecordColumns:
         return exported_stream(_schema(self.names), iter((self._array, None)).__next__)
 
     def _check_request(self, requested_schema: object) -> None:
-        """Other types are not refused: the reader of the data converts them."""
+        """A request for other types is not refused, because the reader of the data converts them."""
         from pykafka4.wire.records._plain_arrow import fields_requested
 
         if requested_schema is not None and (count := fields_requested(requested_schema)) != len(self.names):
@@ -225,7 +225,7 @@ class ColumnsStream:
         return schema_capsule(_schema(self.names))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Raises RuntimeError at a second call, because records are read only once.
+        """Raises RuntimeError on a second call, because records are read only once.
 
         Raises ValueError for a requested schema with another number of columns.
         """
@@ -245,7 +245,7 @@ class ColumnsStream:
             made = self._source()
             if made is not None and (type(made) is not RecordColumns or made.names != self.names):
                 raise TypeError(f"the source of a stream of {', '.join(self.names)} returned {made!r}")
-        except BaseException:  # it is not kept: its traceback refers to the frames of the stream's readers, which own the stream
+        except BaseException:  # do not keep it: its traceback refers to frames of the stream's readers, which own the stream
             self._source = None
             raise
         if made is None:
@@ -330,7 +330,7 @@ def _bytes_array(values: list[bytes | None]) -> Array:
 
 
 def _timestamps(times_ms: list[int]) -> Array:
-    """Kafka's milliseconds as microseconds. Null: no timestamp (-1), or a timestamp more than 292,000 years from 1970."""
+    """Convert milliseconds to microseconds. No timestamp (-1), or one more than 292,000 years from 1970, becomes null."""
     present = [ms != -1 and -LARGEST_MS <= ms <= LARGEST_MS for ms in times_ms]
     nulls = present.count(False)
     data = _ints("q", (ms * 1000 if there else 0 for ms, there in zip(times_ms, present, strict=True)))

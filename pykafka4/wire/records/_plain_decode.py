@@ -91,7 +91,7 @@ class Record(RawSlot, Generic[KeyT, ValueT]):
 
 
 Record.__module__ = "pykafka4.wire.records.hot"  # so that a pickle of one core can be read with the other
-ABORT: Final = b"\0\0"  # the type, in the key of a marker, that ends an aborted transaction
+ABORT: Final = b"\0\0"  # the type in the key of a marker that aborts a transaction
 TIMESTAMP_TYPES: Final = {
     CREATE_TIME: "CREATE_TIME",
     LOG_APPEND_TIME: "LOG_APPEND_TIME",
@@ -128,15 +128,15 @@ class RecordIterator:
 
 @final
 class Chunk:
-    """One partition's bytes of one Fetch response, and how far they are decoded.
+    """One partition's bytes of one Fetch response, and the progress of their decoding.
 
     The constructor reads batch headers only. `next_offset` follows the last complete batch; `position` is the next offset to hand out;
-    `incomplete` is the size of the first batch if the bytes end inside it (of a header if they end before its magic byte), else 0.
-    `decoded` is the size of the records that the last call read: in memory for `decode`, of the batch for `whole_batch`, as columns for
-    `ColumnsBuilder.add`.
-    `high_watermark`: a batch that ends after it is too new to be compacted, so it has a record for each of its offsets, or is invalid.
+    `incomplete` is the size of the first batch if the bytes end inside it (the size of a header if they end before its magic byte), else 0.
+    `decoded` is the size of the records that the last call read: their size in memory for `decode`, as columns for `ColumnsBuilder.add`,
+    and the size of the batch for `whole_batch`.
+    A batch that ends after `high_watermark` is too new to be compacted: the batch is invalid unless it has a record for each offset.
     `aborted` has (producer id, first offset) of each aborted transaction, whose records are passed over up to its marker.
-    `until`: records from this offset on are left out. A chunk that reaches it ends with `position` exactly there.
+    Records from the offset `until` on are left out; a chunk that reaches this offset ends with `position` equal to `until`.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Chunk:
         self._broken = False  # the header at `_end` is invalid
         self._batch: RecordBatch | None = None  # the batch at `_at`, once it is entered
         self._records: Iterator[Record] | None = None  # its remaining records
-        # (first offset, producer id) of aborted transactions that begin later, and producer ids of those that have begun; or None
+        # (first offset, producer id) of aborted transactions that begin later, and producer ids of transactions that have begun; or None
         later = tuple(sorted((first, producer) for producer, first in aborted))
         self._aborted: tuple[tuple[tuple[int, int], ...], frozenset[int]] | None = (later, frozenset()) if later else None
         self._scan(self._view)
@@ -173,7 +173,7 @@ class Chunk:
     def _scan(self, view: memoryview) -> None:
         """Find the end of the complete batches, and the offset after them.
 
-        A header is invalid, too, if the offset after its batch is not above its first offset, or could exceed an int64.
+        A header is also invalid if the offset after its batch is not above its first offset, or could exceed an int64.
         """
         at = 0
         while len(view) - at > MAGIC and self.next_offset < self.until:
@@ -201,13 +201,13 @@ class Chunk:
 
     @staticmethod
     def _is_sparse(view: memoryview, at: int) -> bool:
-        """The numbers of records and of offsets of the batch at `at` differ."""
+        """Whether the batch at `at` has fewer or more records than offsets."""
         if view[at + MAGIC] != 2:
             return False
         return bool(struct.unpack_from(">i", view, at + COUNT)[0] != struct.unpack_from(">i", view, at + LAST_OFFSET_DELTA)[0] + 1)
 
     def copy_bytes(self) -> None:
-        """Copy the bytes if most of the response belongs to other partitions: a waiting chunk would keep all of it in memory.
+        """Copy the bytes if they are at most half of the response: a waiting chunk would keep the whole response in memory.
 
         Does nothing in the middle of a batch, which is read in place.
         """
@@ -225,7 +225,7 @@ class Chunk:
         return self._view is None
 
     def skip(self) -> int:
-        """Skip the (corrupt) batch at `position`, or after an invalid header all remaining bytes; returns the new position."""
+        """Skip the batch at `position`, or, after an invalid header, all remaining bytes; return the new position."""
         if self._view is None or self._at >= self._end:  # after an invalid header no batch can be found
             self._drop()
             return self.position
@@ -237,11 +237,11 @@ class Chunk:
         self.position = max(self.position, batch.next_offset)
         self._at += len(batch.data)
         self._batch = self._records = None
-        if self._at >= self._end and not self._broken:  # with `_broken` the next call raises: the application must learn of the header
+        if self._at >= self._end and not self._broken:  # with `_broken` the next call raises, to report the invalid header
             self._drop()
 
     def _enter(self) -> bool:
-        """Check the next batch, then enter it or pass over it; False if there is none."""
+        """Check the next batch, then enter it or pass over it; return False if there is none."""
         batch = self._next_batch()
         if batch is None:
             return False
@@ -275,7 +275,7 @@ class Chunk:
         return True
 
     def whole_batch(self) -> bytes | None:
-        """The bytes of the batch that contains `position`, or of the next one; None when there is none. `skip` continues after it.
+        """The bytes of the batch that contains `position`, or of the next one; None if there is none. `skip` continues after this batch.
 
         Its checksum is verified, except for formats v0 and v1. Control batches, aborted batches and batches without records are passed
         over. Raises CorruptRecord as `decode` does. The batch may have records before `position`.
@@ -348,8 +348,8 @@ class Chunk:
     def decode(self, out: list[Record], limit: int, max_bytes: int = INT64_MAX) -> int:
         """Append up to `limit` records to `out`, until their size in memory (`decoded`) reaches `max_bytes`; return their number.
 
-        Raises CorruptRecord for a damaged batch, RecordTooLarge for a batch that is too large in memory, ConfigError if the library of its
-        codec is missing. It raises these only if this call has appended nothing: the records before the batch are handed out first.
+        Raises CorruptRecord for a damaged batch, RecordTooLarge for a batch or record that is too large in memory, ConfigError if the library
+        of its codec is missing. It raises these only if this call has appended nothing: the records before it are handed out first.
         `position` stays at that batch. After any other exception (Ctrl-C) everything is as before the call.
         """
         give_way()

@@ -99,7 +99,7 @@ class Delivery:
         return self._failure(b, index) if b.state == FAILED else None
 
     def lost(self) -> list[ProducerRecord]:
-        """A list of the record if it failed, was not dropped and can be decoded; otherwise []. The failure does not count as seen."""
+        """[the record] if it failed, was not dropped and can be decoded; otherwise []. The failure does not count as seen."""
         b, index = self._found()
         record = b._record(index) if b.state == FAILED and not b._dropped else None
         return [] if record is None else [record]

@@ -34,7 +34,7 @@ class Parking(Account):
     _policy: Callable[[str], Policy]
     _new_topic: Callable[[str], object]
     _find_topic: Callable[[str, float], float] | None
-    _used_up = 0  # number of void announcements: their parked records were moved or failed, or the topic was dropped
+    _used_up = 0  # number of announcements that have ended: the parked records were moved or failed, or the topic was dropped
     _lost_times = -1, -1  # see `lost_times`
 
     def _append(self, t: Topic, r: Item, callback: Callback | None, delivery: Any) -> bool:
@@ -44,7 +44,7 @@ class Parking(Account):
     # ---- records whose topic is not known yet
 
     def _park(self, t: Topic, r: Item, callback: Callback | None, delivery: Any) -> bool:
-        """Park or drop `r`; False if the partitions of its topic became known, or `t` was dropped, meanwhile."""
+        """Park or drop `r`; return False if meanwhile the partitions of its topic became known, or `t` was dropped."""
         if self._plan.function is not None and r.partition < 0:
             self._await_topic(t, r)
             return False
@@ -102,7 +102,7 @@ class Parking(Account):
         return p
 
     def set_partitions(self, topic: str, count: int, available: Sequence[int]) -> None:
-        """The partitions in `available` have a leader; empty: it is not known which do."""
+        """`available` has the partitions with a leader; it is empty if these are unknown."""
         chosen = [p for p in available if 0 <= p < count] or list(range(count))
         name = exact_name(topic)
         policy = self._policy_of(name)
@@ -122,8 +122,8 @@ class Parking(Account):
     def designate(self, topic: str, limit: int = 1000, patient: bool = False) -> tuple[int, list[tuple[str, Exception, Callbacks | None]]]:
         """Move up to `limit` parked records, in order, into batches.
 
-        Returns the number of records still parked, and for each record whose partition does not exist (code, error, None or a callable that
-        runs its callbacks). With `patient` such a record and the records after it stay parked.
+        Returns the number of records still parked, and a list: for each record whose partition does not exist, (code, error, None or a
+        callable that runs its callbacks). With `patient` such a record and the records after it stay parked.
         """
         t = self._topics.get(exact_name(topic))
         misplaced: list[tuple[str, Exception, Callbacks | None]] = []
@@ -152,7 +152,7 @@ class Parking(Account):
         return lost._code, error, lost._left_to_call(rows)
 
     def _place(self, t: Topic, p: Item) -> None:
-        """Move `p`, the oldest parked record of `t`, into a batch, where it needs no room: its bytes are already reserved.
+        """Move `p`, the oldest parked record of `t`, into a batch, where it needs no room, because its bytes are already reserved.
 
         `p` leaves `t.parked` last: until then `t` is not `direct`, so no later record of the topic can overtake it.
         """
@@ -168,7 +168,7 @@ class Parking(Account):
             self._unpark(t)
 
     def fail_parked(self, topic: str, error: BaseException, before: float = INFINITY) -> tuple[int, Callbacks | None]:
-        """Fail records parked up to the time `before`; returns (their number, None or a callable that runs their callbacks)."""
+        """Fail records parked up to the time `before`; return (their number, None or a callable that runs their callbacks)."""
         t = self._topics.get(exact_name(topic))
         self._lost_times = -1, -1
         with self._lock():
@@ -201,7 +201,7 @@ class Parking(Account):
         b._kept.append(
             ProducerRecord(t.name, r.value, r.key, r.headers, r.partition if r.partition >= 0 else None, r.timestamp, Written.NO)
         )
-        r.delivery._place = b, b.count  # last: another thread that reads the handle must find the batch failed
+        r.delivery._place = b, b.count  # after the append: a thread that reads the handle must find the record
         b.count += 1
         self.failed += 1
         b._extras += [(r.delivery, r.callback)] if r.callback is not None else []

@@ -39,7 +39,7 @@ class RawBatches(Parking):
         raise NotImplementedError
 
     def send_batch(self, topic: str, partition: int, data: bytes) -> Batch:
-        """Accept the batch in `data`, of format v2, for `partition`, after all records sent there before.
+        """Accept the batch in `data`, of format v2, for `partition`. The batch follows all records that were sent there before.
 
         Waits for the partitions and the parked records of the topic, and for room, as `send` does. Raises ValueError for bytes that are not
         such a batch, or a partition that does not exist, RecordTooLarge for more than `buffer_memory` or the topic's `max_message_bytes`,
@@ -94,7 +94,7 @@ class RawBatches(Parking):
             raise RecordTooLarge(f"{t.name}: a raw batch of {size} bytes exceeds max_message_bytes={most}; raise that, or send its records")
 
     def drop_batch(self, topic: str, partition: int, data: bytes, code: str, cause: BaseException | None) -> Batch:
-        """Drop all records in `data`, for the reason `code`; returns the batch that has their outcome."""
+        """Drop all records in `data`, for the reason `code`; return the batch that has their outcome."""
         base, highest = struct.unpack_from(">qq", _checked(data), BASE_TIMESTAMP)
         t = self._topics.get(topic) or self._meet(topic)
         return self._count_dropped(t, partition, code, cause, _int(data, COUNT), (min(base, highest), highest))
@@ -115,16 +115,16 @@ def _int(data: bytes, at: int) -> int:
 
 
 def cut_records(data: bytes, count: int, first: int, last: int) -> tuple[bytes, int, int]:
-    """Copy, of the `count` uncompressed records in `data`, those with offset deltas from `first` to `last`.
+    """Copy the records with offset deltas from `first` to `last` out of the `count` uncompressed records in `data`.
 
-    Returns their bytes, with deltas that count from the first of them; their number; the old delta of the first. Everything else stays as
-    it is, the names of headers byte for byte. Raises DecodeError if the records are damaged.
+    Returns (the copies, with deltas relative to the first copied record; their number; the old delta of this first record). Nothing else
+    changes, not even header names that are invalid UTF-8. Raises DecodeError if the records are damaged.
     """
     return _repacked(data, count, first, last, lambda kept, delta: delta, appended=False)
 
 
 def pack_records(data: bytes, count: int, appended: bool) -> bytes:
-    """The records of `data` with consecutive offset deltas from 0. With `appended` all get the base timestamp of their batch.
+    """The records of `data` with consecutive offset deltas from 0. With `appended` all records get the base timestamp of their batch.
 
     Raises DecodeError if the records are damaged.
     """

@@ -1,7 +1,7 @@
 """Reads rows of Arrow data as records, in plain Python; `_rows.h` and `_rows.pxi` are the compiled counterparts.
 
-Invariant: the same rows, refusals and messages as in the compiled core. The checks protect against damaged arrays as far as Arrow's structs
-have sizes. Except for views they lack the sizes of buffers: exporters are trusted with these.
+Invariant: the same rows, refusals and error messages as in the compiled core. The checks protect against damaged arrays as far as Arrow's
+structs state sizes. Only for views do they state the sizes of buffers, so exporters are trusted with the sizes of all other buffers.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Wrong(Exception):
 
 
 class _Column:
-    """A column of one batch. `shift` is the parent's offset, which counts for its children."""
+    """A column of one batch. `shift` is the offset of the parent struct, which applies to its children."""
 
     def __init__(self, shape: Shape, array: Any, shift: int = 0, rows: int = 0) -> None:
         if array.length < 0 or array.offset < 0 or array.length < shift + rows:
@@ -145,7 +145,7 @@ class _Column:
         if self.is_null(row):
             return None
         number = self._number(1, self.start + row, self.shape.width, self.shape.signed) * self.shape.times
-        if not -INT64_MAX - 1 <= number <= INT64_MAX:  # after multiplication: seconds or days as milliseconds
+        if not -INT64_MAX - 1 <= number <= INT64_MAX:  # checked after the multiplication, which converts seconds or days to milliseconds
             raise _Wrong("it is out of range")
         return number // self.shape.per
 
@@ -183,8 +183,8 @@ def _imported(topic: str, data: Any) -> Imported:
 class ArrowRows:
     """Rows of Arrow data for `Accumulator.send_rows`, from any object with `__arrow_c_stream__` or `__arrow_c_array__`.
 
-    `names` has the names of the columns for `key`, `value`, `headers`, `timestamp` and `partition`; None: no column. The default is a
-    column of the argument's own name, which may be missing, except the column of values. `position` is the number of rows taken so far.
+    `names` has the names of the columns for `key`, `value`, `headers`, `timestamp` and `partition`; None: no column. By default an
+    argument has the column of its own name, which may be missing, except the column of values. `position` is the number of rows taken.
     Raises TypeError for data without the Arrow C interface and for a type that cannot be sent, ConfigError for a column that does not exist
     or exists twice, ValueError for data that have been read already, RuntimeError for a stream that fails.
     """
@@ -202,7 +202,7 @@ class ArrowRows:
         self._shapes = shapes_of(self.topic, root, named_columns(names))
 
     def _next_batch(self) -> bool:
-        """Read the next batch that has rows; False if there is none."""
+        """Read the next batch that has rows; return False if there is none."""
         while True:
             self._batch, self._row, self._length = None, 0, 0
             batch = self._source.next()
@@ -317,7 +317,7 @@ class SentRows:
         self._open: list[Delivery] = []  # rows that had no outcome at the last call of `done`
 
     def took(self, rows: ArrowRows, delivery: Delivery) -> None:
-        """`delivery`: the handle of the accepted next row. A second call with the same handle does nothing."""
+        """Add `delivery`, the handle of the next row, which was accepted. A second call with the same handle does nothing."""
         if not self._deliveries or self._deliveries[-1][1] is not delivery:
             self._deliveries.append((rows.position, delivery))
             self._open.append(delivery)
@@ -329,7 +329,7 @@ class SentRows:
     @property
     def acked(self) -> int:
         """The number of rows that were acknowledged at the last call of `done`."""
-        still_open = set(map(id, self._open))  # among them rows that have failed since
+        still_open = set(map(id, self._open))
         return sum(id(d) not in still_open and d._home().state != FAILED for _, d in self._deliveries)
 
     def done(self) -> bool:
@@ -338,7 +338,7 @@ class SentRows:
         return not self._open
 
     def open_delivery(self) -> Delivery | None:
-        """A Delivery that has its outcome no later than the last row; None if every row has an outcome."""
+        """The Delivery of the last row that has no outcome; None if every row has an outcome."""
         return next((d for d in reversed(self._open) if not d.done()), None)
 
     def _await_outcomes(self, timeout: float | None) -> None:

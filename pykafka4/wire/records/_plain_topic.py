@@ -1,6 +1,6 @@
 """Chooses partitions and keeps the state of one topic, in plain Python; `_choose.pxi` and `_park.pxi` are the compiled counterparts.
 
-Invariant: with the default partitioner a key gets the same partition as in Java.
+Invariant: with the default partitioner a key gets the same partition as in the Java client.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Topic:
 
     name: str
     policy: Policy
-    capacity: int  # bytes up to which a batch grows; a larger record has a batch of its own
+    capacity: int  # bytes up to which a batch grows; a larger record gets a batch of its own
     max_record: int
     max_record_option: str = "max_request_size"  # the option that sets `max_record`
     count: int = 0  # number of partitions; 0 while unknown
@@ -80,7 +80,7 @@ class Topic:
     parked: deque[Item] = attrs.Factory(deque)
     parked_first: int = 0  # running number of the oldest parked record
     parked_bytes: int = 0
-    moved_bytes: int = 0  # bytes of parked records that were moved to their partitions since records last went straight there
+    moved_bytes: int = 0  # bytes of parked records that were moved to their partitions, while others are still parked
     placeholder: Any = None  # the batch to which handles of parked records refer
 
     def stays_plain(self, raw: int) -> bool:
@@ -116,10 +116,10 @@ class Topic:
         self.sticky, self.sticky_bytes = self.available[self.cursor], 0
 
     def rotate(self, unit: int) -> None:
-        """Choose the sticky partition anew: the next one, or, if `unit` is not 0 and data waits somewhere, a random one as in KIP-794.
+        """Choose a new sticky partition: the next one, or, if `unit` is not 0 and data waits somewhere, a random one as in KIP-794.
 
-        A partition's weight is `unit` plus the number of bytes by which it holds less than the fullest partition (open, waiting or in
-        flight). So a partition with a slow broker gets fewer records.
+        A partition's weight in the random choice is `unit` plus the number of bytes (open, waiting or in flight) that it holds less than
+        the fullest partition. So a partition with a slow broker gets fewer records.
         """
         held = [self.held.get(p, 0) for p in self.available] if unit else []
         most = max(held, default=0)

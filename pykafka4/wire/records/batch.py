@@ -1,4 +1,4 @@
-"""Builds record batches of magic 2 and reads batches of every format, for the model broker and tests. The client does not use it."""
+"""Builds record batches of magic 2 and reads all formats, for the model broker and tests. The client does not use this module."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class ControlType(enum.IntEnum):
-    """The outcome of a transaction, which the control record at its end states."""
+    """The outcome of a transaction, as in the control record at its end."""
 
     ABORT = 0
     COMMIT = 1

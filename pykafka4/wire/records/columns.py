@@ -38,7 +38,7 @@ class Field(NamedTuple):
 
 
 class Array(NamedTuple):
-    """An Arrow array in plain Python. The first of `buffers` has a bit per row, and is None if no row is null."""
+    """An Arrow array in plain Python. The first of `buffers` has a bit per row, clear if the row is null; it is None if no row is null."""
 
     length: int
     nulls: int
@@ -47,7 +47,7 @@ class Array(NamedTuple):
 
 
 def checked_columns(columns: Iterable[str]) -> tuple[str, ...]:
-    """`columns` as a tuple. Raises ConfigError if it is empty or no list of names, or a column does not exist or is listed twice."""
+    """`columns` as a tuple. Raises ConfigError if it is empty or not a list of names, or a column does not exist or is listed twice."""
     if isinstance(columns, str):
         raise ConfigError(f"columns={columns!r}: must be a list of names, [{columns!r}] for one column")
     if not isinstance(columns, Iterable):

@@ -82,9 +82,9 @@ def _named(function: Callable[..., Any]) -> str:
 
 
 class Waker:
-    """A callback of the client's own, which only wakes a task.
+    """An internal callback, which only wakes a task.
 
-    The thread that sets the outcome calls it. If it is added after the outcome, the callback executor calls it.
+    The thread that sets the outcome calls the waker. If the waker is added after the outcome, the callback executor calls it.
     """
 
     __slots__ = ("_wake",)
@@ -98,7 +98,7 @@ class Waker:
 
 
 def wake_tasks(pairs: Iterable[tuple[Any, Any]], client_id: str) -> list[tuple[Any, Any]]:
-    """Call the wakers among the (delivery, callback) pairs of a batch; returns the other pairs."""
+    """Call the wakers among the (delivery, callback) pairs of a batch; return the other pairs."""
     others = []
     for pair in pairs:
         if type(pair[1]) is not Waker:
@@ -147,7 +147,7 @@ def checked_callback(topic: str, what: str, callback: Any) -> Any:
 
 
 def shares_time(values: object, keys: object) -> bool:
-    """Whether `values` and `keys` of `send_many` are complete: its records are accepted within moments, and may share a timestamp."""
+    """Whether `values` and `keys` of `send_many` are lists or tuples: their records are accepted in moments, and may share a timestamp."""
     return type(values) in (list, tuple) and (keys is None or type(keys) in (list, tuple))
 
 
