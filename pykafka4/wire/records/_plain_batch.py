@@ -164,7 +164,7 @@ class Batch(bytearray):
 
     @property
     def outcome(self) -> tuple[int, int, str | None, Written | None, BaseException | None]:
-        """After the outcome: (offset of the first record or -1, append time or -1, error code or None, `Written` or None, cause or None)."""
+        """After the outcome: (first record's offset or -1, append time or -1, error code or None, `Written` or None, cause or None)."""
         if self.state == FAILED:
             return -1, -1, self._code, self._outcome_written, self._cause
         return self._base_offset, self._append_time, None, None, None

@@ -348,8 +348,8 @@ class Chunk:
     def decode(self, out: list[Record], limit: int, max_bytes: int = INT64_MAX) -> int:
         """Append up to `limit` records to `out`, until their size in memory (`decoded`) reaches `max_bytes`; return their number.
 
-        Raises CorruptRecord for a damaged batch, RecordTooLarge for a batch or record that is too large in memory, ConfigError if the library
-        of its codec is missing. It raises these only if this call has appended nothing: the records before it are handed out first.
+        Raises CorruptRecord for a damaged batch, RecordTooLarge for a batch or record that is too large in memory, ConfigError if the
+        library of its codec is missing. It raises these only if this call has appended nothing: the records before it are handed out first.
         `position` stays at that batch. After any other exception (Ctrl-C) everything is as before the call.
         """
         give_way()
