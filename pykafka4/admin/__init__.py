@@ -222,7 +222,7 @@ class AdminClient(
         deadline = self._begin(timeout)
         plan = self._rewinding.plan(name, targets, goal, deadline)
         if plan.exists:
-            raise KafkaError(f"group {name} exists already; plan_offsets and set_offsets change its offsets")
+            raise KafkaError(f"group {name} already exists; plan_offsets and set_offsets change its offsets")
         self._groups.commit(name, as_offsets(plan.offsets), deadline)
         return plan
 

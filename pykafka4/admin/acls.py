@@ -13,7 +13,7 @@ __all__ = ["AclCalls"]
 
 class AclCalls(AdminCalls):
     def describe_acls(self, wanted: AclFilter | None = None, *, timeout: float | None = None) -> tuple[Acl, ...]:
-        """Return the ACLs that match a filter, in order; without a filter, all ACLs.
+        """Return the ACLs that match a filter, sorted; without a filter, all ACLs.
 
         The result comes from one broker, which may not know the latest changes yet. Needs DESCRIBE on the cluster.
         Raises BrokerError SECURITY_DISABLED if brokers have no authorizer, AuthorizationError. Source: KIP-140.
@@ -22,7 +22,7 @@ class AclCalls(AdminCalls):
         return value_or_raise(self._ask_any_broker(DescribeAcls(), [key], self._begin(timeout))[key])
 
     def create_acls(self, acls: Iterable[Acl], *, timeout: float | None = None) -> None:
-        """Create `acls`; an ACL that exists already stays. Needs ALTER on the cluster.
+        """Create `acls`; an ACL that already exists stays. Needs ALTER on the cluster.
 
         Raises BrokerError SECURITY_DISABLED if brokers have no authorizer, AuthorizationError, PartialFailure with the errors of ACLs.
         Source: KIP-140.

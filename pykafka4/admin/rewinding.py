@@ -127,7 +127,7 @@ def _planned(group: str, tp: TopicPartition, goal: Goal, committed: OffsetAndMet
 
 
 def _wanted(group: str, tp: TopicPartition, goal: Goal, current: int | None, log: Log) -> tuple[int, str]:
-    """Return also a note if the end of the log stands in for an offset that does not exist.
+    """Return the wanted offset, and a note if the end of the log stands in for an offset that does not exist.
 
     Raises KafkaError for a shift without a committed offset.
     """

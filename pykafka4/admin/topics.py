@@ -116,7 +116,7 @@ class TopicCalls(AdminCalls):
         return value_or_raise(self._described([key], self._begin(timeout))[key])
 
     def list_topics(self, *, internal: bool = False, timeout: float | None = None) -> dict[str, TopicListing]:
-        """Return the topics that this user may describe, by name, in order. `internal` adds Kafka's own, such as `__consumer_offsets`."""
+        """Return the topics that this user may describe, sorted by name. `internal` adds Kafka's own, such as `__consumer_offsets`."""
         found = value_or_raise(self._ask_any_broker(ListTopics(), [ALL_TOPICS], self._begin(timeout))[ALL_TOPICS])
         return {name: topic for name, topic in found.items() if internal or not topic.is_internal}
 

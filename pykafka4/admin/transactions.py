@@ -38,7 +38,7 @@ NOT_FOUND: Final = "TRANSACTIONAL_ID_NOT_FOUND"
 
 @attrs.frozen
 class TransactionList:
-    """The transactional ids of a cluster, in order. `errors` has the brokers that returned no list, so some ids might be missing."""
+    """The transactional ids of a cluster, sorted. `errors` has the brokers that returned no list, so some ids might be missing."""
 
     transactions: tuple[TransactionListing, ...]
     errors: Mapping[int, KafkaError]

@@ -13,7 +13,7 @@ Modules; each line imports only from lines below it:
     produce     lines, files or JSON to a topic
     consume     records of topics to standard output
     copy        topics to another cluster or topic
-    records/    records in and out: forms, filters, inputs, outcomes
+    records/    records in and out: `--format` and other forms, filters, inputs, outcomes
     groups      the commands that show groups (`show` has their tables)
     acls        the commands about access control lists
     users       the commands about users that log in with SCRAM

@@ -101,7 +101,7 @@ class Writing:
 
 
 def _cut(found: Records, records: Records, left: int) -> tuple[Records, Records]:
-    """Return also the part of `records` after the first `left` of `found`: the group has to read it again."""
+    """Return the first `left` records of `found`, and the part of `records` after them: the group has to read it again."""
     last = found[left - 1]
     at = next(number for number, record in enumerate(records) if record is last)
     return found[:left], records[at + 1 :]

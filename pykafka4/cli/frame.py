@@ -36,7 +36,7 @@ class Seconds(click.FloatRange):
         return found
 
     def _describe_range(self) -> str:
-        """The help leaves out upper limits, which only catch typing errors."""
+        """The help leaves out upper limits, which only catch mistyped numbers."""
         return "more than 0" if self.min_open else f"at least {self.min:g}"
 
 

@@ -21,6 +21,7 @@ from pykafka4.cli.invocation import DONE, FAILED, Invocation, show_error, show_e
 from pykafka4.cli.listing import as_json_option
 from pykafka4.cli.offsets import create, delete, delete_offsets, rewind
 from pykafka4.cli.show import cell_text, console, error_json, group_json, lag_json, lag_table, member_table, print_json, table
+from pykafka4.cli.streams import STDOUT, named
 from pykafka4.core.admin.values import CLASSIC, CONSUMER
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.errors.peer_text import escaped
@@ -220,7 +221,9 @@ def export(invocation: Invocation, group: tuple[str, ...], all_: bool, format_: 
     if output.isatty() and (safe := "\n".join(map(escaped, text.split("\n")))) != text:
         show_note("control characters are shown as escapes; --output FILE writes them as they are")
         text = safe
-    output.write(text)
+    with named(STDOUT if output.name == "-" else output.name):
+        output.write(text)
+        output.flush()
     return code
 
 

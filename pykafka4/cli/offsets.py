@@ -120,7 +120,7 @@ def create(invocation: Invocation, /, group: str, topics: tuple[str, ...], execu
     wanted, start = targets(topics) or None, goal.options(group)["to"]
     with invocation.admin() as admin:
         plan = admin.plan_offsets(check_group_to_set(group), wanted, to=start, timeout=invocation.timeout)
-        exists = KafkaError(f"group {group} exists already; `rewind` moves its offsets") if plan.exists else None
+        exists = KafkaError(f"group {group} already exists; `rewind` moves its offsets") if plan.exists else None
         return _carry_out(partial(admin.set_offsets, plan.group_id, plan, invocation.timeout), plan, exists, execute, json_)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from pykafka4.cli.show import counted
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 
@@ -32,5 +33,5 @@ def find_partitions(
     for item in wanted:
         if isinstance(item, TopicPartition) and item not in known and item.topic not in errors:
             count = sum(tp.topic == item.topic for tp in known)
-            errors[item] = KafkaError(f"{item}: the topic has {count} partitions")
+            errors[item] = KafkaError(f"{item}: the topic has {counted(count, 'partition')}")
     return {tp: part for tp, part in sorted(known.items()) if tp.topic in whole or tp in wanted}, errors

@@ -90,7 +90,7 @@ def _of_file(name: str) -> Targets:
 
 
 def _to_cancel(admin: AdminClient, items: Iterable[str | TopicPartition], timeout: float | None) -> tuple[Targets, dict[Any, KafkaError]]:
-    """Return also an error for each item without a move."""
+    """Return the moves to cancel, and an error for each item without a move."""
     under_way = admin.list_reassignments(timeout=timeout)
     found: Targets = {}
     errors: dict[Any, KafkaError] = {}

@@ -229,7 +229,7 @@ class Assignment:
         self._signal.notify()
 
     def last_commit_wait_left(self) -> float:
-        """For how many seconds a poll still waits for the last commit (see LAST_COMMIT_WAIT_S)."""
+        """The seconds for which a poll still waits for the last commit (see LAST_COMMIT_WAIT_S)."""
         return 0.0 if self.last_commit is None else self._last_commit_wait_until - self._attachment.runtime.loop.now()
 
     def last_commit_done(self) -> bool:

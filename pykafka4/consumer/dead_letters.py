@@ -1,4 +1,5 @@
-"""Sends dead letters: each has the bytes of the fetched record, and headers with the record's origin and the cause of the failure."""
+"""Builds and sends dead letters. Invariant: a dead letter has the bytes of the fetched record, and headers with its origin and the cause of
+the failure."""
 
 from __future__ import annotations
 

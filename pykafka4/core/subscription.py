@@ -366,7 +366,7 @@ class Position:
         self.follower: Any = None  # the follower to read from (`Followers`); None: the leader
         self.bound = False  # bound to the leader, which must not choose a follower
         self.found_nothing = False  # the last response had no bytes; set only if reading ends at an offset (`Claim.until`)
-        self.tail: Any = None  # the lookup in progress that finds whether any record is between `offset` and the end
+        self.tail: Any = None  # the lookup in progress that finds out whether any record is between `offset` and the end
         self.behind_open = 0  # number of offsets behind an open transaction
 
     def move(self, to: Stage) -> None:

@@ -161,7 +161,7 @@ class GreenletLock:
         return _acquire(self._lock, timeout if blocking else 0.0)
 
     def release(self) -> None:
-        """For any thread."""
+        """Any thread may call it."""
         self._lock.release()
 
     def locked(self) -> bool:

@@ -120,7 +120,7 @@ def _reset(found: Translation, item: Property, option: str) -> str:
 
 
 def _assignors(found: Translation, item: Property, option: str) -> str:
-    """Without unknown names: a group uses an assignor that all members have, so one known name is enough."""
+    """Drop unknown names: a group uses an assignor that all members have, so one known name is enough."""
     names = [_of_class(part) for part in item.text().split(",") if part.strip()]
     known = _choices(found, option)
     supported, other = [name for name in names if name in known], [name for name in names if name not in known]

@@ -58,7 +58,7 @@ class Property:
 
 
 def read(source: Properties) -> Iterator[Property]:
-    """The properties of a file or mapping, in order. Raises ConfigError, TypeError, OSError."""
+    """The properties of a file or mapping, in the source's order. Raises ConfigError, TypeError, OSError."""
     if isinstance(source, Mapping):
         return (_of_mapping(name, value) for name, value in source.items())
     if isinstance(source, (str, os.PathLike)):

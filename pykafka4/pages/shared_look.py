@@ -1,5 +1,5 @@
 """Takes looks at a client or agent, and shares each look between all readers of a page. Invariant: a page takes at most two looks a second
-for any number of readers, and fewer while looks take long.
+for any number of readers, and fewer while looks are slow.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class TransactionSteps:
             return self._producer
         except BaseException:
             if self._reads is not None:
-                self._reads.refuse()  # before the abort, which may take long: otherwise Ctrl-C in the abort would lose the rewind
+                self._reads.refuse()  # before the abort, which may take a long time: otherwise Ctrl-C in the abort would lose the rewind
             if begun:
                 with contextlib.suppress(KafkaError):
                     yield from awaited(self._calls.abort(self._timeout))  # the transaction is empty, so no record is lost

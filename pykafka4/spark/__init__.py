@@ -7,7 +7,7 @@ Modules; each line imports only from lines below it:
     options      the options of the data source
     rows/        `partition_writer`: writes the rows of a partition
     outcomes     waits for the acknowledgements of a task's records
-    workers      the producers and clients that a Python worker keeps for its next tasks
+    workers      the producers (with a longer default linger) and clients that a Python worker keeps for its next tasks
 """
 
 from __future__ import annotations

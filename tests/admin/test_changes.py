@@ -96,7 +96,7 @@ def test_a_group_is_created_by_its_first_offsets(server: ModelServer, admin: Adm
     topic(server, 10, 4)
     plan = admin.create_group("g", ["t"], start="latest")
     assert plan.offsets == server.committed("g") == {T0: 10, T1: 4}
-    with pytest.raises(KafkaError, match="group g exists already"):
+    with pytest.raises(KafkaError, match="group g already exists"):
         admin.create_group("g", ["t"])
     with pytest.raises(ConfigError, match="needs topics"):
         admin.create_group("h")
@@ -109,7 +109,7 @@ def test_a_group_of_another_type_that_has_offsets_is_not_created_again(server: M
     server.fail("DescribeGroups", "GROUP_ID_NOT_FOUND", times=1000)  # as for a group of streams
     plan = admin.plan_offsets("streams", ["t"], to="earliest")
     assert (plan.description, plan.exists) == (None, True)
-    with pytest.raises(KafkaError, match="group streams exists already"):
+    with pytest.raises(KafkaError, match="group streams already exists"):
         admin.create_group("streams", ["t"])
     assert server.committed("streams") == {T0: 7}
     with pytest.raises(BrokerError, match=r"group streams: GROUP_ID_NOT_FOUND \(Group streams is not a consumer group\.\)"):

@@ -226,6 +226,13 @@ class Terminal(io.BytesIO):
         return True
 
 
+def test_an_export_to_a_full_disk_names_its_file(server: ModelServer, admin: AdminClient, groups: Run) -> None:
+    topic(server, 10)
+    admin.set_offsets("a", {T0: 4})
+    code, _, err = groups("export", "a", "--output", "/dev/full")
+    assert (code, err) == (1, "error: /dev/full: No space left on device\n")
+
+
 def test_an_export_changes_no_terminal_and_no_file(
     server: ModelServer, admin: AdminClient, groups: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,7 +258,7 @@ def test_a_group_is_created(server: ModelServer, groups: Run) -> None:
     assert server.committed("g") == {T0: 10, T1: 4}
     for more in ([], ["--execute"]):
         code, _, err = groups("create", "g", "--topic", "t", *more)
-        assert (code, "error: group g exists already" in err) == (1, True)
+        assert (code, "error: group g already exists" in err) == (1, True)
     assert server.committed("g") == {T0: 10, T1: 4}
 
 
@@ -261,7 +268,7 @@ def test_a_group_of_another_type_is_neither_created_nor_deleted(server: ModelSer
     server.fail("DescribeGroups", "GROUP_ID_NOT_FOUND", times=1000)
     for more in ([], ["--execute"]):
         code, _, err = groups("create", "streams", "--topic", "t", *more)
-        assert (code, "error: group streams exists already" in err) == (1, True)
+        assert (code, "error: group streams already exists" in err) == (1, True)
         code, _, err = groups("delete", "streams", *more)
         assert (code, "Group streams is not a consumer group." in err) == (1, True)
     assert server.committed("streams") == {T0: 7}

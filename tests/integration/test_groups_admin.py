@@ -294,7 +294,7 @@ def test_an_active_group_is_refused_and_its_owner_can_seek(cluster: Cluster, adm
 
 def test_a_group_is_created_where_its_members_begin(cluster: Cluster, admin: AdminClient, filled: str, group: str) -> None:
     assert admin.create_group(group, [filled], start=25).offsets == at(filled, 25, 25, 25)
-    with pytest.raises(KafkaError, match="exists already"):
+    with pytest.raises(KafkaError, match="already exists"):
         admin.create_group(group, [filled])
     with Consumer(**cluster.client, **GROUP, group_id=group) as consumer:
         consumer.subscribe([filled])

@@ -34,7 +34,7 @@ def entries(path: Path = CATALOGUE) -> list[Entry]:
 
 
 def mutants_of(listed: Iterable[Entry], root: Path = ROOT) -> tuple[list[Mutant], list[str]]:
-    """Return also a sentence about each stale entry."""
+    """Return the mutants, and a sentence about each stale entry."""
     found, mutants, stale = places(root), list[Mutant](), list[str]()
     texts: dict[str, str] = {}
     for number, entry in enumerate(listed, 1):

@@ -157,7 +157,7 @@ def places(file: str, source: str, seed: int) -> list[tuple[int, list[Candidate]
 
 
 def mutant_of(candidate: Candidate, source: str) -> tuple[Mutant, tuple[str, str]]:
-    """Return also the line before and after the mutation."""
+    """Return the mutant, and its line before and after the mutation."""
     from cosmic_ray.mutating import mutate_code
     from cosmic_ray.plugins import get_operator
 

@@ -112,7 +112,7 @@ def balance(stats: Stats, before: BeforeProducer, spooled: Mapping[str, SpooledC
         add(topic, _Parts(reasons=Counter(discards.by_reason)), discards)
     for topic, on_disk in spooled.items():
         add(topic, _Parts(spooled=on_disk.messages), Discards())
-    # At the end of the agent, the producer reports messages as failed that the spool then keeps: they are subtracted from the failures.
+    # When the agent ends, the producer reports messages as failed that the spool then keeps: they are subtracted from the failures.
     # If the producer has forgotten a topic's row, the topic's failures are in `others`, and no count of the row may fall below 0.
     for (topic, reason), count in before.kept.items():
         row = rows.get(row_name(topic), _Parts())

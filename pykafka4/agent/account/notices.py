@@ -1,4 +1,4 @@
-"""Writes log lines about discards: for each reason at most one line in 30 s, and one more at the end of the agent. Invariant: the numbers
+"""Writes log lines about discards: for each reason at most one line in 30 s, and one more when the agent ends. Invariant: the numbers
 in the lines add up to all discards."""
 
 from __future__ import annotations

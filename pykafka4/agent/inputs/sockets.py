@@ -64,9 +64,9 @@ def bind_unix(settings: UnixSettings, kind: socket.SocketKind) -> UnixSocket:
             _remove_stale(path, kind)
             _bind_closed(sock, path)
             bound = UnixSocket(sock, path, _file_of(path))
+            if kind is socket.SOCK_STREAM:
+                sock.listen(BACKLOG)  # under the lock: a stream socket that is bound, but does not listen yet, looks stale to another agent
         _set_rights(path, settings.mode, owner, group)
-        if kind is socket.SOCK_STREAM:
-            sock.listen(BACKLOG)
         sock.setblocking(False)
     except BaseException as error:
         if bound is not None:

@@ -1,4 +1,4 @@
-"""Delivers waiting messages at the end of the agent, within `shutdown_ms`, and reports the discards."""
+"""Delivers waiting messages when the agent ends, within `shutdown_ms`, and reports the discards."""
 
 from __future__ import annotations
 

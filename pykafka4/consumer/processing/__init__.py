@@ -4,7 +4,7 @@ Modules; each line imports only from lines below it:
     streams              the handles of `Consumer.streams`, as applications see them
     dispatcher           the thread that distributes polled records to streams, and detects streams that no thread reads
     allotment            the partitions of each stream, their waiting records, and the records in hand
-    work                 handlers on threads (in tasks: `aio.processing`): order per key, retries, dead letters, results
+    work                 handlers on threads (in tasks: `aio.processing`): order per key, retries, results
     plan                 the checked arguments of `process`, and the waits between retries
     run_loop             the loop of handlers and streams: polls, pauses, commits, ends
     pauses               the partitions that are paused because of too many records in hand

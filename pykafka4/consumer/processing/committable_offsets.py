@@ -33,7 +33,7 @@ class RunSession(Protocol):
 
     @property
     def waits(self) -> Waits:
-        """For threads or for tasks."""
+        """The waits of threads, or of tasks."""
 
     def close_time_left(self) -> float:
         """Seconds left to close the consumer; infinity while no thread closes it."""

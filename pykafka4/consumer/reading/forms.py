@@ -195,7 +195,7 @@ class RawForm(Form[list[RawBatch]]):
 
 def _rest_of(handed: HandedOut) -> RecordIterator:
     assert handed.iterator is not None
-    # The loop polls before its next record. Otherwise the loop and the poll would both return the remaining records.
+    # A `for` loop polls before its next record. Otherwise the loop and the poll would both return the remaining records.
     handed.iterator.stopped = True
     iterator = RecordIterator(handed.rest)  # without the finished records: a loop would count the last of them as the one in hand
     iterator.stopped = True

@@ -239,7 +239,7 @@ class PositionalQuestion(Question[K, V], Generic[K, V]):
 
 
 class CreateAcls(PositionalQuestion[Acl, bool]):
-    """Creates the ACLs that are its keys. An ACL that exists already counts as created."""
+    """Creates the ACLs that are its keys. An ACL that already exists counts as created."""
 
     api = "CreateAcls"
     task = "ACLs cannot be created"

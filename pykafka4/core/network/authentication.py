@@ -1,7 +1,7 @@
 """Moves the SASL exchange of one connection by one step with each response or finished job. Invariant: every exchange ends in success or in
 one error.
 
-Steps that may take long are jobs (`Threads.CREDENTIALS`): the application's callable for credentials, a KDC's ticket, the derivation of
+Slow steps are jobs (`Threads.CREDENTIALS`): the application's callable for credentials, a KDC's ticket, the derivation of
 keys. `step` returns the next step: a job, a message for the broker, or None when the mechanism's exchange is complete. `connection` begins
 an exchange when it connects, and another before the `lifetime` of the last one ends.
 

@@ -34,7 +34,7 @@ class Mechanism(Protocol):
         """The client's first message."""
 
     def slow(self, challenge: bytes) -> bool:
-        """Whether `next` with this message takes long: then it must not run on the loop. Calls must not overlap."""
+        """Whether `next` with this message takes a long time: then it must not run on the loop. Calls must not overlap."""
 
     def next(self, challenge: bytes) -> bytes | None:
         """The answer to the broker's message; None if the exchange is complete, with the broker's proof if the mechanism has one."""

@@ -171,7 +171,7 @@ def _checked_iterations(value: str) -> int:
         raise failed(f"the broker's number of iterations is not a number; {ODD}")
     if len(value) > len(str(MOST_ITERATIONS)) or int(value) > MOST_ITERATIONS:  # `int` of thousands of digits raises
         raise failed(
-            f"the broker asks for more than {MOST_ITERATIONS:,} iterations, which would take long; store the credential with fewer"
+            f"the broker asks for more than {MOST_ITERATIONS:,} iterations, which would take a long time; store the credential with fewer"
         )
     if int(value) < FEWEST_ITERATIONS:
         raise failed(

@@ -241,7 +241,7 @@ class Callbacks:
         callback()
 
     def _run_if_dropped(self, callback: _Callback) -> None:
-        """For an executor that ended `callback` without a run (`shutdown(cancel_futures=True)`)."""
+        """Run a `callback` that its executor has dropped (`shutdown(cancel_futures=True)`)."""
         if not callback.begun:
             self._workers.submit(callback)
 

@@ -342,7 +342,7 @@ class Accumulator(RawBatches):
                     step = self._fill(b, r)
             try:
                 if step is not None:
-                    step()  # without the lock: compression may take long, and `wake` is code of the producer
+                    step()  # without the lock: compression may take a long time, and `wake` is code of the producer
             finally:  # even after Ctrl-C in `step`: without the wake-up the loop would miss the linger of the new batch
                 if news:
                     self._wake()

@@ -197,6 +197,23 @@ def test_two_agents_that_start_at_once_do_not_remove_each_others_socket(path: Pa
     bind_unix(UnixSettings(path), socket.SOCK_DGRAM).sock.close()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_socket_that_another_agent_has_just_bound_is_left_alone(
+    path: Path, monkeypatch: pytest.MonkeyPatch, kind: socket.SocketKind
+) -> None:
+    refused: list[str] = []
+
+    def second_agent(*_: object) -> None:
+        with pytest.raises(InputError) as caught:
+            bind_unix(UnixSettings(path), kind)
+        refused.append(str(caught.value))
+
+    monkeypatch.setattr(os, "chown", second_agent)
+    with bind_unix(UnixSettings(path, 0o666, owner="0"), kind).sock:
+        assert len(refused) == 1
+        client(path, kind).close()
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "::1"])
 def test_tcp_listens_on_loopback_addresses(host: str) -> None:
     try:
