@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
-from typing import IO, Any
+from typing import Any
 
 import click
 from rich.console import Console, Group, RenderableType
@@ -203,9 +203,9 @@ Example:
 @groups_argument
 @all_option
 @click.option("--format", "format_", type=click.Choice(["csv", "json"]), default="csv", help="csv has the format of kafka-consumer-groups.")
-@click.option("--output", type=click.File("w", encoding="utf-8", lazy=True), default="-", metavar="FILE", help="Default: standard output.")
+@click.option("--output", type=click.Path(dir_okay=False), default="-", metavar="FILE", help="Default: standard output.")
 @click.pass_obj
-def export(invocation: Invocation, group: tuple[str, ...], all_: bool, format_: str, output: IO[str]) -> int:
+def export(invocation: Invocation, group: tuple[str, ...], all_: bool, format_: str, output: str) -> int:
     """Write committed offsets, for `rewind --from-file` or for Kafka's own tool."""
     with invocation.admin() as admin:
         names, code = chosen(admin, invocation, group, all_)
@@ -214,16 +214,14 @@ def export(invocation: Invocation, group: tuple[str, ...], all_: bool, format_: 
     for name in (name for name, one in good.items() if not one):
         show_note(f"group {name} has committed no offsets")
     code = max(code, show_errors({name: one for name, one in found.items() if isinstance(one, KafkaError)}))
-    # The first use below opens the file, which may have the offsets of an earlier export, and empties it.
-    if output.name != "-" and not any(good.values()):
-        return show_error(f"there are no offsets to write, so {output.name} is left as it is")
+    if output != "-" and not any(good.values()):  # the file may have the offsets of an earlier export
+        return show_error(f"there are no offsets to write, so {output} is left as it is")
     text = to_csv(good, named=len(names) > 1) if format_ == "csv" else to_json(good)
-    if output.isatty() and (safe := "\n".join(map(escaped, text.split("\n")))) != text:
-        show_note("control characters are shown as escapes; --output FILE writes them as they are")
-        text = safe
-    with named(STDOUT if output.name == "-" else output.name):
-        output.write(text)
-        output.flush()
+    with named(STDOUT if output == "-" else output), click.open_file(output, "w", encoding="utf-8") as file:
+        if file.isatty() and (safe := "\n".join(map(escaped, text.split("\n")))) != text:
+            show_note("control characters are shown as escapes; --output FILE writes them as they are")
+            text = safe
+        file.write(text)
     return code
 
 
