@@ -1,4 +1,4 @@
-"""Checks the arguments of a consumer's methods. An error names the wrong value and the correct use; no check changes state."""
+"""Checks the arguments of a consumer's methods. Invariant: a check changes no state."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ OnDone = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"]
 
 
 def as_seek_offsets(partition: object, offset: object) -> dict[TopicPartition, int]:
-    if not isinstance(partition, tuple) and isinstance(partition, Mapping):  # in this order: the second check is slow
+    if not isinstance(partition, tuple) and isinstance(partition, Mapping):  # in this order, because the second check is slow
         if offset is not None:
             raise ConfigError(f"seek takes a mapping of partitions to offsets without another offset, not offset={shown(offset)}")
         return {topic_partition(item): check_count(at, SEEK_OFFSET) for item, at in partition.items()}
@@ -84,8 +84,8 @@ def as_subscription(
 ) -> tuple[tuple[str, ...], TopicFilter | None]:
     """The names of the topics to subscribe to, and a filter for the patterns, if there are any.
 
-    Raises TypeError or ConfigError for wrong arguments, including duplicates. A text is a pattern, but in a list it is a name; a compiled
-    pattern and a SubscriptionPattern are patterns in both cases.
+    Raises TypeError or ConfigError for wrong arguments, including duplicates. A str is a pattern, but in a list it is a name; an re.Pattern
+    or a SubscriptionPattern is a pattern in both cases.
     """
     names, patterns, of_group = _names_and_patterns(topics, "subscribe")
     if not names and not patterns and not of_group:
@@ -107,7 +107,7 @@ def as_subscription(
 
 
 def _check_pattern_of_group(pattern: SubscriptionPattern, patterns: int, exclude: object, group_protocol: str) -> None:
-    """Reject arguments that do not fit a SubscriptionPattern: the coordinator chooses its topics."""
+    """Reject arguments that cannot be combined with a SubscriptionPattern, whose topics the coordinator chooses."""
     instead = f"pass re.compile({pattern.pattern!r}), which this client matches itself"
     if group_protocol != "consumer":
         raise ConfigError(f"subscribe: only coordinators of group_protocol='consumer' match a SubscriptionPattern; {instead}")
@@ -158,7 +158,7 @@ def _pattern(pattern: str | re.Pattern[Any], what: str) -> re.Pattern[str]:
 
 
 def as_partitions(partitions: object) -> dict[TopicPartition, None]:
-    """One partition, or the partitions of a list in its order. Raises TypeError or ConfigError for a wrong list, including duplicates."""
+    """The given partition, or the partitions of a list in order. Raises TypeError or ConfigError, also for duplicates."""
     if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
         return {topic_partition(partitions): None}
     if isinstance(partitions, str) or not isinstance(partitions, Iterable):
@@ -177,7 +177,7 @@ def _refuse_duplicates(items: Sequence[object], what: str) -> None:
 
 
 def check_limit(given: int | None, default: int, name: str = "max_records", otherwise: str = "max_poll_records") -> int:
-    """The limit of a poll: `given`, the value of the argument `name`, or for None the `default`. Raises ConfigError."""
+    """`given`, at most MOST_RECORDS; `default` if `given` is None. `name` and `otherwise` are for the text of the ConfigError."""
     if given is None:
         return default
     countable = hasattr(type(given), "__index__") and not isinstance(given, bool)

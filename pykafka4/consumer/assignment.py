@@ -1,10 +1,10 @@
-"""Adopts and releases partitions. Invariant: the listener gets at most one call for each assignment, and at most one for each end of
-partitions, after the attempt at their last commit.
+"""Adopts and releases partitions. Invariant: the listener is called at most once for each event (`Assigned`, `Ended`), and for a revocation
+only after the attempt at the last commit.
 
-Events are handled on the thread, or in the task, that polls. A revocation waits here only for the listener: `begin_release` starts the
-last commit of finished records, the poll waits until `last_commit_done`, and `finish_release` calls the listener and releases the
-partitions. `release_all` (for `close` and `unsubscribe`) also waits for the last commits and for the end of the membership. After Ctrl-C,
-or an exception of the listener, each step can run again without repeating its effects.
+Events are handled on the thread, or in the task, that polls. In a revocation, this module waits only for the listener: `begin_release`
+starts the last commit of finished records. When this commit is done, a poll calls `finish_release`, which calls the listener and releases
+the partitions. `release_all` (for `close` and `unsubscribe`) also waits for the last commits and for the end of the membership. After
+Ctrl-C, or an exception in the listener, each step can run again without repeating its effects.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from pykafka4.records import TopicPartition
 __all__ = ["LEAVE_S", "LAST_COMMIT_TIMEOUT_S", "Assignment"]
 
 LAST_COMMIT_TIMEOUT_S: Final = 10.0  # limit of the last auto-commit before partitions are released
-# For this long a poll waits for the last commit and returns no records. A commit takes milliseconds, and the rebalance waits until the
-# application is back in `poll`, so records of partitions that this member keeps wait, too. A slow coordinator must not hold them up for
-# longer.
+# How long a poll waits for the last commit and returns no records. A commit usually takes milliseconds. If the poll returned records of
+# the remaining partitions meanwhile, the rebalance would wait until the application polls again. But a slow coordinator must not hold up
+# these records for longer.
 LAST_COMMIT_WAIT_S: Final = 0.5
 LEAST_LAST_COMMIT_S: Final = 1.0  # limit of the last commit of a consumer that closes without time to wait for the response
 # The limit of the last commit of a consumer that closes while its group rebalances. Coordinators accept no commit between JoinGroup and
@@ -41,7 +41,7 @@ LEAVE_S: Final = 5.0  # limit of the wait for the response to LeaveGroup
 
 
 class AssignmentChange(NamedTuple):
-    """The changes of an `assign`, or of the end of all assignments."""
+    """The changes that an `assign` or a `release_all` makes."""
 
     gone: list[Claim]
     fresh: list[Claim]
@@ -91,10 +91,10 @@ class Assignment:
             self._reader.drain()
             selection.topics, selection.filter, selection.listener, self._reader.fatal = names, chosen, listener, None
             self._attachment.post(lambda _: self._attachment.machine.membership.subscribe(names, chosen))
-            self._withhold_unsubscribed()  # last: otherwise Ctrl-C could leave partitions withheld whose topics stay subscribed
+            self._withhold_unsubscribed()  # last: otherwise Ctrl-C could leave partitions of subscribed topics withheld
 
     def _withhold_unsubscribed(self) -> None:
-        """The group takes back the partitions of unsubscribed topics only later."""
+        """Withhold partitions of topics that are no longer subscribed: the group revokes these partitions only later."""
         selection, claims = self._selection, self._reader.claims
         topics = {tp.topic for tp in claims if tp not in selection.by_hand}
         gone = {topic for topic in topics if not selection.selects(topic)}
@@ -139,9 +139,9 @@ class Assignment:
             self.complete_change()
 
     def complete_change(self, leave_seconds: float = 0.0) -> Promise[None] | None:
-        """Do the remaining steps of an interrupted `assign` or `release_all`; each step may be done twice.
+        """Do the steps of `change`, or do all of them again after an interruption.
 
-        Returns a promise of the end of the membership; None if the change does not end it.
+        Returns a promise of the end of the membership; None if this consumer stays in the group, or if there is no change.
         """
         if self.change is None:
             return None
@@ -156,9 +156,9 @@ class Assignment:
         return left
 
     def complete_assign(self) -> None:
-        """Do the remaining steps of an interrupted `assign`, for calls that need the partitions.
+        """Complete an interrupted `assign`, for calls that need the partitions.
 
-        But none of a `release_all`: its listener makes such calls, and `release_all` continues after the listener.
+        A `release_all` is left alone: the listener that it calls may make such calls, and `release_all` continues after the listener.
         """
         if self.change is not None and not self.change.leaves:
             self.complete_change()
@@ -189,7 +189,7 @@ class Assignment:
             reader.refuse(late)
             self._pause_again({claim.tp: claim for claim in assigned.claims if claim not in late})
             reader.adopt(claim for claim in assigned.claims if claim not in late)
-            self._paused_before &= {claim.tp for claim in late}  # not read yet: the partition may come with the assignment after this one
+            self._paused_before &= {claim.tp for claim in late}  # a partition of `late` may still come with a later assignment
             self._withhold_unsubscribed()  # the assignment may be older than the subscription
             self._selection.lost = ""
             self._adopted = assigned
@@ -207,7 +207,7 @@ class Assignment:
     def begin_release(self, ended: Ended) -> bool:
         """Drop buffered records of partitions that end, and start the last commit (without lost partitions).
 
-        Returns False if the release is complete: this consumer does not read the partitions, and the listener need not be called.
+        Returns False if the release is complete, because this consumer does not read the partitions and the listener need not be called.
         """
         current = self._reader.current(ended.claims)
         if not current and (ended.claims or ended.reported):
@@ -244,7 +244,7 @@ class Assignment:
         try:
             yield from self._report_end(ended)
         finally:
-            if not self._waits.listening:  # otherwise this poll was cancelled during the listener, and the next poll releases them
+            if not self._waits.listening:  # otherwise this poll was cancelled while the listener runs; a later poll releases the partitions
                 self._paused_before |= self._reader.paused.intersection(claim.tp for claim in self._reader.current(ended.claims))
                 self._reader.release(ended.claims)
                 self._attachment.post(lambda _: self._attachment.machine.membership.released(ended))
@@ -313,7 +313,7 @@ class Assignment:
             yield from settled(self._waits, left, leave_seconds + 1)
 
     def _ends(self) -> list[Ended]:
-        """The events that end partitions and have not been handled, and a new event that ends all other partitions of the group.
+        """The unhandled events that end partitions, and a new event that ends all other partitions of the group, if there are any.
 
         The new event is queued with the others: if a listener closes the consumer, that close finds the event reported, and does not
         call the listener again.

@@ -102,7 +102,7 @@ class Commits:
                 self._reader.finished.update(reached)  # otherwise the next auto-commit would go back to the earlier finished offsets
                 return _with_metadata(reached)
         given = as_offsets(offsets)
-        if self._selection.run is None:  # a run still commits its own finished records, even after such a commit
+        if self._selection.run is None:  # a run commits its own finished records, whatever the application commits
             self._reader.finished.update({tp: (at.offset, at.leader_epoch) for tp, at in given.items() if tp in self._reader.claims})
         return given
 
@@ -144,7 +144,7 @@ class Commits:
     def commit_finished(self, timeout: float, only: Collection[TopicPartition] | None = None) -> Promise[KafkaError | None]:
         """Send the last auto-commit before a release. If the commit fails, the loop logs the error, and the records are redelivered.
 
-        The promise is done at once if nothing is to be committed. `only=None` means all partitions.
+        The promise is done at once if there is nothing to commit. `only=None` means all partitions.
         """
         finished = self._reader.settle()
         chosen = finished if only is None else {tp: finished[tp] for tp in only if tp in finished}

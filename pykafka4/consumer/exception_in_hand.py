@@ -1,5 +1,5 @@
-"""Recognizes an exception that the application is handling when it polls. Invariant: no reference to the exception is kept, because its
-frames may refer to the consumer.
+"""Finds out whether the application is handling an exception that was raised after the last poll. Invariant: no reference to the
+exception is kept, because its frames may refer to the consumer.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Recoverable(Protocol):
     changing: bool  # True during such a step, and after a step that an exception has left in the middle
 
     def recover(self) -> None:
-        """Go back to the records that polls have returned, and clear `changing`."""
+        """Drop records that no poll has returned, to be fetched again, and clear `changing`."""
 
 
 class GuardedUse:
@@ -63,7 +63,7 @@ class GuardedUse:
 
 
 class Iteration:
-    """A loop over a consumer. Even between two polls, its thread or task has the consumer: a record of the last poll is in hand."""
+    """A loop over a consumer. Even between two polls, its thread or task has the consumer, because a record of the last poll is in hand."""
 
     __slots__ = ("iterator", "user")
 
@@ -78,7 +78,7 @@ class Iteration:
 
     @property
     def ended(self) -> bool:
-        """Whether the iterator is gone, or an async generator that has ended."""
+        """Whether the iterator was freed, or is an async generator that has ended."""
         iterator = None if self.iterator is None else self.iterator()
         return iterator is None or getattr(iterator, "ag_frame", iterator) is None
 
@@ -101,11 +101,11 @@ class Guard:
         return GuardedUse(self, what)
 
     def exclusive(self, what: str) -> contextlib.AbstractContextManager[Any]:
-        """Only this thread or task uses the consumer in the block, perhaps with awaits."""
+        """Reserve the consumer for this thread or task during a `with` block, even across awaits."""
         return self.using(what)
 
     def enter(self, what: str) -> bool:
-        """Begin to use the consumer; returns whether this call has to `leave` (not if an outer call of this thread does)."""
+        """Begin to use the consumer; return whether this call has to `leave` (not if an outer call of this thread does)."""
         self._check()
         mine = (system.current_thread(), what)
         if self.lent is not None:
@@ -138,7 +138,7 @@ class Guard:
             self.iterations.append(iteration)
 
     def looping(self, user: Any, iteration: Iteration | None = None) -> Iteration | None:
-        """A loop other than `iteration`, of another user, if any."""
+        """A loop other than `iteration`, whose user is not `user`; None if there is none."""
         self.iterations = [one for one in self.iterations if one is not iteration and not one.ended and not self._ended(one.user)]
         return next((one for one in self.iterations if one.user is not user), None)
 
@@ -166,7 +166,7 @@ class Guard:
             self._signal.notify()
 
     def check_whole(self, what: str) -> None:
-        """Refuse a call during a step of another call on the same thread: records would be lost or returned twice."""
+        """Refuse a call during a step of another call on the same thread: otherwise records could be lost or returned twice."""
         holder = self.busy.get("user")
         if self._reader.changing and holder is not None and holder[0] is system.current_thread() and self._inside(holder[0]):
             raise _nested_call(what, holder[1])
@@ -197,7 +197,7 @@ class Guard:
         return True
 
     def shut(self) -> bool:
-        """Whether another thread closes or has closed the consumer. False in a listener on this thread, for which the close waits."""
+        """Whether the consumer is closed, or another thread closes it. False in a listener on this thread, for which the close waits."""
         me = system.current_thread()
         return self.closing and me is not self.closer() and not (self.listening and self.busy.get("user", (None, ""))[0] is me)
 
@@ -209,7 +209,7 @@ class Guard:
 
     @contextlib.contextmanager
     def use_last(self, timeout: float) -> Iterator[None]:
-        """Use the consumer to close it. Waits up to `timeout` seconds for another thread, whose poll ends now or after its listener."""
+        """Use the consumer to close it. Waits up to `timeout` seconds until the call of another thread has ended."""
         me = system.current_thread()
         inside = self.busy.get("user", (None, ""))[0] is me
         if not inside:

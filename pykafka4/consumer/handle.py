@@ -27,7 +27,7 @@ class ConsumerHandle(ServesStatus):
 
     @property
     def _sources(self) -> tuple[Source, ...]:
-        from pykafka4.metrics.sources import ConsumerSource, NetworkSource  # imported here: few programs read figures
+        from pykafka4.metrics.sources import ConsumerSource, NetworkSource  # imported here: few programs read metrics
 
         return ConsumerSource(self._session), NetworkSource(self._session.runtime)
 
@@ -38,15 +38,15 @@ class ConsumerHandle(ServesStatus):
     # -- topics and partitions
 
     def subscribe(self, topics: Topics = (), listener: object | None = None, exclude: Topics | None = None, **unknown: Never) -> None:
-        """Read `topics` as a member of the group, instead of the topics subscribed before. The next poll joins the group.
+        """Read `topics` as a member of the group, instead of previously subscribed topics. The next poll joins the group.
 
-        Without a group_id, the consumer itself reads all partitions of `topics` and commits nothing. Partitions that exist at the next poll
+        Without a group_id, the consumer reads all partitions of `topics` and commits nothing. Partitions that exist at the next poll
         are read from the offset that auto_offset_reset chooses, later partitions from their first record. `listener` is called as in a
         group.
 
-        `topics` is a list of names, or a pattern: a text or `re.Pattern`. An item of a list is a name, unless it is an `re.Pattern`.
-        A pattern selects all topics whose complete name matches, including later topics, except topics that `exclude` (a
-        pattern, or a list as for `topics`) selects. Internal topics are left out (exclude_internal_topics). The consumer notices new topics
+        `topics` is a list of names, or a pattern: a str or `re.Pattern`. An item of a list is a name, unless it is an `re.Pattern`.
+        A pattern selects all topics whose complete name matches, including topics created later. Topics that `exclude` (a pattern, or a
+        list as for `topics`) selects are left out, and so are internal topics (exclude_internal_topics). The consumer notices new topics
         within metadata_max_age_ms.
         With group_protocol="consumer", `topics` can also be or contain one `SubscriptionPattern`, which the coordinator matches.
 
@@ -78,7 +78,7 @@ class ConsumerHandle(ServesStatus):
     def wakeup(self) -> None:
         """Make the running poll, or the next one if none is running, return immediately: with [] if there are no records.
 
-        Any thread and signal handler may call it. Iteration continues; `close` ends it.
+        Any thread or signal handler may call it. A `for` loop continues; `close` ends the loop.
         Most other methods raise KafkaError if a signal handler or destructor calls them while a poll on the same thread takes records.
         """
         self._session.wakeup()

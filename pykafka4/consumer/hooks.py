@@ -1,7 +1,7 @@
-"""Passes the records of polls to hooks. Invariant: an `Exception` in a hook is logged once per hook, and has no other effect.
+"""Passes the records of polls to hooks. Invariant: the first `Exception` of each hook is logged, and no `Exception` has another effect.
 
-Hooks run in a step of the poll, on the thread that polls. After Ctrl-C in a hook, the loop of a consumer fetches the records again; a
-share consumer returns them from its next poll.
+Hooks run in a step of the poll, on the thread that polls. After Ctrl-C in a hook, a consumer fetches the records again; a share
+consumer returns them from its next poll.
 """
 
 from __future__ import annotations

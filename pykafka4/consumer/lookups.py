@@ -43,7 +43,7 @@ class Lookups:
     def located(
         self, selection: Selection, timestamps: Collection[int], timeout: float
     ) -> Steps[dict[TopicPartition, dict[int, int | None]]]:
-        """The offsets of these partitions for each of `timestamps` (EARLIEST, LATEST or milliseconds); None if all records are older.
+        """The selected partitions' offsets for each of `timestamps` (EARLIEST, LATEST or milliseconds); None if all records are older.
 
         Raises BrokerError for a topic or partition that does not exist, AuthorizationError, KafkaTimeoutError; PartialFailure if several
         partitions fail.
@@ -84,7 +84,7 @@ class Lookups:
     ) -> Steps[dict[TopicPartition, ListedOffset]]:
         """`isolation_level=None` means the level of the consumer.
 
-        Raises the error of a single partition; PartialFailure if any of several partitions fails.
+        Raises the error of the partition if there is only one, PartialFailure if any of several partitions fails.
         """
         self._attachment.check()
         answers = self._attachment.runtime.calls.list_offsets(times, timeout, isolation_level or self._config.isolation_level)

@@ -1,5 +1,5 @@
-"""Sends refused records to a topic of dead letters. Invariant: reading passes a refused record only when its dead letter is acknowledged,
-or when the application seeks past the record.
+"""Sends records that a deserializer has refused to a topic of dead letters. Invariant: reading passes such a record only when its dead
+letter is acknowledged, or when the application seeks past the record.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["PoisonTopic"]
 Position = tuple[str, int, int]  # topic, partition, offset
 
 MIB: Final = 1 << 20
-MOST_SENT: Final = 10_000  # dead letters that are kept: letters of partitions that are no longer read would stay forever
+MOST_SENT: Final = 10_000  # dead letters that are kept: without a limit, letters of partitions that are no longer read would fill memory
 # Far above the limits of brokers: headers make a dead letter larger than its record, and the broker decides whether to accept the letter.
 LIMITS: Final = {"buffer_memory": 256 * MIB, "max_partition_bytes": 256 * MIB, "max_request_size": 128 * MIB}
 
@@ -40,7 +40,7 @@ class PoisonTopic(OnPoison):
         self.passed = 0
 
     def open(self) -> None:
-        """A producer that was started earlier would keep running if the construction of the consumer failed."""
+        """Start the producer, which would keep running if it were started earlier and the construction of the consumer then failed."""
         self._session.open()
         self._letters = DeadLetters(self._topic, self._session.acc, self._group)
 

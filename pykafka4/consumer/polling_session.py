@@ -51,7 +51,7 @@ class PollingSession(Attachment[M]):
         """End the work of the consumer within `close_time_left()` seconds. With `in_hand`, the list of the last poll counts as finished."""
 
     def check(self) -> None:
-        if self.closed and not self.runtime.loop.forked:  # first: a private client is closed, too, and `runtime.check` would report that
+        if self.closed and not self.runtime.loop.forked:  # first: otherwise `runtime.check` would report the closed private client
             raise ClosedError(f"this {self.kind} is closed; create a new one")
         self.runtime.check()
         if self.guard.shut():
@@ -78,14 +78,14 @@ class PollingSession(Attachment[M]):
 
     @call
     def close(self, timeout: float | None = None, *, failed: bool | None = None) -> None:
-        """`failed`: whether an exception interrupted the processing of the last list; with None, `handled` says so."""
+        """`failed`: whether an exception interrupted the processing of the last list; with None, `handled` decides."""
         if failed is None:
             failed = self.handled.interrupted()
         in_hand = not failed and self._reads is system.current_thread()
         if self.closed or self.runtime.loop.forked:  # in a child: threads of the parent may have held locks at the fork
             return
         self.guard.check_whole("close")
-        if logs.current().on_loop():  # in a destructor: a thread that may wait closes the consumer
+        if logs.current().on_loop():  # in a destructor: the callback thread, which may wait, closes the consumer
             self.runtime.callbacks.post(lambda: self.close(timeout, failed=True))
             return
         if not self.guard.begin_closing():
@@ -97,7 +97,7 @@ class PollingSession(Attachment[M]):
             with self.guard.use_last(timeout):
                 if self.runtime.loop.alive:  # after a crash of the loop, nothing would execute the calls
                     self._end_work(in_hand=in_hand)
-        finally:  # also after an exception of the listener, or Ctrl-C
+        finally:  # also after an exception in the listener, or Ctrl-C
             self.disconnect()
             self.closed = True
             self.guard.end_closing()
@@ -107,7 +107,7 @@ class PollingSession(Attachment[M]):
         self.signal.notify()
 
     def drain(self, timeout: float) -> None:
-        """The records of the last list do not count as finished."""
+        """Close; the records of the last list do not count as finished."""
         self.close(timeout, failed=True)
 
     @staticmethod
