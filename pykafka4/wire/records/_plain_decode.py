@@ -349,7 +349,7 @@ class Chunk:
         """Append up to `limit` records to `out`, until their size in memory (`decoded`) reaches `max_bytes`; return their number.
 
         Raises CorruptRecord for a damaged batch, RecordTooLarge for a batch or record that is too large in memory, ConfigError if the
-        library of its codec is missing. It raises these only if this call has appended nothing: the records before it are handed out first.
+        library of its codec is missing. It raises these only if this call has appended nothing: earlier records are handed out first.
         `position` stays at that batch. After any other exception (Ctrl-C) everything is as before the call.
         """
         give_way()

@@ -34,7 +34,7 @@ class Parking(Account):
     _policy: Callable[[str], Policy]
     _new_topic: Callable[[str], object]
     _find_topic: Callable[[str, float], float] | None
-    _used_up = 0  # number of announcements that have ended: the parked records were moved or failed, or the topic was dropped
+    _used_up = 0  # number of ended announcements: the parked records were moved or failed, or the topic was dropped
     _lost_times = -1, -1  # see `lost_times`
 
     def _append(self, t: Topic, r: Item, callback: Callback | None, delivery: Any) -> bool:

@@ -1,6 +1,6 @@
-"""Compiles the code that runs per record into one extension module, `_hot`. Only `hot` imports it.
+"""Has the code that runs per record, in Cython and C, compiled into one extension module, `_hot`, which only `hot` imports.
 
-`setup.py` builds the module where there is a C compiler. Invariant: the same bytes, results and exception types as `reference` and its
+`setup.py` builds the module if there is a C compiler. Invariant: the same bytes, results and exception types as `reference` and its
 parts, whose docstrings describe the functions.
 
 Modules, with their plain counterparts in parentheses:

@@ -19,7 +19,7 @@ cdef class Accumulator:
     cdef Hooks hooks
     cdef object policy, compressor, clock, waker, new_topic, make_room, wall, find_partition, find_topic
     cdef object function           # the application's function that chooses partitions, or None
-    cdef bint unusual, adaptive    # unusual: partitions are not chosen as by default
+    cdef bint unusual, adaptive    # unusual: partitions are not chosen by the default rules
     cdef int hash, spread, partition_argument
     cdef int64_t least_key
     cdef int64_t seed
@@ -30,18 +30,18 @@ cdef class Accumulator:
     cdef public int waiters
     cdef public frozenset full_partitions  # the partitions that threads wait for; None if a thread waits for memory
     cdef readonly int64_t accepted, acked, failed, dropped, parked_records, reserved, batches
-    cdef public bint defers        # the loop or a helper compresses the batches that `designate` fills: these are sealed and not `ready`
+    cdef public bint defers        # the loop or a helper compresses batches that `designate` fills; until then they are sealed, not `ready`
     cdef public object watch       # None, or called with a batch of parked records that is about to fail
     cdef dict drops                # topic: reason: partition or -1: Dropped
-    cdef list fresh_drops          # the entries of `drops` with records that `take_dropped` has not returned
+    cdef list fresh_drops          # the entries of `drops` with records that `take_dropped` has not returned yet
     cdef object limits             # for on_full=raise: the beginning of the error's message
     cdef bint impatient            # on_full=raise or drop
     cdef Dropped last_dropped
     cdef object drop_error         # for on_full=drop: the reason in the Delivery of a dropped record
     cdef object call_dropped
-    cdef int64_t unparked          # number of records that were ever unparked
+    cdef int64_t unparked          # number of records unparked so far
     cdef int64_t lost_first, lost_last  # lowest and highest timestamps of the parked records that failed last
-    cdef int64_t used_up           # number of void announcements: their parked records were moved or failed, or the topic was dropped
+    cdef int64_t used_up           # number of ended announcements: the parked records were moved or failed, or the topic was dropped
     cdef int64_t owed              # bytes of `reserved` whose blocks are free already, while callbacks of their batches still have to run
 
     def __cinit__(
@@ -179,7 +179,7 @@ cdef class Accumulator:
     cdef void nudge(self) noexcept:
         """Wake the loop if memory became free while threads wait for it; the loop wakes these threads.
 
-        For callers that cannot raise: an exception that is on its way is kept aside.
+        For callers that cannot raise: a pending exception is saved, then restored.
         """
         cdef PyObject* kind
         cdef PyObject* error
@@ -205,7 +205,7 @@ cdef class Accumulator:
         return 0
 
     cdef inline bint fits(self, Topic t, int partition, int64_t size):
-        """An empty partition may always have one batch."""
+        """An empty partition may exceed `max_partition_bytes` with one batch."""
         return self.reserved + size <= self.buffer_memory and (
             t.held[partition] == 0 or t.held[partition] + size <= self.max_partition_bytes
         )
@@ -214,20 +214,20 @@ cdef class Accumulator:
         return t.held[partition] == 0 or t.held[partition] + size <= self.max_partition_bytes
 
     def room(self, topic, int64_t partition, int64_t nbytes) -> bool:
-        """Whether there is room now for a record that called `make_room` with these arguments."""
+        """Whether a record whose `send` called `make_room` with these arguments has room now."""
         return self.reserved + nbytes <= self.buffer_memory and not self.crowded(topic, partition, nbytes)
 
     def crowded(self, topic, int64_t partition, int64_t nbytes) -> bool:
-        """Whether only `max_partition_bytes` blocks such a record, however much memory is free."""
+        """Whether `max_partition_bytes` leaves no room for the record that `room` describes, however much memory is free."""
         cdef Topic t = self.topics.get(exact_name(topic))
         cdef int i
         if t is None:
             return False
         if not t.direct:
-            # Records that moved to their partitions count, too, until nothing is parked. Otherwise they would make room for further parked
-            # records, again and again, while a full partition takes them all: `designate` needs no room.
+            # Records that have moved to their partitions count, too, until nothing is parked. Otherwise moved records would make room for
+            # parked ones, again and again, while a full partition takes them all: `designate` does not check for room.
             return t.parked_bytes + t.moved_bytes > 0 and t.parked_bytes + t.moved_bytes + nbytes > self.max_partition_bytes
-        if partition >= 0:         # a partition that does not exist has room: `send` rejects it
+        if partition >= 0:         # no wait for a partition that does not exist: `send` rejects the record
             return partition < t.slots and not self.partition_fits(t, <int>partition, nbytes)
         if t.late is not None:
             t = t.late
@@ -239,7 +239,7 @@ cdef class Accumulator:
     cdef int wait_for_room(self, Topic t, Item* r, int64_t size) except -1:
         """Wait for room, in Python and without the GIL: afterwards everything may have changed.
 
-        With on_full=drop and on_full=raise, note on `r` that there is no room instead.
+        With on_full=drop or on_full=raise, only set `overflows` of `r`.
         """
         if self.impatient:
             r.overflows = True
@@ -345,7 +345,7 @@ cdef class Accumulator:
         cdef bint queues
         if need > t.max_record and not r.forced:
             self.too_large(t, need)
-        # Before clock and allocations: in an overload most records end here, while the accepted records have to be sent.
+        # Before clock and allocations: in an overload most records end here, and the time is needed to send the accepted records.
         if self.impatient and not r.forced and not t.dropped and PyList_GET_ITEM(t.open, partition) == <PyObject*>None:
             if self.reserved + need + more > self.buffer_memory or not (r.free or self.partition_fits(t, partition, need + more)):
                 return self.wait_for_room(t, r, need + more)
@@ -441,7 +441,7 @@ cdef class Accumulator:
         return 0
 
     cdef int append(self, Topic t, Item* r, object callback, Delivery d) except -1:
-        """Write `r` into the open batch of its partition and bind `d` to it; 0 if `t` was dropped meanwhile, REFUSED if there is no room."""
+        """Write `r` into the open batch of its partition, and bind `d`; return 0 if `t` was dropped meanwhile, REFUSED without room."""
         cdef Batch b
         cdef object found
         cdef int partition
@@ -450,7 +450,7 @@ cdef class Accumulator:
         if r.free and t.late is not None:
             t = t.late
         while True:
-            # The code that refuses records settles earlier records, but would not see later ones.
+            # The code that sets `refusal` settles all earlier records, but would not see later ones.
             if self.refusal is not None and not r.forced:
                 self.refuse()
             if r.partition < 0 and r.turning:
@@ -482,7 +482,7 @@ cdef class Accumulator:
                     return REFUSED if self.drop_error is None else drop(self, t, r, "BUFFER_FULL", self.drop_error, callback, d)
                 if self.wake_owed:
                     r.news = True
-            b = found = None       # before the next pass: the release may run a destructor, and other threads during it
+            b = found = None       # before the next pass, because the release may run a destructor, and meanwhile other threads
         if callback is not None:
             try:
                 store_callback(b, r, callback)
@@ -525,24 +525,24 @@ cdef class Accumulator:
         cdef str name = exact_name(topic)
         cdef PyObject* found = PyDict_GetItemWithError(self.topics, name)
         cdef Topic t = <Topic>found if found != NULL else self.meet(name)
-        # `name` is an exact str: its release later runs no code of the application, which could call `send` between these two writes.
+        # The old `last_name` is an exact str: its release runs no code of the application, which could call `send` between the writes.
         self.last_name = name
         self.last_topic = t
         return t
 
     cdef Topic meet(self, str name):
-        """Announce the topic `name` to the loop, with its first record; returns its state."""
+        """Announce the topic `name` to the loop, with its first record; return its state."""
         cdef Topic t
         cdef int64_t before = self.used_up
         self.new_topic(name)
         t = topic_named(self, name)
-        if before == self.used_up:  # otherwise the announcement may be void already, and `park` announces again: see `reference`
+        if before == self.used_up:  # otherwise the announcement may have ended, and `park` announces again: see `reference`
             t.announced = True
         return t
 
     @cython.binding(False)         # a builtin method, which CPython calls faster
     def send(self, topic, value=None, *, key=None, headers=None, partition=None, timestamp_ms=None, on_delivery=None):
-        """send($self, topic, value=None, *, key=None, headers=None, partition=None, timestamp_ms=None, on_delivery=None)\n--\n\nAccept a record; returns its `Delivery`. See `Producer.send`. A BufferFull that it returns is raised: see `_refuse.h`.
+        """send($self, topic, value=None, *, key=None, headers=None, partition=None, timestamp_ms=None, on_delivery=None)\n--\n\nAccept a record; return its `Delivery`. See `Producer.send`. `_refuse.h` raises a BufferFull that this method returns.
         """
         cdef Item r
         cdef int done
@@ -606,7 +606,7 @@ cdef class Accumulator:
         return drop_batch(self, exact_name(topic), partition, PyBytes_AS_STRING(checked_batch(data)), code, cause)
 
     cdef int append_anew(self, str name, Item* r, int64_t partition, object callback, Delivery d) except -1:
-        """Append `r`, whose topic was dropped meanwhile, to the current Topic `name`; again if this one is dropped, too."""
+        """Append `r`, whose topic was dropped meanwhile, to the current Topic `name`; repeat if this Topic is dropped, too."""
         cdef Topic t
         while True:
             t = self.find(name)
@@ -643,11 +643,11 @@ cdef class Accumulator:
     # ------------------------------------------------------------ the loop
 
     def take(self, double now, bint no_linger=False) -> tuple:
-        """Do as `reference.Accumulator.take`, with two differences.
+        """Work like `reference.Accumulator.take`, with two differences.
 
-        A call that finds a batch whose linger has ended also takes the batches whose linger ends within an eighth of that linger: one turn
-        of the loop instead of several. If the oldest of them was opened within the same time after the last such call, records come
-        steadily, and the next batch is expected: its opening does not wake the loop, which calls again by itself.
+        A call that finds a batch whose linger has ended also takes the batches whose linger ends within an eighth of that linger, so one
+        turn of the loop is enough for all. If the oldest of these batches was opened within an eighth after the last such call, records
+        come steadily. Then `take` expects the next batch: its opening does not wake the loop, which calls `take` again by itself.
         """
         cdef list fresh = []
         cdef list due = []
@@ -715,7 +715,7 @@ cdef class Accumulator:
             out = list(self.live)
             for t in list(self.topics.values()):
                 out.extend([(<Parked>p).delivery for p in list((<Topic>t).parked)])
-            # Otherwise a record was unparked between the reads and may be in neither: parked at the first read, in a batch at the second.
+            # Otherwise `out` may lack a record that was unparked between the reads: parked at the first read, in a batch at the second.
             if before == self.unparked:
                 return out
 

@@ -1,4 +1,4 @@
-/* Declares the Arrow C data interface, as in its specification, and makes the capsules that carry it. Only the functions for
+/* Declares the Arrow C data interface, as in its specification, and makes the capsules of its structs. Only the functions for
    capsules need the GIL.
 
    Readers move the structs by memcpy, so no pointer into a struct is ever kept. */

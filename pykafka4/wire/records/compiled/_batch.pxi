@@ -11,13 +11,13 @@ cdef str state_name(int state):
     return ("OPEN", "SEALED", "ACKED", "FAILED", "SPLIT")[state]
 
 
-# The states that may follow each, as bits: nothing follows ACKED, FAILED and SPLIT.
+# The states that may follow each state, as bits: nothing follows ACKED, FAILED and SPLIT.
 cdef int[5] FOLLOWS = [1 << S_SEALED | 1 << S_FAILED, 1 << S_ACKED | 1 << S_FAILED | 1 << S_SPLIT, 0, 0, 0]
 
 
 @cython.final
 cdef class Hooks:
-    """The functions of the producer that handles call. So a handle that the application keeps does not keep the accumulator's memory."""
+    """The producer's functions that handles call. A batch that has left the account refers only to these, not to the accumulator."""
 
     cdef object wait, submit, awaiting, failure_seen, client_id
 
@@ -50,7 +50,7 @@ cdef class Batch:
     cdef readonly int state
     cdef readonly double created
     cdef readonly double linger    # seconds; the linger of its topic
-    cdef int64_t payload           # bytes of keys and values, where the topic limits them
+    cdef int64_t payload           # bytes of keys and values, counted if the topic limits its batches
     cdef bint _ready, _settled, linked, compressing, stamped
     cdef bint dropped              # its records were dropped by a policy, and are not kept
     cdef readonly int codec        # the codec of its bytes: 0 until it is compressed
@@ -62,7 +62,7 @@ cdef class Batch:
     cdef int64_t base_offset, append_time
     cdef object code, outcome_written, cause, kept
     cdef set seen_failures         # failed records whose failure the application has seen
-    cdef list parts                # after a split: runs of records, (first index here, first index there, batch)
+    cdef list parts                # after a split: runs of records, (first index here, first index in the part, part)
     cdef public int64_t producer_id
     cdef public int producer_epoch, base_sequence, attempts
     cdef public bint written, in_flight
@@ -111,7 +111,7 @@ cdef class Batch:
     @property
     def done(self) -> bool:
         cdef Batch b
-        cdef list left             # no recursion: a batch can be split as often as it has records
+        cdef list left             # no recursion: splits nest up to as deep as the batch has records
         if self.state != S_SPLIT:
             return self.state >= S_ACKED
         left = [self]
@@ -261,7 +261,7 @@ cdef class Batch:
                 _log.exception(
                     "%s: %s-%s: compressing a batch failed; it is sent uncompressed", self.hooks.client_id, self.topic, self.partition
                 )
-        finally:                   # even without memory for the log line, or on a second Ctrl-C: without `ready` the batch blocks its queue
+        finally:                   # runs even without memory for the log line, or on a second Ctrl-C: an unready batch blocks its queue
             self.compressing = False
             self._ready = True
             if acc.can_send or acc.wake_owed:
@@ -296,7 +296,7 @@ cdef class Batch:
         return 0
 
     def finish(self, int64_t producer_id, int producer_epoch, int base_sequence) -> None:
-        """Write header and checksum. A second call changes the values, even while a socket reads the old ones."""
+        """Write header and checksum. A second call may change the values while a socket still reads the old ones."""
         cdef Block* block
         if self.state != S_SEALED or not self._ready:
             raise RuntimeError(f"{self!r} is not ready to be sent")
@@ -349,7 +349,7 @@ cdef class Batch:
         return 0
 
     cdef object conclude(self, Settlement settlement):
-        """Release the bytes after the outcome; returns a callable that runs the callbacks, if there are any.
+        """Release the bytes after the outcome; return a callable that runs the callbacks, if there are any.
 
         The caller makes `settlement` before it sets the outcome: an allocation can fail, and then nothing must have changed.
         """
@@ -379,7 +379,7 @@ cdef class Batch:
 
     def fail(self, str code, written, cause=None):
         cdef Settlement settlement = Settlement.__new__(Settlement)
-        cause = fresh(cause)       # without a traceback: it refers to frames, these to handles, which the garbage collector cannot see
+        cause = fresh(cause)       # without a traceback: its frames refer to handles, which the garbage collector cannot see
         kept = self.snapshot() if FOLLOWS[self.state] & 1 << S_FAILED else None
         self.move(S_FAILED)
         self.kept = kept
@@ -396,7 +396,7 @@ cdef class Batch:
         return PyBytes_FromStringAndSize(self.buf + HEADER, self.used - HEADER)
 
     cdef bytes plain(self):
-        """The bytes of the records, not compressed."""
+        """The uncompressed bytes of the records."""
         data = self.kept if self.state == S_FAILED else self.snapshot()
         if data is None:
             raise RuntimeError(f"{self!r} no longer has records")

@@ -58,7 +58,7 @@ cdef uint32_t hashed(int kind, const char* key, int64_t size) noexcept nogil:
 cdef bint choose_otherwise(Accumulator acc, Topic t, Item* r) except -1:
     """Choose the partition of `r` by a partitioner other than Java's default, or set `free` if any partition is allowed.
 
-    False if `r` has an explicit partition that the caller has to check.
+    Return False if `r` has an explicit partition that the caller has to check.
     """
     if r.partition >= 0:
         if acc.partition_argument:
@@ -77,7 +77,7 @@ cdef bint choose_otherwise(Accumulator acc, Topic t, Item* r) except -1:
 
 
 cdef int find_partition(Accumulator acc, Topic t, Item* r) except -1:
-    """Check the explicit partition of `r`, or map it to one that exists; may wait. Raises ValueError if there is none."""
+    """Check the explicit partition of `r`, or map it to one that exists; may wait. Raises ValueError if the partition does not exist."""
     if acc.partition_argument:
         r.partition %= t.count
         if acc.partition_argument == ARGUMENT_NEXT:
@@ -163,7 +163,7 @@ cdef int await_topic(Accumulator acc, Topic t, Item* r) except -1:
 
 
 cdef Topic late_topic(Accumulator acc, Topic t):
-    """Make the Topic that has, in its only slot, the batches of `t` without a partition. It is in no list of topics."""
+    """Make a Topic whose only slot has the batches of `t` without a partition. The Topic is in no list of topics."""
     cdef Topic late = Topic.__new__(Topic)
     late.name = t.name
     late.open = []

@@ -1,7 +1,7 @@
 /* Collects records as columns. Invariant: no function needs Python objects or the GIL; the last reader frees the memory, on any thread.
 
    A reader may release Arrow data on a thread that Python does not know, even while the interpreter shuts down or after its end. So an
-   exported array refers only to `Columns`, which is reference-counted and refers only to memory of malloc. */
+   exported array refers only to `Columns`, which is reference-counted and refers only to memory from malloc. */
 #pragma once
 #include <errno.h>
 #include "_arrow.h"
@@ -51,14 +51,14 @@ typedef struct Columns {
 
 /* ---- counts */
 
-static int64_t spans_reset(Spans *s) { /* returns the size of the blocks that stay */
+static int64_t spans_reset(Spans *s) { /* return the size of the blocks that stay */
     free(s->valid);
     s->valid = NULL;
     s->valid_cap = s->nulls = s->ends.used = s->data.used = 0;
     return s->ends.cap + s->data.cap;
 }
 
-/* Empty `c`, but keep its blocks; returns their size. */
+/* Empty `c`, but keep its blocks; return their size. */
 static int64_t columns_reset(Columns *c) {
     free(c->stamped);
     c->stamped = NULL;
@@ -90,7 +90,7 @@ static Account *account_new(void) {
 }
 static int64_t account_bytes(Account *a) { return __atomic_load_n(&a->bytes, __ATOMIC_ACQUIRE); }
 
-/* Keep the blocks of `c`, or free them. The kernel adds pages to a new block one by one, and clearing one costs as much as fifty records.
+/* Keep the blocks of `c`, or free them. The kernel clears each page of a new block, which costs as much as fifty records.
    A thread that finds the lock taken frees the blocks instead of waiting. */
 static void columns_recycle(Account *a, Columns *c) {
     if (columns_reset(c) <= MOST_SPARE && !__atomic_exchange_n(&a->locked, 1, __ATOMIC_ACQUIRE)) {
@@ -170,7 +170,7 @@ static int bit_clear(char **bits, int64_t *cap, int64_t row) {
     return 0;
 }
 
-/* Make room for `rows` more rows of a topic with `bytes` of values, but not for the data of their keys and headers. */
+/* Make room for `rows` more rows of a topic with `bytes` bytes of values, but not for the data of their keys and headers. */
 static int columns_fit(Columns *c, int64_t rows, int64_t topic_size, int64_t bytes) {
     if (c->wants[C_TOPIC] && (ends_fit(&c->topic.ends, rows) < 0 || room_fit(&c->topic.data, rows * topic_size) < 0)) return -1;
     if (c->wants[C_PARTITION] && room_fit(&c->partition, rows * 4) < 0) return -1;
@@ -214,7 +214,7 @@ static inline void put_int64(Room *r, int64_t value) { /* there is room */
     r->used += 8;
 }
 
-/* Kafka's milliseconds as microseconds. Null: no timestamp (-1), or a timestamp more than 292,000 years from 1970. */
+/* Add `ms`, converted to microseconds. No timestamp (-1), or one more than 292,000 years from 1970, becomes null. */
 static inline int stamp_add(Columns *c, int64_t ms) {
     if (ms == -1 || ms > INT64_MAX / 1000 || ms < INT64_MIN / 1000) {
         if (bit_clear(&c->stamped, &c->stamped_cap, c->timestamp.used / 8) < 0) return -1;
@@ -307,7 +307,7 @@ static void columns_repeat(Columns *c, int64_t rows, const char *topic, int64_t 
     c->rows += rows;
 }
 
-static int64_t bits_set(char *bits, int64_t from, int64_t to) { /* set the bits; returns how many were clear */
+static int64_t bits_set(char *bits, int64_t from, int64_t to) { /* set the bits; return the number of bits that were clear */
     int64_t n = 0;
     for (; from < to; from++) {
         n += !(bits[from >> 3] >> (from & 7) & 1);
@@ -361,7 +361,7 @@ static int spans_finish(Spans *s, int64_t rows) { /* every array of bytes has a 
     return s->valid ? bits_fit(&s->valid, &s->valid_cap, rows) : 0;
 }
 
-/* Finish `c`: no row is added any more, and its memory counts in the account from now on until it is freed. */
+/* Finish `c`: no more rows are added, and its memory counts in the account until it is freed. */
 static int columns_finish(Columns *c) {
     Room *rooms[] = {&c->partition, &c->offset, &c->timestamp, &c->kind, &c->starts};
     if (c->wants[C_TOPIC] && spans_finish(&c->topic, c->rows) < 0) return -1;
