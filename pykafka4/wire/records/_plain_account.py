@@ -131,7 +131,7 @@ class Account:
             topic.sticky_bytes += batch._used
 
     def _unlist(self, batch: Batch) -> None:
-        """Remove `batch` from the lingering batches: its linger has ended, or the batch accepts no more records."""
+        """Remove `batch` from the lingering batches."""
         if batch in self._opened:
             del self._opened[batch]
             if batch._home.policy.combined:
@@ -155,7 +155,7 @@ class Account:
             combined.reached = batch._news = True
 
     def _nudge(self) -> None:
-        """After memory became free: wake the loop if threads wait for memory. The loop wakes these threads."""
+        """Wake the loop, which wakes the threads that wait for memory."""
         if self.waiters > 0:
             self._wake()
 

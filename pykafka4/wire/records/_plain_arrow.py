@@ -213,7 +213,6 @@ def array_capsule(array: Array) -> object:
 
 
 def stream_capsule(field: Field, source: Callable[[], Array | None]) -> object:
-    """A stream, in a capsule, of the arrays that `source()` returns until it returns None."""
     struct = StreamStruct(_get_schema, _get_next, cast(_get_last_error, GET_LAST_ERROR), _stream_released)
     struct.private_data = _keep(_Batches(field, source))
     return _capsule(struct, STREAM)
@@ -295,8 +294,6 @@ def _field(schema: Any) -> Field:
 
 
 class Imported:
-    """Imported Arrow data, with the schema `field`."""
-
     field: Field
 
     def __init__(self, topic: str, data: Any) -> None:

@@ -205,7 +205,6 @@ cdef class Accumulator:
         return 0
 
     cdef inline bint fits(self, Topic t, int partition, int64_t size):
-        """An empty partition may exceed `max_partition_bytes` with one batch."""
         return self.reserved + size <= self.buffer_memory and (
             t.held[partition] == 0 or t.held[partition] + size <= self.max_partition_bytes
         )
@@ -214,11 +213,9 @@ cdef class Accumulator:
         return t.held[partition] == 0 or t.held[partition] + size <= self.max_partition_bytes
 
     def room(self, topic, int64_t partition, int64_t nbytes) -> bool:
-        """Whether a record whose `send` called `make_room` with these arguments has room now."""
         return self.reserved + nbytes <= self.buffer_memory and not self.crowded(topic, partition, nbytes)
 
     def crowded(self, topic, int64_t partition, int64_t nbytes) -> bool:
-        """Whether `max_partition_bytes` leaves no room for the record that `room` describes, however much memory is free."""
         cdef Topic t = self.topics.get(exact_name(topic))
         cdef int i
         if t is None:

@@ -500,7 +500,6 @@ cdef class Batch:
         return parts[0], parts[1:]
 
     cdef list divide(self, list groups):
-        """Make a batch for each of `groups`. A group is a list of runs of records (index, count); together they cover all records."""
         if self.state != S_SEALED:
             raise RuntimeError(f"{self!r} cannot become SPLIT: a batch has one outcome")
         cdef bytes data = self.plain()

@@ -151,7 +151,6 @@ cdef void rotate(Topic t, int64_t unit) noexcept:
 
 
 cdef int await_topic(Accumulator acc, Topic t, Item* r) except -1:
-    """Wait until the partitions of `t` are known and none of its records is parked, or `t` was dropped."""
     while not t.direct and not t.dropped:
         if acc.refusal is not None:
             acc.refuse()

@@ -307,7 +307,7 @@ static void columns_repeat(Columns *c, int64_t rows, const char *topic, int64_t 
     c->rows += rows;
 }
 
-static int64_t bits_set(char *bits, int64_t from, int64_t to) { /* set the bits; return the number of bits that were clear */
+static int64_t bits_set(char *bits, int64_t from, int64_t to) { /* return the number of bits that were clear */
     int64_t n = 0;
     for (; from < to; from++) {
         n += !(bits[from >> 3] >> (from & 7) & 1);
