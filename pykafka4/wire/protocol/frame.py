@@ -141,7 +141,7 @@ def decode_response(
 
 
 def _decode_api_versions(version: int, body: bytes) -> ApiVersionsResponse:
-    """Decode `body`. A broker that does not support `version` sends UNSUPPORTED_VERSION, then version 0 or another format.
+    """Decode `body`. A broker that does not support `version` sends UNSUPPORTED_VERSION, in version 0 or in another format.
 
     If such a response cannot be decoded, return a response with only the error code.
     """
@@ -250,7 +250,7 @@ _RESTS: tuple[tuple[bytes, str], ...] = (
 
 
 def explain_bad_frame(first_bytes: bytes) -> str | None:
-    """Return a sentence that names the protocol of a peer that sent `first_bytes` first; None if the protocol is unknown."""
+    """Return a sentence that names the protocol of a peer that sent `first_bytes`; None if the protocol is unknown."""
     return next((reason for mark, at, reason in _OTHERS if first_bytes[at : at + len(mark)] == mark), None)
 
 

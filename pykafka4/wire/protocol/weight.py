@@ -70,7 +70,7 @@ def _rounded(size: int) -> int:
 
 
 def least_size(type: WireType, version: int, *, flexible: bool) -> int:
-    """The fewest bytes that a value of this type takes in a frame. Decoders reject a count of more elements than the frame can have."""
+    """The fewest bytes that a value of this type takes in a frame. Decoders reject a count of more elements than fit into the frame."""
     if isinstance(type, Kind) and type.fixed:
         return type.size
     if isinstance(type, (array, Kind)):

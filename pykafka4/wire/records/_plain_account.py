@@ -191,7 +191,7 @@ class Account:
     def _wait_for_room(self, t: Topic, r: Item, size: int) -> None:
         """Wait for room, without the lock: afterwards everything may have changed.
 
-        With on_full=drop, only set `overflows`; with on_full=raise, raise BufferFull.
+        With on_full=drop, set `overflows` of `r` instead; with on_full=raise, raise BufferFull instead.
         """
         if self._drop_error is not None:
             r.overflows = True

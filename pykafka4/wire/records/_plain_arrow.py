@@ -226,7 +226,7 @@ def fields_requested(capsule: object) -> int:
 
 
 def loaded_pyarrow() -> Any:
-    """The module pyarrow, if it has been imported, as by every reader that uses pyarrow; else None."""
+    """The module pyarrow if it has been imported, else None. Every reader that uses pyarrow has imported it."""
     return sys.modules.get("pyarrow")
 
 

@@ -141,7 +141,7 @@ class Batch(bytearray):
     def leaves(self) -> list[Batch]:
         """The batches that now have its records, in order: the results of splits, or the batch itself."""
         left, found = [self], []
-        while left:  # no recursion: splits nest up to as deep as the batch has records
+        while left:  # no recursion: splits can nest as deep as the batch has records
             batch = left.pop()
             if batch.state == SPLIT:
                 left += [part for _, there, part in reversed(batch._parts) if there == 0]

@@ -1,4 +1,4 @@
-"""Has the code that runs per record, in Cython and C, compiled into one extension module, `_hot`, which only `hot` imports.
+"""Contains the code that runs per record, in Cython and C, compiled into one extension module, `_hot`, which only `hot` imports.
 
 `setup.py` builds the module if there is a C compiler. Invariant: the same bytes, results and exception types as `reference` and its
 parts, whose docstrings describe the functions.

@@ -236,7 +236,7 @@ cdef class Accumulator:
     cdef int wait_for_room(self, Topic t, Item* r, int64_t size) except -1:
         """Wait for room, in Python and without the GIL: afterwards everything may have changed.
 
-        With on_full=drop or on_full=raise, only set `overflows` of `r`.
+        With on_full=drop or on_full=raise, set `overflows` of `r` instead.
         """
         if self.impatient:
             r.overflows = True
@@ -643,8 +643,8 @@ cdef class Accumulator:
         """Work like `reference.Accumulator.take`, with two differences.
 
         A call that finds a batch whose linger has ended also takes the batches whose linger ends within an eighth of that linger, so one
-        turn of the loop is enough for all. If the oldest of these batches was opened within an eighth after the last such call, records
-        come steadily. Then `take` expects the next batch: its opening does not wake the loop, which calls `take` again by itself.
+        turn of the loop takes all of them. If the oldest of these batches was opened within this time after the last such call,
+        records come steadily. Then `take` expects the next batch: its opening does not wake the loop, which calls `take` again by itself.
         """
         cdef list fresh = []
         cdef list due = []

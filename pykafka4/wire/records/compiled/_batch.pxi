@@ -17,7 +17,7 @@ cdef int[5] FOLLOWS = [1 << S_SEALED | 1 << S_FAILED, 1 << S_ACKED | 1 << S_FAIL
 
 @cython.final
 cdef class Hooks:
-    """The producer's functions that handles call. A batch that has left the account refers only to these, not to the accumulator."""
+    """The producer's functions that handles call. A batch that has left the account refers to these functions, not to the accumulator."""
 
     cdef object wait, submit, awaiting, failure_seen, client_id
 
@@ -111,7 +111,7 @@ cdef class Batch:
     @property
     def done(self) -> bool:
         cdef Batch b
-        cdef list left             # no recursion: splits nest up to as deep as the batch has records
+        cdef list left             # no recursion: splits can nest as deep as the batch has records
         if self.state != S_SPLIT:
             return self.state >= S_ACKED
         left = [self]
