@@ -39,7 +39,7 @@ _ENDLESS = 0x7FFF
 
 
 class Versions(NamedTuple):
-    """A range of versions, both ends included. `parse` reads Kafka's notation (`3+`, `0-2`, `4`, `none`); `str` writes `4` as `4-4`."""
+    """A range of versions, both ends included, in Kafka's notation: `3+`, `0-2`, `4`, `none`."""
 
     lo: int
     hi: int
@@ -57,6 +57,8 @@ class Versions(NamedTuple):
     def __str__(self) -> str:
         if self.lo > self.hi:
             return "none"
+        if self.lo == self.hi:
+            return str(self.lo)
         return f"{self.lo}+" if self.hi == _ENDLESS else f"{self.lo}-{self.hi}"
 
 
