@@ -1,10 +1,10 @@
 """Allots partitions to streams. Invariant: a partition is on one stream at a time; an unfinished record is in its queue or in hand.
 
-Records wait in one queue per partition, so that a partition moves between streams together with its waiting records. The partition
-starts on the new stream when the old stream has finished the record in hand.
+Records wait in one queue per partition, so that a partition moves between streams together with its waiting records. The new stream gets a
+record of the partition only when the old stream has none in hand.
 
-Any thread may iterate a stream, also the main thread, where Ctrl-C can end every call. So waiting threads hold no lock, `with` takes the
-lock, and a step takes effect with its last store.
+Any thread may iterate a stream, including the main thread, where Ctrl-C can interrupt any call. So waiting threads hold no lock, `with`
+takes the lock, and a step takes effect with its last store.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class StreamState:
 
 
 class PartitionQueue:
-    """The records of a partition that no stream has taken. An assignment begins a queue, and so does a truncation of the log."""
+    """The waiting records of a partition. An assignment begins a queue, and so does a truncation of the log."""
 
     __slots__ = ("ended", "last", "listed", "records", "stream", "tp")
 
@@ -57,19 +57,19 @@ class PartitionQueue:
         self.records: deque[Record] = deque()
         self.last = -1  # the highest offset that was added
         self.listed: StreamState | None = None  # the stream whose `ready` has this queue
-        self.ended = False  # the partition is released, or another queue has replaced this one: no stream takes a record from it
+        self.ended = False  # the partition is released, or another queue has replaced this one: no stream takes its records
 
 
 class Allotment:
     def __init__(self, streams: Sequence[StreamState], wake: Callable[[], object]) -> None:
         """`wake()` has the dispatcher check paused partitions."""
         self.streams, self._wake = tuple(streams), wake
-        # Reentrant: a signal handler or destructor may call a method while its own thread has the lock, and would wait for itself.
+        # Reentrant: a signal handler or destructor may call a method while its own thread has the lock.
         self._lock = system.RLock()
         self._of_topic: dict[str | None, tuple[StreamState, ...]] = {}
         for stream in streams:
             self._of_topic[stream.topic] = (*self._of_topic.get(stream.topic, ()), stream)
-        self._busy: dict[TopicPartition, StreamState] = {}  # partitions with a record in hand, also ended ones
+        self._busy: dict[TopicPartition, StreamState] = {}  # partitions with a record in hand, including ended partitions
         self._changed = Signal()  # notified when a record is finished, or given back
         self._watched: dict[TopicPartition, int] = {}  # for each partition: wake the dispatcher when at most this many records wait
         self.queues: dict[TopicPartition, PartitionQueue] = {}
@@ -82,7 +82,7 @@ class Allotment:
     # ---------------------------------------------------------------- threads that iterate
 
     def next_record(self, stream: StreamState) -> Record[Any, Any]:
-        """The next record; the previous one is finished. Raises StopIteration at the end, or the error that ended the streams.
+        """Finish the record in hand, and return the next record. Raises StopIteration at the end, or the error that ended the streams.
 
         Raises KafkaError while another thread reads the stream.
         """
@@ -154,7 +154,7 @@ class Allotment:
         if stream.hand is None:
             return
         queue, record = stream.hand
-        # The record is still in front if Ctrl-C came before `_take` removed it, or in an earlier attempt to give it back.
+        # The record is still at the front if Ctrl-C came before `_take` removed it, or in an earlier attempt to give it back.
         if not (queue.records and queue.records[0] is record):
             queue.records.appendleft(record)
             self.held += not queue.ended
@@ -204,7 +204,7 @@ class Allotment:
     # ---------------------------------------------------------------- the dispatcher
 
     def add(self, records: Iterable[Record], taken: Callable[[], object] = lambda: None) -> None:
-        """Records that belong to no stream are dropped. `taken()` is called before a stream takes a record."""
+        """Records that belong to no stream are dropped. `taken()` is called before a stream takes one of `records`."""
         touched: dict[PartitionQueue, None] = {}
         with self._lock:
             for record in records:
@@ -223,7 +223,7 @@ class Allotment:
         tp = TopicPartition(record.topic, record.partition)
         known = self.queues.get(tp)
         if known is None and (ending := self._ending.get(tp)) is not None:
-            # Another thread closes the consumer, and has ended the partition after the poll that returned this record. In the ending queue
+            # A thread is closing the consumer, and has ended the partition after the poll that returned this record. In the ending queue
             # the record counts as unfinished; without an entry there, the last commit would pass it.
             return ending
         if known is None:
@@ -248,7 +248,7 @@ class Allotment:
     def assign(self, tps: Collection[TopicPartition]) -> list[TopicPartition]:
         """Give each partition to the stream of its topic with the fewest partitions. Returns the partitions that belong to no stream."""
         strange = []
-        heaps: dict[str | None, list[tuple[int, int, StreamState]]] = {}  # for each topic: its streams by their number of partitions
+        heaps: dict[str | None, list[tuple[int, int, StreamState]]] = {}  # for each topic: its streams, by number of partitions
         with self._lock:
             for tp in sorted(tps):
                 if not (streams := self._streams_for(tp)):
@@ -306,14 +306,14 @@ class Allotment:
                     queue.records.clear()
 
     def _meanwhile(self) -> Iterable[Thread | None]:
-        """Called repeatedly while this thread waits for records in hand; returns the threads for whose records it does not wait."""
+        """Called repeatedly while this thread waits for records in hand. Returns threads whose records it does not wait for."""
         return ()
 
     def wait_for_hands(self, timeout: float) -> bool:
         return self._wait_for(list(self.queues.values()), timeout)
 
     def _wait_for(self, queues: Collection[PartitionQueue], timeout: float) -> bool:
-        """Wait until no record of `queues` is in hand; returns False after a timeout.
+        """Wait until no record of `queues` is in hand; return False after a timeout.
 
         Records of this thread, of threads that have ended, and of threads that wait for this one are left out: nothing would finish them
         during the wait.
@@ -337,7 +337,7 @@ class Allotment:
         return 0 if queue is None else len(queue.records)
 
     def watch(self, least: Mapping[TopicPartition, int]) -> None:
-        """Wake the dispatcher, once per partition, when at most `least[partition]` records of the partition wait."""
+        """Wake the dispatcher when at most `least[partition]` records of a partition wait."""
         with self._lock:
             self._watched = dict(least)
         if any(self.size(tp) <= most for tp, most in least.items()):
@@ -355,7 +355,7 @@ class Allotment:
     def unread(self, now: float, seconds: float) -> tuple[list[StreamState], list[StreamState]]:
         """Streams whose thread has ended with a record in hand, and streams with records but without a request in the last `seconds`.
 
-        Each stream is returned once. The record of an ended thread is put back: another thread may read the stream.
+        A stream is not returned again while it stays idle. The record of an ended thread is put back: another thread may read the stream.
         """
         dead, idle = [], []
         with self._lock:

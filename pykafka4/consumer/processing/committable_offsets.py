@@ -42,19 +42,19 @@ class RunSession(Protocol):
         """The thread that closes the consumer."""
 
     def begin_run(self, run: ConsumerRun) -> None:
-        """Begin `run` in this thread: records that polls have returned so far are finished.
+        """Begin `run` in this thread; records that polls have returned so far count as finished.
 
         Raises ConfigError inside another run, KafkaError while another thread has the consumer or is in a loop.
         """
 
     def end_run(self, run: ConsumerRun) -> None:
-        """May be called again."""
+        """A second call changes nothing."""
 
     def take_over(self) -> None:
         """Count the records returned so far as finished. For a thread to which the consumer is lent."""
 
     def taken(self) -> None:
-        """Count the records that the last poll returned as in the hands of the run."""
+        """Put the records that the last poll returned into the hands of the run."""
 
     def stored(self) -> Mapping[TopicPartition, int]:
         """The offsets that are known to be committed. Any thread may read them."""
@@ -63,14 +63,14 @@ class RunSession(Protocol):
         """The offsets after the records in the hands of the run, and after records that polls do not return. Any thread may call it."""
 
     def go_back(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Read on from these offsets in partitions whose position differs; records in hand after these offsets do not count any more."""
+        """Read on from these offsets in partitions whose position differs; records in hand from these offsets on no longer count."""
 
 
 class CommittableOffsets:
     def __init__(self, reads: RunSession, unfinished: Callable[[], Mapping[TopicPartition, OffsetAndEpoch]]) -> None:
         """`unfinished()` returns the offset of the first unfinished record in hand of each partition."""
         self._reads, self._unfinished = reads, unfinished
-        self._ended: set[TopicPartition] = set()  # partitions that go to another member, even while the application's listener runs
+        self._ended: set[TopicPartition] = set()  # see `end`
 
     def offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Any thread may call it."""
@@ -82,18 +82,18 @@ class CommittableOffsets:
         return {tp: OffsetAndMetadata(offset, epoch) for tp, (offset, epoch) in least.items()}
 
     def uncommitted(self, tps: Collection[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Without offsets that are known to be committed. `tps=None` means all partitions."""
+        """The committable offsets, except offsets that are known to be committed. `tps=None` means all partitions."""
         stored = self._reads.stored()
         return {tp: at for tp, at in self.offsets().items() if (tps is None or tp in tps) and stored.get(tp) != at.offset}
 
     def begin(self, tps: Iterable[TopicPartition]) -> None:
-        """These partitions were assigned."""
+        """Allow commits for these partitions, which were assigned."""
         self._ended.difference_update(tps)
 
     def keep(self, tps: Collection[TopicPartition]) -> None:
-        """Forget all exclusions except of these partitions, which are assigned now."""
+        """Forget the exclusions of partitions other than these, which are assigned now."""
         self._ended.intersection_update(tps)
 
     def end(self, tps: Iterable[TopicPartition]) -> None:
-        """No commits for these partitions: another member has or gets them, or no stream reads them."""
+        """Exclude these partitions from commits: another member has or gets them, or no stream reads them."""
         self._ended.update(tps)

@@ -1,5 +1,5 @@
-"""Divides polled records among streams. Invariant: the dispatcher's thread waits for readers of streams only before a
-revocation and at the end.
+"""Divides polled records among streams. Invariant: the dispatcher's thread waits for readers of streams only before it releases revoked
+partitions, and at the end.
 
 During such a wait the dispatcher makes the commits for which these readers may wait. An error of `poll` ends all streams.
 """
@@ -56,8 +56,8 @@ class Dispatcher(Allotment):
         done: Promise[None] = Promise(self.limits.where)
         self._wanted.append(done)
         self._look_again()
-        # Read after the append: `serve` sets `ended` before it refuses the waiting commits. If `ended` were read before the append, the
-        # thread could end between the two, and this commit would wait for its complete timeout.
+        # Read after the append: `serve` sets `ended` before it refuses the waiting commits. If `ended` were read before the append, `serve`
+        # could end between the two, and this commit would wait for its complete timeout.
         if self.ended:
             self._refuse_commits()
         try:
@@ -72,7 +72,7 @@ class Dispatcher(Allotment):
         self._look_again()
 
     def _look_again(self) -> None:
-        """Wake the thread of `serve`, from a poll and from a wait for records in hand."""
+        """Wake the thread of `serve` from a poll or from a wait for records in hand."""
         self._consumer.wakeup()
         self._changed.notify()
 
@@ -135,7 +135,7 @@ class Dispatcher(Allotment):
         self._commit_wanted()
 
     def drain(self, error: BaseException | None) -> float:
-        """Wait for the current records, unless another thread closes the consumer: then the listener waits for them on that thread."""
+        """Wait for the records in hand, unless another thread closes the consumer: then the listener waits for them on that thread."""
         if error is not None:
             self._end_by(error)
         began = system.monotonic()
@@ -171,7 +171,7 @@ class Dispatcher(Allotment):
             raise
 
     def _meanwhile(self) -> tuple[Thread | None, ...]:
-        """Make the commits for which threads with a record in hand may wait; returns the threads that wait for the end.
+        """Make the commits for which threads with a record in hand may wait; return the threads that wait for the end.
 
         Without this, a thread that calls `commit` or `close` between two records, and this thread, would wait for each other.
         """

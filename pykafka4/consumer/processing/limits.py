@@ -16,14 +16,14 @@ __all__ = ["Limits", "at_least_one", "seconds"]
 
 @attrs.frozen
 class Limits:
-    """The bounds of a run. Times are seconds."""
+    """The bounds of a run. Times are in seconds."""
 
     where: str  # the beginning of log lines
     most_in_hand: int  # records of all partitions together
     most_polled: int  # records of one poll
     drain: float  # the wait for records in hand, before partitions go to another member and at the end
     max_poll: float  # max_poll_interval_ms: bounds a listener; after this time without a request, a log line names the stream
-    commits: bool  # there is a group to commit to
+    commits: bool  # whether there is a group to commit to
 
     @classmethod
     def of(cls, config: ConsumerConfig, max_in_hand: object, drain_timeout: object) -> Self:

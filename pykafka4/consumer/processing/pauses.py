@@ -56,7 +56,7 @@ class Pauses:
         limit = self._share()
         full = {tp for tp in tps if size(tp) >= limit} - self._consumer.paused()
         if full:
-            # `pause` comes first: it counts as a pause by the application, too, so it calls `forget`, which would undo the next line.
+            # `pause` comes first: the session takes it for a pause by the application and calls `forget`, which would undo the next line.
             self._consumer.pause(full)
             self._paused |= full
 
@@ -83,7 +83,7 @@ class Pauses:
         self.forget(tps)
 
     def forget(self, tps: Collection[TopicPartition]) -> None:
-        """These partitions are not assigned any more, or the application pauses them."""
+        """Never resume these partitions: they are not assigned any more, or the application pauses them."""
         self._paused.difference_update(tps)
         self._left_out.difference_update(tps)
 

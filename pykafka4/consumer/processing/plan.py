@@ -38,7 +38,7 @@ class Stop(Protocol):
 
 @attrs.frozen
 class Retries:
-    """How many times at most a record is handled again after an exception, and the seconds before that, doubled each time."""
+    """The maximum number of retries of a record, and the seconds before the first retry, which double with each further retry."""
 
     most: int
     backoff: float

@@ -1,7 +1,7 @@
 """Keeps the window of a partition. Invariant: the window begins with the first unfinished record in hand.
 
-The window has all records that were handed out from that record on. A restart processes again the records after the last commit: the
-window, and the records before it that were finished after that commit.
+The window has all records that were handed out from that record on. After a restart, the records after the last commit are processed again:
+the window, and the records before it that were finished after that commit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PartitionProgress:
     def __init__(self, tp: TopicPartition) -> None:
         self.tp = tp
         self.running = 0  # running handlers, and records that wait for acknowledgements
-        self.ended = False  # the partition has another owner: its records are not handled any more
+        self.ended = False  # the partition was taken away: its records are not handled any more
         self._window: OrderedDict[int, TaskInHand] = OrderedDict()
 
     @property
@@ -51,7 +51,7 @@ class PartitionProgress:
         return None if task is None else (task.record.offset, task.record.leader_epoch)
 
     def add(self, record: Record) -> TaskInHand:
-        """If a truncated log made reading go back, tasks from the record's offset on become void."""
+        """Add a task. If a truncated log made reading go back, tasks from the record's offset on become void."""
         window = self._window
         while window and next(reversed(window)) >= record.offset:
             window.popitem()[1].void = True

@@ -29,7 +29,7 @@ __all__ = ["RELEASE_COMMIT_S", "RunConsumer", "OnCommitted", "RecordsInHand", "R
 log = get_log("pykafka4.processing")
 
 CHECK_S: Final = 0.2  # seconds between checks of `stop`, retries and failures
-COMMIT_INTERVAL_S: Final = 5.0  # seconds between commits, as the default of auto_commit_interval_ms: a crash repeats about this much work
+COMMIT_INTERVAL_S: Final = 5.0  # seconds between commits, like the default of auto_commit_interval_ms: a crash repeats about this much work
 RELEASE_COMMIT_S: Final = 10.0  # seconds for a commit before partitions are released, and at the end
 
 OnCommitted = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
@@ -59,7 +59,7 @@ class RecordsInHand(Protocol):
 
     @property
     def abandoned(self) -> bool:
-        """Whether the run can never continue: its event loop was closed."""
+        """Whether the run can never continue, because its event loop was closed."""
 
     @property
     def partitions(self) -> Collection[TopicPartition]:
@@ -72,7 +72,7 @@ class RecordsInHand(Protocol):
         """Start the attempts and commits that are due; called after each poll."""
 
     def assign(self, tps: Collection[TopicPartition]) -> Collection[TopicPartition]:
-        """Adopt these partitions; returns those that no stream reads."""
+        """Adopt these partitions; return the partitions that no stream reads."""
 
     def add(self, records: Collection[Record], taken: Callable[[], object]) -> None:
         """Take these records; call `taken()` before a handler or stream gets one of them."""
@@ -81,7 +81,7 @@ class RecordsInHand(Protocol):
         """The number of records that count against the partition's share."""
 
     def watch(self, sizes: Mapping[TopicPartition, int]) -> None:
-        """Wake the thread or task that polls, once, when a partition has no more records in hand than its size in `sizes`."""
+        """Wake the thread or task that polls when `size(tp)` of a partition is at most `sizes[tp]`."""
 
     def unfinished(self) -> Mapping[TopicPartition, OffsetAndEpoch]:
         """The offset of the first unfinished record of each partition."""
@@ -100,7 +100,7 @@ class RecordsInHand(Protocol):
 
 
 class RunLoop:
-    """The thread or task that polls uses a run; its listener methods run there, or on the thread that closes the consumer."""
+    """Used by the thread or task that polls. The listener methods may also run on the thread that closes the consumer."""
 
     def __init__(self, consumer: RunConsumer, in_hand: RecordsInHand, reads: RunSession) -> None:
         self._consumer, self._in_hand, self._reads, self._waits = consumer, in_hand, reads, reads.waits
@@ -108,7 +108,7 @@ class RunLoop:
         self._committable = CommittableOffsets(reads, in_hand.unfinished)
         self._pauses = Pauses(consumer, self._limits.most_in_hand)
         self._commit_at = system.monotonic() + COMMIT_INTERVAL_S
-        self.closed = False  # the consumer is closed elsewhere, where the listener commits the finished records
+        self.closed = False  # another thread or task closes the consumer: there, the listener commits the finished records
 
     # ---------------------------------------------------------------- rounds
 
@@ -140,7 +140,7 @@ class RunLoop:
         """Drop partitions that `assign` has taken away: the listener gets no call for them, and no commit with them would succeed."""
         mine = self._consumer.assignment()
         self._committable.keep(mine)
-        if gone := [tp for tp in tuple(self._in_hand.partitions) if tp not in mine]:  # a thread that closes removes partitions
+        if gone := [tp for tp in tuple(self._in_hand.partitions) if tp not in mine]:  # a copy: a closing thread removes partitions
             self._in_hand.drop(gone)
 
     # ---------------------------------------------------------------- commits
@@ -159,7 +159,7 @@ class RunLoop:
             log.warning("%s: the commit of finished records failed, and is repeated: %s", self._limits.where, error)
 
     def commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], then: OnCommitted) -> None:
-        """Calls `then(offsets, error)` with the outcome, unless there is nothing to commit. Raises ClosedError."""
+        """Commit without waiting, and call `then(offsets, error)` with the outcome. Does nothing without offsets. Raises ClosedError."""
         try:
             if offsets:
                 self._consumer.commit_async(offsets, then)
@@ -200,7 +200,7 @@ class RunLoop:
         return self._waits.drive(self._release(partitions))
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> Any:
-        """Another member may have begun with these partitions: no commit."""
+        """Commit nothing: another member may already read these partitions."""
         self._gone(partitions)
         return self._tell(partitions, "on_partitions_lost", "on_partitions_revoked")
 
@@ -230,7 +230,7 @@ class RunLoop:
     # ---------------------------------------------------------------- the end
 
     def _finish(self, error: BaseException | None) -> Steps[None]:
-        """Ctrl-C or a cancellation ends the wait, but no later step: otherwise the next run, or `poll`, would skip unfinished records."""
+        """Ctrl-C or a cancellation ends only the wait, no later step: otherwise the next run, or `poll`, would skip unfinished records."""
         if self.abandoned:  # this generator is being garbage-collected: the next call on another event loop ends the run
             return
         seconds = 0.0
@@ -259,7 +259,7 @@ class RunLoop:
         self._pauses.end()
 
     def end(self) -> None:
-        """May be called again."""
+        """A second call changes nothing."""
         if not self.closed:
             self._reads.end_run(self)
 
@@ -272,7 +272,7 @@ class RunLoop:
         self._in_hand.cancel_handlers()
         self._go_back()
         offsets = self._uncommitted()
-        self.end()  # before the commit: a commit calls `abandon` of a run that is abandoned and has not ended
+        self.end()  # before the commit, which would call `abandon` again if the run had not ended
         self.commit_soon(offsets, self.committed)
 
 

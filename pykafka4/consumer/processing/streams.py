@@ -33,11 +33,11 @@ Counts = dict[str | None, int]
 
 
 class Stream(Generic[KeyT, ValueT]):
-    """An iterator over the records of some partitions, for one thread: `for record in stream`. `Consumer.streams` makes it.
+    """An iterator over the records of some partitions, for one thread: `for record in stream`.
 
     A record is finished when the thread requests the next one. So the current record of a loop that was left, by `break` or an exception,
-    stays unfinished until `finish` or the next request. The loop ends when the streams are stopped or closed, and raises an error that
-    `Consumer.poll` raised.
+    stays unfinished until `finish` or the next request. The loop ends when the streams are stopped or closed. If a poll of the
+    consumer fails, the loop raises the error.
     """
 
     __slots__ = ("__weakref__", "_allotment", "_loop", "_state", "_streams")
@@ -100,7 +100,7 @@ class Stream(Generic[KeyT, ValueT]):
 class Streams(Sequence[Stream[KeyT, ValueT]]):
     """The streams of a consumer, each for one thread: a sequence of `Stream`. Leaving a `with` block closes them.
 
-    Open streams use the consumer: other threads may still call its `close`, `wakeup`, `assignment`, `committed`, `stats` and `status`.
+    While the streams are open, any thread may still call the consumer's `close`, `wakeup`, `assignment`, `committed`, `stats` and `status`.
     """
 
     def __init__(self, dispatcher: Dispatcher, loop: Any) -> None:
@@ -136,7 +136,7 @@ class Streams(Sequence[Stream[KeyT, ValueT]]):
         self._dispatcher.commit(api_timeout(timeout))
 
     def stop(self) -> None:
-        """Have every loop end when it requests its next record. Does not wait; any thread and signal handler may call it."""
+        """Have every loop end when it requests its next record. Does not wait; any thread or signal handler may call it."""
         self._dispatcher.stop()
 
     def close(self, timeout: float | None = None) -> None:

@@ -3,8 +3,8 @@
 Ordered records have equal keys. A record is finished when its handler has returned and the deliveries that the handler
 returned are acknowledged, or when its dead letter is acknowledged. An error of a handler, an executor or a producer that nothing handles
 ends the work: no further handler starts.
-A thread holds the lock for a few lines, and calls no handler, executor or producer meanwhile. `with` takes the lock, because Ctrl-C can end
-every call of the thread that polls, and `with` does not leave the lock locked.
+A thread holds the lock for a few lines, and calls no handler, executor or producer meanwhile. `with` takes the lock, because Ctrl-C can
+interrupt any call of the thread that polls, and `with` does not leave the lock locked.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class HandlerWork:
         self._plan, self._wake = plan, wake
         self.limits = plan.limits
         self._threads = Workers("pykafka4-process", plan.workers, plan.limits.where)  # daemons: a stuck handler does not keep Python alive
-        self._lock = system.RLock()  # guards the attributes below
+        self._lock = system.RLock()  # guards changes of the attributes below, except `_runs`
         self._ends = Signal()  # notified when the last running handler of a partition has ended
         self._ordered: dict[Hashable, OrderedRecords] = {}
         self._turns = PartitionTurns()  # calls that no worker has begun
@@ -134,7 +134,7 @@ class HandlerWork:
         return self._until(lambda: not any(progress.running > (progress is mine) for progress in ending), timeout)
 
     def _until(self, condition: Callable[[], bool], timeout: float) -> Any:
-        """Only the end of handlers and acknowledgements makes `condition` true."""
+        """Wait for `condition`, which only the end of a handler or an acknowledgement can make true."""
         return self._ends.wait(condition, timeout)
 
     def _handled_here(self) -> PartitionProgress | None:
@@ -175,7 +175,7 @@ class HandlerWork:
         return RELEASE_COMMIT_S
 
     def stop(self, timeout: float) -> bool:
-        """Returns whether running handlers and awaited acknowledgements ended within `timeout` seconds."""
+        """Start no more handlers; return whether running handlers and awaited acknowledgements ended within `timeout` seconds."""
         self.refuse()
         return self._ends.wait(lambda: not self._running, timeout)
 
@@ -196,7 +196,7 @@ class HandlerWork:
     # ---------------------------------------------------------------- on workers and callbacks
 
     def _submit(self, what: Callable[..., object], ordered: OrderedRecords, *arguments: Any) -> None:
-        """A worker takes the call at the turn of the record's partition."""
+        """A worker takes the call when it is the turn of the record's partition."""
         with self._lock:
             self._turns.add(ordered.tasks[0].progress.tp, (what, (ordered, *arguments)))
         self._start_worker()
@@ -219,14 +219,14 @@ class HandlerWork:
         self._whole(what, *arguments)
 
     def _on_future_done(self, future: Future[Any]) -> None:
-        """The record of a cancelled call would never be handled."""
+        """End the work after a cancelled call, whose record would never be handled."""
         if future.cancelled() and not self._stopping:
             self._fail(
                 KafkaError("the executor was shut down and has cancelled handlers that had not begun: their records are not finished")
             )
 
     def _whole(self, what: Callable[..., object], *arguments: Any) -> None:
-        """Any exception ends the work. An executor would keep the exception in a Future that no code reads."""
+        """Call `what`; any exception ends the work. Otherwise an executor would keep the exception in a Future that no code reads."""
         try:
             what(*arguments)
         except BaseException as error:
@@ -356,7 +356,7 @@ class HandlerWork:
         """The dead letter was not written: end the work."""
         with self._lock:
             self._count(task, -1)
-        if not isinstance(refused, Exception):  # SystemExit, for example, ends the work unchanged
+        if not isinstance(refused, Exception):  # `result` raises SystemExit, for example, unchanged
             self._fail(refused)
             return
         lost = KafkaError(f"{_place(task)}: its handler failed ({_text(error, repr)}), and so did its dead letter: {_text(refused, str)}")
