@@ -39,7 +39,8 @@ def check_pattern(pattern: re.Pattern[str]) -> None:
     if _ways(_TOKEN.finditer(text)) > MAX_WAYS:
         raise ConfigError(
             f"pattern {text!r} could take exponential time: a group that is repeated without a limit can contain neither repetitions nor "
-            "alternatives, and a pattern at most three repetitions without a limit; write [ab]* for (a|b)*, or subscribe to a list of simpler patterns"
+            "alternatives, and a pattern at most three repetitions without a limit; write [ab]* for (a|b)*, or subscribe to a list of "
+            "simpler patterns"
         )
 
 
