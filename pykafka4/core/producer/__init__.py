@@ -11,6 +11,6 @@ Modules; each line imports only from lines below it:
     transactions/     transactions of a `transactional_id`
     produce/          Produce requests, and the effects of their responses on batches
     outcomes/         acknowledged and failed batches, delivery timeouts, counts of records
-    queues/           batches in order, one queue per partition
+    queues/           batches in order, one queue per partition; brokers that fall behind (`partitioner="late"`)
     topics/           records that wait for metadata, deleted topics, size limits of batches
 """

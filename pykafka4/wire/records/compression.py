@@ -19,8 +19,8 @@ from pykafka4.wire.buffers import Readable
 
 __all__ = ["CODECS", "CODEC_NAMES", "LEVELS", "compress", "decompress", "is_interruption", "repair_lz4", "require_codec"]
 
-# `compression_type` in `options.config` has the same names; LAST_CODEC in `compiled/_hot.pyx` and `integration/judge/log_format.py` have
-# the same numbers; tests compare them.
+# A new codec also goes into `compression_type` in `options.config`, LEVELS in `options.policies`, LAST_CODEC in `compiled/_hot.pyx`, the
+# choices of `cli.bench` and `cli.produce`, and `integration/judge/log_format.py`; tests compare most of them.
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 CODEC_NAMES = {number: name for name, number in CODECS.items()}
 LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}  # as in Kafka's compression.*.level; snappy has no level
