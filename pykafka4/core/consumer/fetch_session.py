@@ -20,8 +20,8 @@ Behaviour of brokers in a session (Kafka's `FetchSession`):
 * A full Fetch ends the session that it names. Its response has session id 0 if the broker has no room for a new session: then the next
   Fetch is full, too.
 * A broker ends a session only to make room for a new one, after two minutes without a request or if the new session has more partitions.
-  Its restart loses all sessions. A consumer that closes does not end its sessions: its Fetch is nearly always held back, and brokers read
-  nothing else from that connection meanwhile.
+  A restart of the broker loses all its sessions. A consumer that closes does not end its sessions: its Fetch is nearly always held back,
+  and brokers read nothing else from that connection meanwhile.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class FetchSession:
         return self.epoch != FULL
 
     def clear(self) -> None:
-        """For a full Fetch. A Fetch in flight keeps its own `asked`."""
+        """Prepare a full Fetch. A Fetch in flight keeps the previous `asked`."""
         self.asked, self.limit, self.unnamed = {}, 0, 0
 
     def note(self, tp: TopicPartition, now: RequestedPartition | None) -> RequestedPartition | None:
@@ -102,7 +102,7 @@ class FetchSession:
             self.number, self.epoch, self.by_id = number, 1, version >= BY_ID_FROM
 
     def end(self) -> None:
-        """The session's state on the broker is uncertain: the next Fetch is full."""
+        """Make the next Fetch a full one."""
         self.epoch = FULL
 
     def check(self, version: int) -> None:

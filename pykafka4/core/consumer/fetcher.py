@@ -1,11 +1,11 @@
 """Chooses the broker, the partitions and the size of the next Fetch. Invariant: no Fetch requests more data than there is room for.
 
-The next Fetch is sent before the last response is decoded, for the partitions that have room: each can have an equal share of
-`prefetch_bytes` waiting for the application. Waiting and requested data together stay within `prefetch_bytes` (except for a first batch
+The next Fetch is sent before the previous response is decoded, for the partitions that have room. Each partition can have an equal share
+of `prefetch_bytes` waiting for the application. Waiting and requested data together stay within `prefetch_bytes` (except for a first batch
 that is larger than requested, which is returned whole).
 
 Brokers fill a response in the order of the request. A partition that had data, or was the first of a full Fetch, moves to the end, and
-nothing else changes the order: each partition is read regularly, however often others are paused, sought or offline.
+nothing else changes the order. So each partition is read regularly, however often others are paused, sought or offline.
 
 The cost of a poll depends on changes (`Positions.touched`, `TopicChanges`), not on the number of partitions.
 """
@@ -40,8 +40,8 @@ from pykafka4.records import TopicPartition
 __all__ = ["Fetcher"]
 
 PAUSE_BESIDE_S: Final = 0.05  # seconds until the next Fetch, after a Fetch beside a held one has returned no records
-# Seconds for which a broker may hold back a Fetch that leaves out a partition without room (it may have room soon), or a Fetch for a
-# bounded partition.
+# Seconds for which a broker may hold back a Fetch that leaves out a partition without room (which may have room soon), or a Fetch
+# for a bounded partition.
 SHORT_WAIT_S: Final = 0.05
 
 
@@ -82,7 +82,7 @@ class Fetcher:
     # ---------------------------------------------------------------- claims
 
     def adopt(self, claims: Collection[Claim], start: Start | int, fallback: Callable[[TopicPartition], Policy] | None = None) -> None:
-        """Begin to read `claims` at `start`; without a committed offset, by `fallback(tp)` or auto_offset_reset.
+        """Begin to read `claims` at `start`; without a committed offset, by `fallback(tp)`, or by auto_offset_reset if `fallback` is None.
 
         Claims that are read already continue: after Ctrl-C the application repeats the call.
         """
@@ -98,9 +98,9 @@ class Fetcher:
             self.positions.locate(position, offset, -1)
 
     def drop(self, claims: Collection[Claim], deleted: Collection[str] = ()) -> None:
-        """Stop reading the partitions of `claims`, even if a seek has replaced the claim.
+        """Stop reading the partitions of `claims`, even if a seek has replaced a claim.
 
-        Partitions that another assignment reads by now continue.
+        A partition that a later assignment already reads continues.
         """
         for claim in claims:
             if (position := self.positions.of_assignment(claim)) is not None:
@@ -116,7 +116,7 @@ class Fetcher:
         self._changes.end()
 
     def seek(self, moves: Iterable[Move]) -> None:
-        """Continue each move under its new claim, unless its assignment has ended (an event reports the end).
+        """Continue reading under the new claim of each move, unless the assignment has ended (an event reports the end).
 
         After Ctrl-C in an earlier seek, the old claim of a move can be older than the claim that is read.
         """
@@ -238,7 +238,7 @@ class Fetcher:
     # ---------------------------------------------------------------- requests
 
     def _look_at_all(self) -> None:
-        """There may be room: have all sources checked, first those that had too little."""
+        """Check all sources for a Fetch, because there may be room; first the sources that had too little."""
         self._due.update(self._short_of_room)
         self._due.update(self._sources.with_positions)
         self._short_of_room.clear()
@@ -268,7 +268,7 @@ class Fetcher:
             self._outbox.send(fetch)
 
     def _budget(self) -> int:
-        """Bytes to request from one broker: its share of the unreserved room."""
+        """Bytes to request from one broker: its share of the room, but not more than the unreserved room."""
         prefetch, intake = self._config.prefetch_bytes, self._intake
         # Half of `prefetch_bytes` is always for fetching: otherwise an application that keeps all columns would wait forever.
         held = min(intake.held, prefetch // 2)

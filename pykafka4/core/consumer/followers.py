@@ -1,9 +1,9 @@
-"""Keeps the follower from which each partition is read (KIP-392). Invariant: a follower is read only in the leader epoch in which the
-leader chose it, and no error of a follower resets or stops a position.
+"""Keeps the followers from which partitions are read (KIP-392). Invariant: a follower is used only in the leader epoch in which the leader
+chose it, and no error of a follower resets or stops a position.
 
 With `client_rack`, a leader may answer a Fetch with the follower to read from, and without records. The partition is then read from that
-follower for `metadata_max_age_ms` at most. After any error of the follower, the partition is read from its leader: a follower lags behind,
-so its offset out of range or diverging epoch says nothing about the log, even in a late response. A leader that would choose a follower
+follower for `metadata_max_age_ms` at most. After any error of the follower, the partition is read from its leader. A follower lags behind,
+so OFFSET_OUT_OF_RANGE or a diverging epoch says nothing about the log, even in a late response. A leader that would choose a follower
 returns no records to this rack, so Fetches to a leader name no rack while one of their partitions is bound to it (`Position.bound`).
 """
 
@@ -63,7 +63,7 @@ class Followers:
         return leader.node
 
     def look(self) -> None:
-        """If brokers have left the cluster, have the next poll check positions that followers serve."""
+        """If brokers have left the cluster, touch the positions that have a follower."""
         before, self._brokers = self._brokers, self._cluster.brokers
         if before.keys() <= self._brokers.keys():
             return
@@ -116,7 +116,7 @@ class Followers:
             self._positions.touch(position.tp)
 
     def _expire(self, tp: TopicPartition, chosen: Follower, now: float) -> None:
-        """Let the leader choose anew. The position may be a later one: a seek keeps the follower."""
+        """Let the leader choose again. The position may be a later one: a seek keeps the follower."""
         position = self._positions.get(tp)
         if position is not None and position.follower is chosen:
             position.follower = None

@@ -33,10 +33,10 @@ class Losses:
 
     def __init__(self, config: ConsumerConfig, events: EventSink) -> None:
         self._config, self._events = config, events
-        self.count = 0  # offsets, of all partitions
+        self.count = 0  # lost offsets of all partitions
 
     def continued(self, position: Position, gap: Gap, offset: int) -> None:
-        """Reading continues at `offset`: report `gap` as lost, or as a step back if `offset` is before the gap.
+        """Reading continues at `offset`: report `gap` as lost, or log the step back if `offset` is before the gap.
 
         An empty gap is reported only if the topic was recreated.
         """

@@ -177,8 +177,8 @@ class ConsumerMachine:
     def _auto_commit(self, now: float) -> float:
         """Commit the offsets of records that the application has finished since the last auto-commit.
 
-        Only the application's thread writes `progress`, so the loop reads it without a lock. The thread that polls commits revoked
-        partitions at the end, with all finished records (`commit_last`); offsets of lost partitions are not committed.
+        Only the application's thread changes `progress`, so the loop reads it without a lock. When the thread that polls releases revoked
+        partitions, it commits all their finished records (`commit_last`). Offsets of lost partitions are not committed.
         """
         if now < self._next_auto:
             return self._next_auto
@@ -229,7 +229,7 @@ class ConsumerMachine:
 
     @property
     def lookup_identity(self) -> MemberIdentity | None:
-        """A coordinator of the consumer protocol checks the member of a lookup."""
+        """In the consumer protocol, the coordinator checks the member that sends a lookup."""
         return self.membership.protocol.identity if self._config.group_protocol == "consumer" else None
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:

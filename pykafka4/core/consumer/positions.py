@@ -42,7 +42,7 @@ class Positions(dict[TopicPartition, Position]):
         self._intake = intake
         self.of_topic: dict[str, dict[TopicPartition, None]] = {}
         self.touched: dict[TopicPartition, None] = {}  # touched since the last poll
-        self.located: list[Position] = []  # located or sought since the last poll: no Fetch in flight includes them
+        self.located: list[Position] = []  # to be fetched without waiting for a Fetch that does not include them
         self.delivered = 0  # bytes passed to the application
         self.last_turn = 0
 
@@ -83,7 +83,7 @@ class Positions(dict[TopicPartition, Position]):
         return self.get(position.tp) is position
 
     def of_assignment(self, claim: Claim) -> Position | None:
-        """The position of the assignment of `claim`, even after seeks; None if it has ended."""
+        """The position of the assignment of `claim`, even after seeks; None if the assignment has ended."""
         position = self.get(claim.tp)
         return position if position is not None and position.claim.origin is claim.origin else None
 
@@ -94,7 +94,7 @@ class Positions(dict[TopicPartition, Position]):
         self._intake.put(Located(position.claim, offset, epoch, position.claim.recreated))
 
     def pass_over(self, position: Position) -> None:
-        """Move to `Claim.until`: no record is left before it. The application's position follows after the earlier items."""
+        """Move to `Claim.until`, because no record is left before it. The application moves its own position after the earlier items."""
         position.offset = position.claim.until
         self.touch(position.tp)
         self._intake.put(Located(position.claim, position.offset, position.epoch, position.claim.recreated))

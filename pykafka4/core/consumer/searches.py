@@ -1,5 +1,5 @@
-"""Looks up offsets of log ends and times with ListOffsets. Invariant: a lookup is repeated at the partition's leader until it has a result
-or the result is no longer wanted."""
+"""Looks up the first and last offsets of logs, and offsets of times, with ListOffsets. Invariant: a lookup is repeated at the partition's
+leader until it has a result or the result is no longer wanted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Search(ABC):
         """Use the result. The lookup has ended; this method may begin it again, with another target."""
 
     def absent(self) -> bool:
-        """React to a response without an offset: no record is as late as the target. False: an error, to retry."""
+        """React to a response without an offset, because no record is as late as the target. False: the response counts as an error."""
         return False
 
     @abstractmethod
@@ -81,7 +81,7 @@ class Searches:
         self, config: ConsumerConfig, cluster: Cluster, recovery: Recovery, connections: LeaderConnections, outbox: Outbox
     ) -> None:
         self._config, self._cluster, self._recovery, self._connections, self._outbox = config, cluster, recovery, connections, outbox
-        self._pending: dict[TopicPartition, list[Search]] = {}  # mostly one lookup per partition
+        self._pending: dict[TopicPartition, list[Search]] = {}  # usually one lookup per partition
         self._of_topic: dict[str, dict[TopicPartition, None]] = {}
         self._to_check: dict[Search, None] = {}  # the lookups that the next poll checks
 
@@ -105,7 +105,7 @@ class Searches:
             self.check_partition(tp)
 
     def check_partition(self, tp: TopicPartition) -> None:
-        """`tp` may be online again."""
+        """The leader of `tp` may have changed, or `tp` may be online again."""
         self._to_check.update(dict.fromkeys(self._pending.get(tp, ())))
 
     def poll(self, now: float) -> None:
@@ -198,7 +198,7 @@ def _timestamp(target: Start | Since) -> int:
 
 
 def _fit(message: ListOffsetsRequest, version: int) -> None:
-    """Omit the isolation level and the local part of a log for brokers that do not know them."""
+    """Adapt `message` to brokers that do not know isolation levels, or EARLIEST_LOCAL."""
     if version < ISOLATION_FROM:
         message.isolation_level = 0
     if version < LOCAL_FROM:

@@ -5,7 +5,7 @@ A broker holds a Fetch back until there is data. If a position that the Fetch do
 left behind, and another is sent beside it, on the other lane, for such positions. Searches (ListOffsets) use the lane on which they wait
 least.
 
-While a broker has no records, each Fetch may be held back twice as long as the last one, up to ten times fetch_max_wait_ms (at most
+While a broker has no records, each Fetch may be held back twice as long as the previous one, up to ten times fetch_max_wait_ms (at most
 MOST_WAIT_S, unless fetch_max_wait_ms is longer): an idle consumer sends few requests, and the broker still responds as soon as it has
 records. With fetch_min_bytes over 1 the wait would delay records, so it stays the same.
 
@@ -44,7 +44,7 @@ WITHOUT_SESSIONS_S: Final = 60.0
 LONGEST_HOLD_WAITS: Final = 10  # times fetch_max_wait_ms
 MOST_WAIT_S: Final = 30.0  # less than the time for which brokers keep an unused session (2 minutes) or connection
 CONSUMER: Final = -1  # the replica id of clients
-FRAME, PER_PARTITION = 512, 320  # most bytes without records: of a response, and of each partition, whose topic name can have 249
+FRAME, PER_PARTITION = 512, 320  # most bytes, apart from records, of a response and of each partition in it
 
 Answer: TypeAlias = FetchResponse.Topic.Partition
 
@@ -116,7 +116,7 @@ class Source:
 
     @property
     def lane(self) -> int:
-        """The lane for the next request: one without a Fetch, otherwise the one whose Fetch is held back for the shorter time."""
+        """The lane for the next request: one without a Fetch, otherwise the one whose Fetch the broker must answer first."""
         if self.left_behind is not None and self.in_flight is not None:
             return min(self.left_behind, self.in_flight, key=_held_until).lane
         busy = self.left_behind or self.in_flight
@@ -151,7 +151,7 @@ class Source:
             self._news.clear()
 
     def look_for_room(self, share: int) -> None:
-        """Find the partitions with at least `share` bytes that the application has not read."""
+        """Update `full`: the partitions with at least `share` bytes that the application has not read."""
         for tp in list(self._holding):
             held = self.positions[tp].buffered
             if not held:
@@ -169,7 +169,7 @@ class Source:
 
     @property
     def nears_end(self) -> bool:
-        """Whether a bounded partition has had no empty response since its last records: the broker need not wait."""
+        """Whether a bounded partition has had no empty response since its last records: a long wait would delay the end of the read."""
         return any(not position.found_nothing for position in self.bounded.values())
 
     @property
@@ -184,7 +184,7 @@ class Source:
 
     @property
     def _held(self) -> InFlightFetch | None:
-        """The Fetch left behind, if the next one is for positions that it does not include."""
+        """The Fetch left behind, if the next Fetch is only for positions that the Fetch left behind does not include."""
         return self.left_behind if self.left_behind is not None and not self.left_behind.beside else None
 
     def has_work(self) -> bool:
@@ -225,7 +225,7 @@ class Source:
     ) -> InFlightFetch:
         """The next Fetch of a source that `has_work`: for at most `budget` bytes; the broker may hold it back for `wait` seconds.
 
-        `last_turn` is the turn of the partition that any source served last.
+        `last_turn` is the highest turn of all positions, at any source.
         """
         alone, session = self._next_alone(), self.session
         beside = alone is None and self._held is not None
@@ -284,7 +284,7 @@ class Source:
     def _changes(self, last_turn: int) -> tuple[list[RequestedPartition], list[RequestedPartition]] | None:
         """(partitions to name, partitions to forget) in the session.
 
-        None if this call has ended the session: a partition that has waited long would come last.
+        None if this call has ended the session, because a partition that has waited long would come last.
         """
         session = self.session
         if not self._news:
@@ -318,7 +318,7 @@ class Source:
     # ---------------------------------------------------------------- responses
 
     def finish(self, fetch: InFlightFetch) -> None:
-        """Remove `fetch`, which has ended. If it was left behind, a Fetch beside it takes its place: that one does not include all
+        """Remove `fetch`, which has ended. If it was left behind, a Fetch beside it takes its place, so that the next Fetch can include all
         positions."""
         if self.in_flight is fetch:
             self.in_flight = None
@@ -362,7 +362,7 @@ class Source:
         return True
 
     def read(self, fetch: InFlightFetch, response: FetchResponse) -> Iterator[tuple[Position, int, Answer]]:
-        """Each requested position, the requested offset, and the response for it.
+        """(position, requested offset, response for the partition) of each requested partition in `response`.
 
         Skips partitions that were not requested, that are repeated, or whose topic has been recreated since the request.
         """

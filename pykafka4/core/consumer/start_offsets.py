@@ -74,7 +74,7 @@ class RewindSearch(StartSearch):
 
 
 class TimeSearch(StartSearch):
-    """Looks up the first record from a time on; without such a record, the end of the log.
+    """Looks up the first record at or after a time; without such a record, the end of the log.
 
     Then the time is looked up again: otherwise a record that was written between the two requests would be skipped.
     """
@@ -93,7 +93,7 @@ class TimeSearch(StartSearch):
             super().found(now, offset, epoch)
 
     def absent(self) -> bool:
-        """All records are older: look up the end of the log, or read from there. The end itself is never absent."""
+        """All records are older: look up the end of the log, or read from there if the end is known. The end itself is never absent."""
         if self.target is Start.LATEST:
             return False
         if self._end < 0:
@@ -188,7 +188,7 @@ class StartOffsets:
             return
         first, position.otherwise = position.otherwise, None
         if position.claim.delivered:
-            first = None  # the records of the rewind have been read already
+            first = None  # records have been fetched since the rewind
         target = self.policy if first is None else Start.EARLIEST
         log.warning(
             "%s: %s: offset %d is out of range; continuing at the %s offset",
@@ -296,7 +296,7 @@ class StartOffsets:
                 self._search_again(position)
 
     def notice(self, position: Position) -> bool:
-        """Whether the topic has been recreated since the last call: then former offsets are not committed."""
+        """Whether the topic has been recreated since the last call. If so, offsets of the old topic are no longer committed."""
         known, before = self._cluster.topic_id(position.tp.topic), position.topic_id
         if known is None or known == before:
             return False
@@ -325,7 +325,7 @@ class StartOffsets:
             position.claim.recreated += 1  # if the topic exists again when the application commits, it is probably a new one
 
     def _check_if_new(self, position: Position, error: ErrorCode | None) -> None:
-        """Read a partition that did not exist when its reading began from its beginning, even with auto_offset_reset=latest."""
+        """If the partition did not exist when its reading began, read all of it, even with auto_offset_reset=latest."""
         size = self._cluster.partitions(position.tp.topic)
         missing = (size == 0 and error is not None and error.name == "UNKNOWN_TOPIC_OR_PARTITION") or 0 < size <= position.tp.partition
         if missing and position.fallback is not (new := of_new_partition(position.fallback)):

@@ -2,9 +2,9 @@
 that offset, and fails if the log ends earlier.
 
 If compaction has removed all records between a position and its bound (`Claim.until`), and there is no record after the bound, no response
-ever moves the position. A response proves the gap if it has no byte of any partition (brokers return a first batch whole: KIP-74), was not
-throttled (a throttled response is empty), and chose no follower, and if the log does not end before the bound. A lookup then makes sure
-that the position is not in tiered storage: a remote read that takes too long returns no bytes either (KIP-405).
+ever moves the position. A response without bytes of any partition proves the gap, because brokers return the first batch whole (KIP-74).
+Such a response proves nothing if it was throttled, has an error or chose a follower, or if the log ends before the bound. After a proof, a
+lookup makes sure that the position is not in tiered storage: a remote read that takes too long returns no bytes either (KIP-405).
 
 If the log ends before the bound, the leader is new and does not know the end yet, or an unclean election has removed records. A lookup of
 the end distinguishes the two cases: a leader that does not know the end returns a retriable error (KIP-207).
@@ -75,7 +75,7 @@ class Tails:
         self._positions, self._searches = positions, searches
 
     def answered(self, fetch: InFlightFetch, response: FetchResponse) -> None:
-        """Call this after `response` has been applied. In a session, partitions that it does not name have no bytes."""
+        """Call this after `response` has been applied. In a session, partitions that `response` does not name have no bytes."""
         answers = [answer for topic in response.responses for answer in topic.partitions]
         if response.throttle_time_ms or any(map(_says_more, answers)):
             return
