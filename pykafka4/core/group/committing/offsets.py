@@ -3,8 +3,8 @@
 Invariant: at most one commit is in flight, so an older commit overwrites a newer one only if the response to the older one was lost; a
 commit without a response never counts as stored.
 
-Such a commit may still be executed after a later one. So its partitions stay out of `stored` for LATE_S, even when a later commit of them
-is confirmed: auto-commit sends offsets that `stored` lacks, and so repeats the later commit.
+Such a commit may still be executed after a later one. So its partitions stay out of `stored` for LATE_S, even when a later commit of these
+partitions is confirmed: auto-commit sends offsets that `stored` lacks, and so repeats the later commit.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class Offsets:
     ) -> None:
         """Look up the committed offsets of `tps`; `done(now, found)` gets None for a partition without one, or an error instead of offsets.
 
-        When `wanted()` is False, the next poll drops the lookup without a call of `done`. With `some`, partitions with an error do not
+        When `wanted()` is False, the next poll drops the lookup without calling `done`. With `some`, partitions with an error do not
         delay the others: `some(now, found)` gets the offsets without an error at once, `done` only the remaining ones.
         """
         lookup = Lookup(frozenset(tps), deadline, done, wanted, some)
@@ -355,7 +355,7 @@ class Offsets:
     def _is_gone(self, now: float, commit: Commit, tp: TopicPartition, topic_id: UUID | None) -> bool:
         """Whether `tp`, which the coordinator does not know, counts as deleted. Other commits wait, so `commit` is not repeated for long.
 
-        `topic_id` is the topic's id if the coordinator does not know it, otherwise None.
+        `topic_id` is the topic's id if the coordinator does not know that id, otherwise None.
         """
         if commit.unknown_until is None:
             commit.unknown_until = now + UNKNOWN_S
@@ -462,7 +462,7 @@ def _unanswered(lookup: Lookup) -> ClosedError:
     return ClosedError(f"committed offsets of {names_of(lookup.tps)}: the consumer was closed before the coordinator responded")
 
 
-# If the partitions of a response have different reactions, the last of them in this list decides about the commit.
+# If the partitions of a response have different reactions, the last of them in this list counts for the whole commit.
 _SEVERITY = [
     Reaction.NONE,
     Reaction.RETRY,
@@ -516,7 +516,7 @@ def _errors_of(answer: OffsetCommitResponse, ids: Mapping[str, UUID]) -> list[tu
 
 
 def _fit_lookup(message: OffsetFetchRequest, version: int) -> None:
-    """Keep only the layout of `version`; require stable offsets if `version` can."""
+    """Keep only the layout of `version`; require stable offsets if `version` supports that."""
     message.require_stable = version >= STABLE_FROM
     if version > LAST_ONE_GROUP_VERSION:
         message.group_id, message.topics = "", []

@@ -27,7 +27,7 @@ __all__ = ["AssignorRun", "Placement"]
 log = get_log("pykafka4.group")
 
 NO_RACKS: Final = frozenset[str]()
-MOST_ON_LOOP: Final = 500  # members and partitions together, up to which a built-in assignor runs on the loop: a millisecond or two
+MOST_ON_LOOP: Final = 500  # most members plus partitions for which a built-in assignor runs on the loop: a millisecond or two
 
 
 @attrs.frozen(eq=False)
@@ -71,7 +71,7 @@ class AssignorRun:
         )
 
     def _checked(self, returned: Any) -> dict[str, list[TopicPartition]]:
-        """An entry for each member. Raises InvalidAssignment if a leader must not send the assignment."""
+        """The partitions by member id, with an entry for each member. Raises InvalidAssignment if a leader must not send the assignment."""
         if not isinstance(returned, Mapping):
             raise InvalidAssignment(f"returned {shown(returned)}, not a mapping from member id to partitions")
         members = {member.member_id: member for member in self.members}

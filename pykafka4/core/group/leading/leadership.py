@@ -1,5 +1,5 @@
-"""Leads a classic group. Invariant: when the number of partitions of a subscribed topic differs from the assignment, the leader begins a
-rebalance.
+"""Leads a classic group. Invariant: when a subscribed topic has another number of partitions than in the last assignment, the leader begins
+a rebalance.
 
 A leader with a `client_rack` also begins a rebalance when replicas move to other racks (as in Java).
 
@@ -37,7 +37,7 @@ __all__ = ["ASK_AGAIN_S", "Leadership"]
 log = get_log("pykafka4.group")
 
 ASK_AGAIN_S: Final = 3.0  # seconds from a failed request for the assignment to the next
-MOST_BYTES_ON_LOOP: Final = 16_384  # bytes of all subscriptions, up to which the loop reads them: a millisecond or two
+MOST_BYTES_ON_LOOP: Final = 16_384  # most bytes of all subscriptions together that the loop itself reads: a millisecond or two
 MOST_NAMED: Final = 5  # most topics in a log line
 STEP_TOPICS: Final = 200  # topics in one step
 STABLE: Final = "Stable"  # the group state in which DescribeGroups returns assignments
@@ -104,7 +104,7 @@ class Leadership:
         self._changes: TopicChanges | None = None  # None while another member leads
 
     def decide(self, response: JoinGroupResponse, due: float, assign_by: float) -> str | None:
-        """Returns the name of the group's assignor if this leader lacks that assignor, otherwise None."""
+        """Begin the assignment if this member leads. Returns the name of the group's assignor if this client lacks it, otherwise None."""
         self.abandon()
         self.holds = response.leader == response.member_id
         if not self.holds:
@@ -187,7 +187,7 @@ class Leadership:
         return True
 
     def _place(self) -> Iterator[None]:
-        """`outgrown` notices changes of a topic after its step."""
+        """Collect leaders and racks, one topic in each step. `outgrown` notices later changes of a topic."""
         self._placements, self._racks, self._assigned_counts = {}, {}, {}
         self._different.clear()
         denied = []
@@ -201,7 +201,7 @@ class Leadership:
             elif (error := self._cluster.topic_error(topic)) is not None and error.denied:
                 denied.append(topic)
             yield
-        if denied:  # other members may have the right, and nothing else would say why they get no partitions
+        if denied:  # other members may have the right, and nothing else would tell them why nobody gets these topics
             names, what = listed(denied, most=MOST_NAMED), "leads the group without the right to describe these topics, so nobody gets them"
             log.warning("%s: this member %s: %s", self._where, what, names)
 
@@ -302,5 +302,5 @@ class Leadership:
 
 def _read(rows: list[JoinGroupResponse.Member], where: str) -> tuple[tuple[GroupMember, ...], list[str]]:
     members = group_members(rows, where)
-    equal = {member.topics for member in members}  # most groups have one subscription
+    equal = {member.topics for member in members}  # in most groups, all members have the same topics
     return members, sorted(frozenset[str]().union(*equal))

@@ -41,7 +41,7 @@ class AssignorCalls:
         self._waits: Job | None = None  # the next call, for a later rebalance than the running call
 
     def start(self, run: Callable[[], Any], then: Callable[[float, Any], None]) -> None:
-        """Call `run` as soon as the last call has returned, unless another call replaces this one first; `then` gets the result."""
+        """Call `run` as soon as the previous call has returned, unless another call replaces this one first; `then` gets the result."""
         self._waits = Job(run, partial(self._returned, then), Threads.ASSIGNORS)
         if not self._running:
             self._begin()
@@ -91,7 +91,7 @@ class Strategies:
         self._listens: Callable[[float, UserData | KafkaError], None] | None = None
 
     def assigned(self, assignor: str | None, partitions: Iterable[TopicPartition], generation: int) -> None:
-        """Assignors get the last assignment when they make user data."""
+        """Keep the last assignment, for the user data of the assignor that made it."""
         self._last, self._previous, self._generation = assignor, tuple(partitions), generation
 
     def ask(self, now: float, topics: Iterable[str], then: Callable[[float, UserData | KafkaError], None]) -> None:
