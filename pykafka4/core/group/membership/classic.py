@@ -214,8 +214,7 @@ class ClassicProtocol(ConsumerGroupMember):
         self._beating = True
         self._heartbeat.sent(now)
         message = requests.heartbeat_request(self._config, self.member_id, self.generation)
-        # A frozen coordinator sends no response. A third of the session timeout is enough to notice that; the rest is for finding the next
-        # one.
+        # A frozen coordinator sends no response. A third of the session timeout suffices to notice that; the rest is for finding a new one.
         patience = min(self._timeout, max(self._session / 3, self._heartbeat.interval))
         self._ask(now, node, message, now + patience, GroupRequest.HEARTBEAT)
         return INFINITY
@@ -333,7 +332,7 @@ class ClassicProtocol(ConsumerGroupMember):
     def _cannot_assign(self, now: float, error: KafkaError) -> None:
         """End this member after an assignor's failure: if it joined again, the group would rebalance without end."""
         if self.is_known and self._coordinator.node is not None:
-            self._send_leave(now, self._coordinator.node)  # so that the others do not wait for its session; the response does not count
+            self._send_leave(now, self._coordinator.node)  # the others need not wait for its session to end; the response is ignored
             self.member_id = ""
         self.fail(error)
 
@@ -489,7 +488,7 @@ class ClassicProtocol(ConsumerGroupMember):
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
         if identity is not self.identity:
             return False
-        if verdict in (Reaction.DENIED, Reaction.STALE):  # if the group is denied, not just a topic, the next heartbeat reports it
+        if verdict in (Reaction.DENIED, Reaction.STALE):  # if the whole group is denied, not just a topic, the next heartbeat reports it
             return verdict is Reaction.STALE
         if verdict is Reaction.OUTDATED and (generation != self.generation or self._joins_next(verdict)):
             return True

@@ -3,7 +3,7 @@
 Invariant: JoinGroup, SyncGroup and Heartbeat have the instance id of a static member, which never sends LeaveGroup.
 
 The limits are longer than the time for which a coordinator holds a response back: a member that gave up earlier would join again, and begin
-another rebalance before the other members have finished the present one.
+another rebalance before the present one had ended.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Member(Protocol):
 
 @attrs.define(eq=False)
 class GroupInFlight(Request):
-    """A request of a member, with its identity and generation at the time of sending."""
+    """A request, with the member's identity and generation at the time of sending."""
 
     member: Member = attrs.field(kw_only=True)
     kind: GroupRequest = attrs.field(kw_only=True)
@@ -110,8 +110,8 @@ def join_request(
     user_data: Mapping[str, bytes | None],
     reason: str,
 ) -> JoinGroupRequest:
-    """`generation` assigned `owned`. `member_id` is empty for a new member. `user_data` has the assignors by name, in order of preference,
-    with the bytes that each adds to the subscription. The coordinator logs `reason`.
+    """`generation` assigned `owned`. `member_id` is empty for a new member. `user_data` maps the names of the assignors, in order of
+    preference, to the bytes that each adds to the subscription. The coordinator logs `reason`.
     """
     return JoinGroupRequest(
         group_id=config.group_id or "",

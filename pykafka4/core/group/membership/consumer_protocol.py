@@ -42,8 +42,8 @@ log = get_log("pykafka4.group")
 
 COMMITS_FIRST_S: Final = 5.0  # seconds for which a released partition waits for its commits before it is given back
 UNKNOWN_TOPIC_S: Final = 30.0  # seconds until a log line reports an assigned topic that the metadata lacks
-# Seconds until the metadata is requested again for an assigned topic id without a name: LOOK_SELDOM_S after the log line, because
-# with a pattern each request is followed by a request for the list of all topics, which may be long.
+# Seconds until the metadata is requested again for an assigned topic id without a name. LOOK_SELDOM_S applies after the log line: with a
+# pattern, each request is followed by a request for the list of all topics, which may be long.
 LOOK_AGAIN_S, LOOK_SELDOM_S = 1.0, 30.0
 # Seconds. A killed static member holds its instance id until its session has ended: by default within the 60 s of
 # group.consumer.max.session.timeout.ms. If the id is in use for longer, another running process has it.
@@ -203,7 +203,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         return now >= self._look_at or (self._look_at < INFINITY and self._cluster.version != self._version)
 
     def _is_assigned(self, tp: TopicPartition) -> bool:
-        """Whether `tp` is assigned under the topic id that it was assigned with: a later topic of the same name is another topic."""
+        """Whether `tp` is still assigned with the same topic id: a later topic of the same name is another topic."""
         topic_id = self._owned.ids.get(tp)
         return topic_id is not None and tp.partition in (self._target or {}).get(topic_id, ())
 
@@ -380,7 +380,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
         if identity is not self.identity or verdict is Reaction.DENIED:
-            return False  # if the group is denied, not just a topic, the next heartbeat reports it
+            return False  # if the whole group is denied, not just a topic, the next heartbeat reports it
         if verdict is Reaction.STALE:
             if self._in_flight is None and generation == self.generation:
                 # A response with the new epoch was lost: only a full heartbeat is accepted in the previous epoch.

@@ -64,7 +64,7 @@ class CoordinatedMember(ABC):
             self._move(S.UNJOINED)
 
     def fail(self, error: KafkaError) -> None:
-        """A member in LEAVING leaves at once instead, without a report."""
+        """End the member with an error. A member in LEAVING leaves at once instead, and the application gets no report."""
         if self.state is S.FATAL:
             return
         self.error = error
