@@ -96,7 +96,7 @@ class GroupRewinding:
 
 
 def _split_offsets(offsets: object) -> tuple[dict[TopicPartition, int], dict[TopicPartition, Any]]:
-    """The partitions with given offsets, and the partitions whose times or ends have to be looked up."""
+    """The partitions with given offsets, and the partitions whose offsets have to be looked up by time, or as ends."""
     from pykafka4.core.admin.values import EARLIEST, LATEST
 
     if not isinstance(offsets, Mapping):

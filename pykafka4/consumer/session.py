@@ -62,7 +62,7 @@ class BoundedEnds(Protocol):
     """The ends of a bounded read, or of a loop of `until_end`."""
 
     def due(self) -> bool:
-        """Whether a poll without records returns instead of waiting: all ends are reached, or new partitions have none yet."""
+        """Whether a poll without records returns instead of waiting: all ends are reached, or new partitions have no end yet."""
 
 
 class FailedPoll(Iterator[Record[Any, Any]]):
@@ -152,7 +152,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         super().post(fn)
 
     def _reseek(self, moves: Collection[Move]) -> None:
-        """Add `moves` to the last posted call, if that is a seek that has not begun: a loop of seeks takes few calls."""
+        """Add `moves` to the last posted call, if that is a seek that has not begun, so that a loop of seeks posts few calls."""
         posted = self._moving
         if posted is not None:
             posted.moves += moves
@@ -174,7 +174,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
     def lists(self, iteration: Iteration) -> Iterator[Iterator[Record[Any, Any]]]:
         """Lists for a `for` loop. A list ends early when an event or an error arrives, or when the consumer is closed.
 
-        The list raises an error of the poll: a generator that raises has ended, and an iterator that the application keeps must go on.
+        A list, not this generator, raises the error of a failed poll: a generator that raises has ended, but a loop may continue.
         """
         while True:
             yield self._next_list(iteration)
@@ -186,7 +186,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             try:
                 while True:  # inside the `try`: Ctrl-C can come at the jump back
                     yield records
-                    if self._until_end is not ends or ends.lacks_some():  # before a poll: a busy partition might never run out of records
+                    if self._until_end is not ends or ends.lacks_some():  # before a poll, because a busy partition might never lack records
                         records = self._ends_found(ends)
                         continue
                     records = self._next_list(ends.iteration)
@@ -561,7 +561,7 @@ _sessions: Living[ConsumerSession] = Living()
 
 
 def _after_fork() -> None:
-    """Interrupt `for` loops in a forked child: they poll and raise the error of the fork."""
+    """Interrupt `for` loops in a forked child, so that they poll and raise the error of the fork."""
     for session in list(_sessions):
         session.reader.interrupt()
 

@@ -16,7 +16,7 @@ from pykafka4.wire.records.layout import INT64_MAX
 __all__ = ["ColumnForms", "ColumnsForm"]
 
 MOST_FORMS: Final = 64  # forms that are kept, one for each choice of columns; at this number, forms without columns in use are dropped
-USUAL_BYTES: Final = 8 << 20  # bytes of columns without max_rows: larger columns do not fit into caches, and take twice the CPU per record
+USUAL_BYTES: Final = 8 << 20  # bytes of a poll without max_rows: larger columns do not fit into caches, and double the CPU time per record
 
 
 class ColumnsForm(Form[RecordColumns]):

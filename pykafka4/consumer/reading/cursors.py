@@ -115,7 +115,7 @@ class Cursors:
             self.handed = self.taken = HandedOut()
 
     def reached(self) -> dict[TopicPartition, OffsetAndEpoch]:
-        """The offsets that `commit()` commits: after all returned records; in a `for` loop, after the record before the current one."""
+        """The offsets that `commit()` commits: after all returned records. A loop's current record does not count."""
         outdated = self._outdated()
         return _without(self._positions_within(self.handed.held), outdated)
 
@@ -161,7 +161,7 @@ class Cursors:
         return all(self.has_reached_end(claim) for claim in self.claims.values())
 
     def has_reached_end(self, claim: Claim) -> bool:
-        """Whether `claim` has an end, and reading is at the end, or past it at an offset that the log has."""
+        """Whether `claim` has an end, and reading has reached it."""
         if claim.until == UNBOUNDED:
             return False
         position = self.handed.position_of(claim)

@@ -1,4 +1,5 @@
-"""Keeps notes of returned records that no transaction has committed. Invariant: notes of readable records stay until a commit or rewind.
+"""Keeps notes of returned records that no transaction has committed. Invariant: only a commit, a rewind or a deletion of the topic removes
+notes.
 
 Transactions need these notes: the application may process records of a partition that has ended, in a transaction that can no longer
 contain their offsets. Such a transaction must abort, because the next owner of the partition reads the records again.
@@ -60,7 +61,7 @@ class DeliveredOffsets:
         self._seeks[claim.tp] = object()
 
     def _end_of(self, claim: Claim, position: int | None) -> int | None:
-        """The offset after the noted records; None if there are none. Records after `position` were decoded, but not returned."""
+        """The offset after the noted records; None if there are none. Records from `position` on were decoded, but not returned."""
         first, last = self._open.get(claim.tp, (0, -1))
         if first == BEFORE_A_SEEK:
             return last + 1
@@ -103,7 +104,7 @@ class DeliveredOffsets:
                     del self._open[tp]
 
     def forget(self) -> None:
-        """The application drops all records that it has received."""
+        """Drop all notes: the application drops all records that it has received."""
         self.changes += 1
         self._open.clear()
         self.cut_off.clear()

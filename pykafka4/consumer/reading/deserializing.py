@@ -1,5 +1,5 @@
-"""Deserializes fetched records. Invariant: reading passes a refused record only when the record is counted, its dead letter is
-acknowledged, or the application seeks past it.
+"""Deserializes fetched records. Invariant: reading passes a refused record only when the record is skipped and counted, its dead
+letter is acknowledged, or the application seeks past the record.
 
 Deserializers run in a step of the reader, on the thread that polls: after Ctrl-C in a deserializer the loop fetches the records again.
 """
@@ -23,7 +23,7 @@ __all__ = ["Added", "AwaitedLetters", "Deserializing", "Halt", "Halted", "OnPois
 log = get_log("pykafka4.consumer")
 
 MOST_TOPICS: Final = 10_000  # topics whose deserializers are kept; at this number all are dropped, and found again for each topic
-WARN_S: Final = 10.0  # seconds between two warnings of skipped records: a topic full of them must not fill the log
+WARN_S: Final = 10.0  # seconds between two warnings about skipped records: a topic full of them must not fill the log
 
 
 Added = tuple[int, int, int]  # records of one partition: their first offset, last offset, and the leader epoch of the last record
@@ -121,7 +121,7 @@ class Deserializing:
     def convert(self, out: list[Record], start: int) -> Halt | None:
         """Deserialize the records of one partition from out[start] on, in place. Removes skipped records, and all records from the halt on.
 
-        After the first record that waits for its dead letter, the dead letters of more refused records are sent at once: the
+        After the first record that waits for its dead letter, the dead letters of later refused records are sent at once: the
         partition waits for all of them together, not for one after another.
         """
         if start == len(out):

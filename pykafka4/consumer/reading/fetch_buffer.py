@@ -17,14 +17,14 @@ __all__ = ["FetchBuffer"]
 
 
 class FetchBuffer:
-    """The items of each claim, and a queue of the claims that may be read. Paused claims have items, but are not in the queue."""
+    """The items of each claim, and a queue of the claims that may be read. Paused claims, for example, are not in the queue."""
 
     __slots__ = ("_items", "_queue", "consumed")
 
     def __init__(self) -> None:
         self.consumed = 0  # bytes read or dropped since the beginning
         self._queue: OrderedDict[Claim, None] = OrderedDict()
-        # Claims without items are absent. Usually a claim has one item, and a list is the smallest container of one item.
+        # Claims without items are absent. Usually a claim has one item, and a list is the smallest container for one item.
         self._items: dict[Claim, list[Any]] = {}
 
     @property
@@ -39,7 +39,7 @@ class FetchBuffer:
         return items[0] if items else None
 
     def append(self, claim: Claim, item: Any, *, aside: bool) -> None:
-        """`aside` keeps the claim out of the queue: the partition is paused."""
+        """`aside` keeps the claim out of the queue, for example because the partition is paused."""
         self._items.setdefault(claim, []).append(item)
         if aside:
             _own(item)
@@ -110,7 +110,7 @@ class FetchBuffer:
                 self._queue[claim] = None
 
     def only_aside(self) -> list[Claim]:
-        """The paused claims that have data, if no claim in the queue can be read; otherwise an empty list."""
+        """The claims set aside that have data, if no claim in the queue can be read; otherwise an empty list."""
         if not all(claim.stuck for claim in self._queue):
             return []
         found = [(claim, items) for claim, items in self._items.items() if claim not in self._queue]
@@ -118,6 +118,6 @@ class FetchBuffer:
 
 
 def _own(item: Any) -> None:
-    """Give a chunk that is set aside its own bytes: a view would keep the complete response in memory, perhaps for long, uncounted."""
+    """Give a chunk that is set aside its own bytes: a view would keep the complete response in memory, uncounted."""
     if item.__class__ is Chunk:
         item.copy_bytes()

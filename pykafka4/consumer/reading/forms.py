@@ -1,7 +1,7 @@
 """Defines the forms in which polls return records. Invariant: no form decides which records are returned, or where reading continues.
 
-`Reader.take` passes chunks to a form, one after another. The reader has the parts that all forms share: errors, markers, limits, positions
-and the recovery after Ctrl-C.
+`Reader.take` passes chunks to a form, one after another. The reader handles errors, markers, positions and the recovery after Ctrl-C for
+all forms.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ T_co = TypeVar("T_co", covariant=True)
 class Form(Protocol[T_co]):
     """Collects the records of one poll, and makes the result of the poll. Used by the thread that polls.
 
-    A poll calls `begin`, then `add` for each chunk until the form is `full`, then `finish` if there are records. Ctrl-C can leave each call
-    in the middle; the next poll calls `begin`.
+    A poll calls `begin`, then `add` for each chunk until the form is `full`, then `finish` if there are records. Ctrl-C can interrupt each
+    of these calls; the next poll calls `begin`.
     """
 
     @property
@@ -53,7 +53,7 @@ class Form(Protocol[T_co]):
         """Whether the poll ends here."""
 
     def add(self, chunk: Chunk, room: int) -> Added | None:
-        """Collect the next records of `chunk` until these take `room` bytes (`chunk.decoded`). Returns None if `chunk` has no record.
+        """Collect the next records of `chunk` until these take `room` bytes (`chunk.decoded`). Returns None if no record was collected.
 
         Raises an error of the chunk (CorruptRecord, RecordTooLarge, ConfigError) only if this call has collected nothing: otherwise the
         next call raises the error. Raises Halted before a record that reading cannot pass now.
@@ -195,7 +195,7 @@ class RawForm(Form[list[RawBatch]]):
 
 def _rest_of(handed: HandedOut) -> RecordIterator:
     assert handed.iterator is not None
-    # A `for` loop polls before its next record. Otherwise the loop and the poll would both return the remaining records.
+    # Have a `for` loop poll before its next record: otherwise the loop and the poll would both return the remaining records.
     handed.iterator.stopped = True
     iterator = RecordIterator(handed.rest)  # without the finished records: a loop would count the last of them as the one in hand
     iterator.stopped = True

@@ -1,4 +1,4 @@
-"""Keeps errors without a partition for `poll`. Invariant: `poll` raises each error at most once, and errors of one missing right
+"""Keeps errors without a partition for `poll`. Invariant: `poll` raises each error at most once, and errors about one missing right
 at most once a second.
 
 The thread that polls uses this module; the loop thread calls `subjects` and `__len__`, too.
@@ -15,7 +15,7 @@ from pykafka4.errors import AuthorizationError, KafkaError
 
 __all__ = ["Notices", "subject_of"]
 
-# Seconds until `poll` raises the error of the same missing right again. All partitions of a topic lack the same right, and each reports it:
+# Seconds until `poll` again raises an error about a missing right. All partitions of a topic lack the same right, and each reports it:
 # without this pause, polls would raise one error after another and return no records of other topics.
 DENIED_AGAIN_S: Final = 1.0
 
@@ -41,7 +41,7 @@ class Notices:
         return set(map(subject_of, tuple(self.waiting)))
 
     def raise_next(self) -> None:
-        """Drops errors of rights that `poll` has just reported."""
+        """Raise the next error, if there is one. Drops errors about rights that `poll` has just reported."""
         while self.waiting:
             if not self.raised_lately(self.waiting[0]):
                 raise self.waiting.popleft()

@@ -1,15 +1,15 @@
 """Returns fetched records to `poll`. Invariant: no record is lost, and `poll` returns none that a seek, pause or revocation has removed.
 
-The reader is the application's side of a consumer, and never waits. The thread that polls calls its methods, except the methods that
-the base classes name (`arrivals`, `cursors`). Only one side writes each piece of shared state: plain attributes, and the deque `arrivals`
-(the loop appends, the thread that polls deletes). Exceptions: both sides write the flags `_urgent`, `loop_wanted` and `Claim.troubled`, and
-any thread appends the markers of dead letters.
+The reader is the application's side of a consumer, and never waits. The thread that polls calls its methods, except the methods that the
+modules of its base classes list (`arrivals`, `cursors`). Only one side writes each piece of shared state: plain attributes, and the deque
+`arrivals` (the loop appends, the thread that polls deletes). Exceptions: both sides write the flags `_urgent`, `loop_wanted` and
+`Claim.troubled`, and any thread appends the markers of dead letters.
 
-Crash-only: an exception of a signal handler (Ctrl-C) can leave a step anywhere. Then `changing` stays set, and the next call of the
-consumer begins with `recover`. It drops the buffer and all decoded records that no poll has returned, and has the loop fetch them again
-from the positions in `handed`. So no step has to be repeatable. CPython runs signal handlers only after calls, at backward
-jumps and when a function begins. Therefore either all plain stores between two calls are done or none; comments mark the code that relies
-on this rule. If a signal handler calls the consumer during a step, the guard sees `changing`, and refuses the call.
+Crash-only: an exception of a signal handler (Ctrl-C) can interrupt a step anywhere. Then `changing` stays set, and the next call of the
+consumer begins with `recover`, which drops the records that no poll has returned, and has the loop fetch them again from the positions in
+`handed`. So no step has to be repeatable. CPython runs signal handlers only after calls, at backward jumps and when a function begins.
+Therefore either all plain stores between two calls are done or none; comments mark the code that relies on this rule. If a signal handler
+calls the consumer during a step, the guard sees `changing`, and refuses the call.
 """
 
 from __future__ import annotations
@@ -106,14 +106,14 @@ class Reader(Arrivals):
         self.idle = self._clock()
 
     def recover(self) -> None:
-        """After a step that was left in the middle, fetch all unreturned records again. An interrupted recovery begins again.
+        """After an interrupted step, fetch all unreturned records again. An interrupted recovery begins again.
 
         A claim without a known position keeps its items: none of them was decoded, and a second lookup may find another offset.
         """
         self.taken, claims = self.handed, self.claims
         for claim in claims.values():
             claim.live = True  # `_move` may have ended the claim, and not yet stored its successor
-        # Keep the start offset of each seek whose offset has arrived: otherwise the loop looks it up again in a log that may have grown.
+        # Keep the start offset of a seek if the offset has arrived: otherwise the loop looks it up again in a log that may have grown.
         self._reach_start([claim for claim in claims.values() if claim.target is not None])
         known = self.handed.positions_of(claims.values())
         back = [claim for claim in claims.values() if claim.target is not None or claim in known]
@@ -143,8 +143,8 @@ class Reader(Arrivals):
             item = arrivals[0]
             ARRIVE[item.__class__](self, item)
             size = item.size if item.__class__ is Chunk else 0
-            # Last: if Ctrl-C ends the call above, the deque still has the item, and the next `drain` takes it again. No call between these
-            # two lines, so the bytes are counted if and only if the item is gone.
+            # Last: if Ctrl-C ends the call above, the deque still has the item, and the next `drain` takes it again. There is no call
+            # between these two lines, so the bytes are counted if and only if the item is gone.
             del arrivals[0]
             self._arrived += size
 
@@ -160,8 +160,8 @@ class Reader(Arrivals):
             if going_on is not None:
                 return self._taken(*going_on)
             self._fetch_again(self.handed.claims_with_rest(self.claims.values()))
-        # A seek or a revocation during this poll may have removed the rest of a loop's list. Then its positions become the positions of its
-        # claims.
+        # A seek or a revocation during this poll may have removed the rest of a loop's list. Then the list's positions become
+        # the positions of its claims.
         if self.handed.iterator is not None:
             self.finish()
         form.begin(limit)
@@ -182,8 +182,8 @@ class Reader(Arrivals):
         return None
 
     def _taken(self, out: T, taken: HandedOut) -> T:
-        # `taken` is stored before `_urgent` is read, and `interrupt` sets `_urgent` before it reads `taken`: one thread sees the other's
-        # store.
+        # `taken` is stored before `_urgent` is read, and `interrupt` sets `_urgent` before it reads `taken`: at least one of the two
+        # threads sees the other's store.
         self.taken = taken
         if taken.held == IN_LOOP:
             assert taken.iterator is not None
@@ -199,7 +199,7 @@ class Reader(Arrivals):
         self.changing = False
 
     def _take_chunk(self, chunk: Chunk, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool:
-        """Have the form collect records of `chunk`; returns whether to continue with the next item."""
+        """Have the form collect records of `chunk`; return whether to continue with the next item."""
         claim: Claim = chunk.serial
         epoch = positions[claim][1] if claim in positions else claim.epoch
         halted: Halted | None = None
@@ -254,7 +254,7 @@ class Reader(Arrivals):
         return self._room > 0 and not form.full
 
     def _settle(self, letters: AwaitedLetters) -> None:
-        """Pass the marker of dead letters that have their outcomes to the thread that polls. Called on any thread."""
+        """Pass the marker to the thread that polls: the dead letters have their outcomes. Called on any thread."""
         self.put(letters)
         self._notify()
 
@@ -304,7 +304,7 @@ class Reader(Arrivals):
 
     @step
     def refuse(self, claims: Collection[Claim]) -> None:
-        """These claims ended before they were adopted."""
+        """Drop these claims, which ended before they were adopted."""
         self.purge(claims)
         for claim in claims:
             claim.live = False
@@ -326,10 +326,10 @@ class Reader(Arrivals):
         self._reach_start([self.claims[tp] for tp in tps if tp in self.claims])
 
     def _reach_start(self, claims: Collection[Claim]) -> None:
-        """Count the start offsets of claims that end or go back as reached, although no poll has taken their markers.
+        """Count the known start offsets of these claims as reached, although no poll has taken their markers.
 
-        Otherwise a commit lacks them: the next owner would begin at the end of the log with auto_offset_reset=latest, and skip the records
-        that were written in between.
+        Otherwise a commit could lack them: the next owner would begin at the end of the log with auto_offset_reset=latest, and skip the
+        records that were written in between.
         """
         for claim in claims:
             first = self._buffer.first_of(claim) if claim.position is None else None
@@ -390,7 +390,7 @@ class Reader(Arrivals):
 
     @step
     def go_back(self, starts: Mapping[TopicPartition, OffsetAndEpoch]) -> None:
-        """Read again from these offsets in partitions whose position differs: returned records after the offsets are not finished."""
+        """Read again from these offsets in partitions whose position differs: returned records from the offsets on are not finished."""
         positions = self._offsets_of([self.claims[tp] for tp in starts if tp in self.claims])
         back = {claim: starts[claim.tp] for claim, position in positions.items() if position not in (None, starts[claim.tp][0])}
         self._seek([(claim, claim.successor(*start), start[0]) for claim, start in back.items()], {c: positions[c] for c in back})
@@ -462,7 +462,7 @@ class Reader(Arrivals):
 
     @step
     def withhold(self, tps: Collection[TopicPartition]) -> None:
-        """Return no records of these partitions, whose topics are no longer subscribed, until a revocation or a call without them.
+        """Return no records of these partitions, whose topics are no longer subscribed, until a later call leaves them out.
 
         Their records are kept: if the application subscribes to the old topics again, a cooperative member keeps the partitions and reads
         on.
@@ -474,7 +474,7 @@ class Reader(Arrivals):
 
     @step
     def relieve(self) -> None:
-        """Drop data of paused partitions that fills all the room: reading of other partitions continues. The data is fetched again."""
+        """If data of paused partitions fills all the room, drop it, so that reading of others continues. The data is fetched again."""
         if self.resume_at == INFINITY:
             return
         # Claims whose assignment was not adopted yet keep their data: a seek cannot fetch it again, because the reader lacks the claim.
@@ -518,7 +518,7 @@ class Reader(Arrivals):
     # ---------------------------------------------------------------- markers at the head of the buffer
 
     def _take_located(self, located: Located, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool:
-        """Records of the same claim before the marker are returned first, in a list of their own."""
+        """End the poll before the marker if it has collected records of the same claim."""
         if len(form) and located.claim in positions:
             return False
         positions.pop(located.claim, None)  # the position after a gap, which the start offset replaces
