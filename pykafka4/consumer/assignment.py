@@ -139,9 +139,9 @@ class Assignment:
             self.complete_change()
 
     def complete_change(self, leave_seconds: float = 0.0) -> Promise[None] | None:
-        """Do the steps of `change`, or do all of them again after an interruption.
+        """Do the steps of `change`; after an interruption, all of them again.
 
-        Returns a promise of the end of the membership; None if this consumer stays in the group, or if there is no change.
+        Returns a promise of the end of the membership; None if this consumer stays in the group.
         """
         if self.change is None:
             return None
@@ -158,7 +158,7 @@ class Assignment:
     def complete_assign(self) -> None:
         """Complete an interrupted `assign`, for calls that need the partitions.
 
-        A `release_all` is left alone: the listener that it calls may make such calls, and `release_all` continues after the listener.
+        A `release_all` is left alone: its listener may make such calls, before `release_all` continues.
         """
         if self.change is not None and not self.change.leaves:
             self.complete_change()
@@ -313,7 +313,7 @@ class Assignment:
             yield from settled(self._waits, left, leave_seconds + 1)
 
     def _ends(self) -> list[Ended]:
-        """The unhandled events that end partitions, and a new event that ends all other partitions of the group, if there are any.
+        """The unhandled events that end partitions, and a new event that ends all other partitions of the group, if any.
 
         The new event is queued with the others: if a listener closes the consumer, that close finds the event reported, and does not
         call the listener again.

@@ -40,7 +40,7 @@ class PoisonTopic(OnPoison):
         self.passed = 0
 
     def open(self) -> None:
-        """Start the producer, which would keep running if it were started earlier and the construction of the consumer then failed."""
+        """Start the producer last: it would keep running if the construction of the consumer failed later."""
         self._session.open()
         self._letters = DeadLetters(self._topic, self._session.acc, self._group)
 

@@ -25,8 +25,6 @@ class ConsumerRun(Protocol):
 
 @attrs.define
 class Selection:
-    """The subscribed topics with their listener, and the partitions of `assign`."""
-
     topics: tuple[str, ...] = ()  # subscribed by name
     filter: TopicFilter | None = None  # the pattern of the subscription
     listener: object | None = None  # the application's listener

@@ -82,7 +82,7 @@ class CommittableOffsets:
         return {tp: OffsetAndMetadata(offset, epoch) for tp, (offset, epoch) in least.items()}
 
     def uncommitted(self, tps: Collection[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The committable offsets, except offsets that are known to be committed. `tps=None` means all partitions."""
+        """The committable offsets that are not known to be committed. `tps=None` means all partitions."""
         stored = self._reads.stored()
         return {tp: at for tp, at in self.offsets().items() if (tps is None or tp in tps) and stored.get(tp) != at.offset}
 

@@ -16,7 +16,7 @@ __all__ = ["Limits", "at_least_one", "seconds"]
 
 @attrs.frozen
 class Limits:
-    """The bounds of a run. Times are in seconds."""
+    """Times are in seconds."""
 
     where: str  # the beginning of log lines
     most_in_hand: int  # records of all partitions together

@@ -36,7 +36,7 @@ class Pausing(Protocol):
 
 
 class Pauses:
-    """The partitions that a run has paused. Used by the thread that polls or closes."""
+    """Used by the thread that polls or closes."""
 
     def __init__(self, consumer: Pausing, most_in_hand: int) -> None:
         """`most_in_hand` is for all partitions together."""

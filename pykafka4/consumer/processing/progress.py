@@ -51,7 +51,7 @@ class PartitionProgress:
         return None if task is None else (task.record.offset, task.record.leader_epoch)
 
     def add(self, record: Record) -> TaskInHand:
-        """Add a task. If a truncated log made reading go back, tasks from the record's offset on become void."""
+        """If a truncated log made reading go back, tasks from the record's offset on become void."""
         window = self._window
         while window and next(reversed(window)) >= record.offset:
             window.popitem()[1].void = True

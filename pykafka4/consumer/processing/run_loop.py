@@ -159,7 +159,7 @@ class RunLoop:
             log.warning("%s: the commit of finished records failed, and is repeated: %s", self._limits.where, error)
 
     def commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], then: OnCommitted) -> None:
-        """Commit without waiting, and call `then(offsets, error)` with the outcome. Does nothing without offsets. Raises ClosedError."""
+        """Commit without waiting, and call `then(offsets, error)` with the outcome. Raises ClosedError."""
         try:
             if offsets:
                 self._consumer.commit_async(offsets, then)
@@ -259,7 +259,6 @@ class RunLoop:
         self._pauses.end()
 
     def end(self) -> None:
-        """A second call changes nothing."""
         if not self.closed:
             self._reads.end_run(self)
 

@@ -175,7 +175,7 @@ class HandlerWork:
         return RELEASE_COMMIT_S
 
     def stop(self, timeout: float) -> bool:
-        """Start no more handlers; return whether running handlers and awaited acknowledgements ended within `timeout` seconds."""
+        """Start no more handlers; return whether handlers and acknowledgements ended within `timeout` seconds."""
         self.refuse()
         return self._ends.wait(lambda: not self._running, timeout)
 

@@ -20,8 +20,6 @@ USUAL_BYTES: Final = 8 << 20  # bytes of a poll without max_rows: larger columns
 
 
 class ColumnsForm(Form[RecordColumns]):
-    """Collects the chosen columns for `poll_arrow`."""
-
     call = "poll_arrow"
 
     def __init__(self, names: tuple[str, ...]) -> None:
@@ -84,5 +82,4 @@ class ColumnForms:
 
     @property
     def held_bytes(self) -> int:
-        """See `ColumnsForm.held_bytes`."""
         return sum(form.held_bytes for form in self._forms.copy().values())

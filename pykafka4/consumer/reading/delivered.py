@@ -104,7 +104,7 @@ class DeliveredOffsets:
                     del self._open[tp]
 
     def forget(self) -> None:
-        """Drop all notes: the application drops all records that it has received."""
+        """Drop all notes: the application drops the records."""
         self.changes += 1
         self._open.clear()
         self.cut_off.clear()

@@ -41,7 +41,7 @@ class Notices:
         return set(map(subject_of, tuple(self.waiting)))
 
     def raise_next(self) -> None:
-        """Raise the next error, if there is one. Drops errors about rights that `poll` has just reported."""
+        """Raise the next error, if any. Drops errors about rights that `poll` has just reported."""
         while self.waiting:
             if not self.raised_lately(self.waiting[0]):
                 raise self.waiting.popleft()
