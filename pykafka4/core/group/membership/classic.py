@@ -21,7 +21,7 @@ from pykafka4.core.group.leading.leadership import Leadership
 from pykafka4.core.group.leading.strategies import Strategies, UserData
 from pykafka4.core.group.membership import classic_requests as requests
 from pykafka4.core.group.membership.classic_requests import ATTEMPTS, Fit, GroupInFlight, GroupRequest
-from pykafka4.core.group.membership.coordinated import ConsumerGroupMember
+from pykafka4.core.group.membership.coordinated import COMMITS_FIRST_S, ENDS_MEMBER, ConsumerGroupMember
 from pykafka4.core.group.membership.protocol import Assignee, MemberCommits
 from pykafka4.core.group.membership.rewinds import Rewinds
 from pykafka4.core.group.membership.states import CLASSIC_MOVES, OUT, MemberState
@@ -39,10 +39,8 @@ __all__ = ["ClassicProtocol", "MemberState"]
 
 log = get_log("pykafka4.group")
 
-COMMITS_FIRST_S: Final = 5.0  # seconds for which a join waits for commits that were made before the partitions were released
 MISMATCH: Final = "received assignment does not match the current subscription"  # the reason in a JoinGroup, in Java's words
 REWOUND: Final = "the group is rewound to other offsets (rewind_group)"
-ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # in a commit's response: all other errors that are not retriable concern only the commit
 
 
 class ClassicProtocol(ConsumerGroupMember):

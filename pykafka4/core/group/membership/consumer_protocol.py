@@ -22,7 +22,13 @@ import attrs
 from pykafka4.core import INFINITY, Failed, Outcome
 from pykafka4.core.group.coordinator import GroupCoordinator
 from pykafka4.core.group.membership.consumer_requests import Owned, Report, group_heartbeat, needs_version_1, not_supported
-from pykafka4.core.group.membership.coordinated import ConsumerGroupMember, HeartbeatInFlight, HeartbeatMember
+from pykafka4.core.group.membership.coordinated import (
+    COMMITS_FIRST_S,
+    ENDS_MEMBER,
+    ConsumerGroupMember,
+    HeartbeatInFlight,
+    HeartbeatMember,
+)
 from pykafka4.core.group.membership.protocol import Assignee, MemberCommits
 from pykafka4.core.group.membership.states import CONSUMER_MOVES, MemberState
 from pykafka4.core.group.reactions import Reaction
@@ -40,7 +46,6 @@ __all__ = ["ConsumerProtocol"]
 
 log = get_log("pykafka4.group")
 
-COMMITS_FIRST_S: Final = 5.0  # seconds for which a released partition waits for its commits before it is given back
 UNKNOWN_TOPIC_S: Final = 30.0  # seconds until a log line reports an assigned topic that the metadata lacks
 # Seconds until the metadata is requested again for an assigned topic id without a name. LOOK_SELDOM_S applies after the log line: with a
 # pattern, each request is followed by a request for the list of all topics, which may be long.
@@ -50,7 +55,6 @@ LOOK_AGAIN_S, LOOK_SELDOM_S = 1.0, 30.0
 UNRELEASED_S: Final = 75.0
 UNRELEASED: Final = BY_NAME["UNRELEASED_INSTANCE_ID"].code
 UNSUPPORTED: Final = BY_NAME["UNSUPPORTED_VERSION"].code
-ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # the only fatal error of a commit that ends the member: all others concern only the commit
 NO_GROUP: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
 LEAVES, LEAVES_FOR_A_WHILE = -1, -2  # epochs of a heartbeat that leaves: for good, or as a static member that comes back
 S = MemberState

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from random import Random
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import attrs
 
@@ -27,8 +27,10 @@ from pykafka4.core.outbox import Outbox
 from pykafka4.errors import KafkaError, UnsupportedVersion
 from pykafka4.options.config import ClientConfig
 
-__all__ = ["ConsumerGroupMember", "CoordinatedMember", "HeartbeatInFlight", "HeartbeatMember"]
+__all__ = ["COMMITS_FIRST_S", "ENDS_MEMBER", "ConsumerGroupMember", "CoordinatedMember", "HeartbeatInFlight", "HeartbeatMember"]
 
+COMMITS_FIRST_S: Final = 5.0  # seconds for which released partitions, or a join, wait for the commits of these partitions
+ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # the only fatal error of a commit that ends the member: all others concern only the commit
 S = MemberState
 
 

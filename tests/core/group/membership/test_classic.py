@@ -11,7 +11,8 @@ from pykafka4.core.group.committing.offsets import Commit
 from pykafka4.core.group.coordinator import CHECK_S
 from pykafka4.core.group.encoding import assignment_bytes
 from pykafka4.core.group.leading.leadership import ASK_AGAIN_S
-from pykafka4.core.group.membership.classic import COMMITS_FIRST_S, ClassicProtocol, MemberState
+from pykafka4.core.group.membership.classic import ClassicProtocol, MemberState
+from pykafka4.core.group.membership.coordinated import COMMITS_FIRST_S
 from pykafka4.core.group.membership.heartbeats import SOON_S
 from pykafka4.core.group.membership.states import CLASSIC_MOVES
 from pykafka4.core.network.network import LANE

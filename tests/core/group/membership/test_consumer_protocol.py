@@ -9,7 +9,8 @@ from uuid import UUID
 import pytest
 
 from pykafka4.core import INFINITY, Failed
-from pykafka4.core.group.membership.consumer_protocol import COMMITS_FIRST_S, UNRELEASED_S
+from pykafka4.core.group.membership.consumer_protocol import UNRELEASED_S
+from pykafka4.core.group.membership.coordinated import COMMITS_FIRST_S
 from pykafka4.core.group.membership.heartbeats import SOON_S
 from pykafka4.core.group.membership.states import CONSUMER_MOVES, MemberState
 from pykafka4.core.group.topics.discovery import Discovery

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pykafka4.core.group.membership.classic import COMMITS_FIRST_S, MemberState
+from pykafka4.core.group.membership.classic import MemberState
+from pykafka4.core.group.membership.coordinated import COMMITS_FIRST_S
 from pykafka4.core.subscription import Assigned, Ended, Ending
 from pykafka4.errors import GroupError, KafkaError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
