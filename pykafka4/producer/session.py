@@ -483,8 +483,8 @@ class ProducerSession(Attachment[Sender]):
             return self.undelivered
         if self.runtime.loop.forked:  # the records and the locks belong to the parent
             return []
-        # A callback must wait neither for deliveries nor for a `close` of another thread. On the loop of another client, `close`
-        # waits: otherwise a destructor that runs there would give up records that the producer's own loop still delivers.
+        # A callback must wait neither for deliveries nor for a `close` of another thread. On the loop of another client, the wait
+        # below raises KafkaTimeoutError: otherwise a destructor that runs there would give up records that the own loop still delivers.
         if self.runtime.callbacks.in_callback() or self.runtime.loop.on_loop():
             return [] if self.closers else self._close(0.0)
         self.closers.add(system.get_ident())

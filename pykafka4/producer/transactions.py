@@ -27,7 +27,7 @@ from pykafka4.errors import (
     shown,
 )
 from pykafka4.misuse import as_offsets, check_count
-from pykafka4.net import system
+from pykafka4.net import logs, system
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.options.config import ProducerConfig
 from pykafka4.records import ConsumerGroupMetadata
@@ -274,11 +274,12 @@ class TransactionCalls:
     def _wait(self, operation: UnseenCall, start: Start, limit: float) -> None:
         transactions = self._owner.machine.transactions
         assert transactions is not None
-        dying = not operation.posted and self._owner.runtime.loop.on_loop()  # in a destructor on the loop's own thread, which must not wait
+        on_loop = logs.current().on_loop()  # of any client: in a destructor, which must not wait there
+        dying = on_loop and not operation.posted
         operation.posted = True  # before the post: otherwise Ctrl-C between the two would let another call begin alongside this operation
         self._owner.post(lambda now: operation.run(start, transactions, now))
         try:
-            operation.promise.result(0.0 if self._owner.runtime.loop.on_loop() else self._block_seconds(limit))
+            operation.promise.result(0.0 if on_loop else self._block_seconds(limit))
         except KafkaTimeoutError:
             if operation.promise.done():  # the operation has failed with this error, or has ended just now
                 operation.promise.result(0.0)

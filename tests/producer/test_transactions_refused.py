@@ -399,7 +399,10 @@ def test_failures_that_were_raised_do_not_hide_others_between_them(server: Model
     assert _reported.get()[inspect(producer).session._serial] == ((0, 1), (2, 4), (5, 6))
 
 
-def test_a_block_that_the_garbage_collector_leaves_on_the_loops_thread_does_not_block_it(server: ModelServer, producer: Producer) -> None:
+@pytest.mark.parametrize("own", [True, False])
+def test_a_block_that_the_garbage_collector_leaves_on_a_loops_thread_does_not_block_it(
+    server: ModelServer, make: Maker, producer: Producer, own: bool
+) -> None:
     def pages() -> Iterator[Any]:
         with producer.transaction():
             yield producer.send("t", b"never")
@@ -408,7 +411,7 @@ def test_a_block_that_the_garbage_collector_leaves_on_the_loops_thread_does_not_
     next(generator).result(SECONDS)
     held = [generator]
     del generator
-    inspect(producer).session.post(lambda _: held.clear())
+    inspect(producer if own else make(transactional_id=None)).session.post(lambda _: held.clear())
     assert producer.stats().acked == 1  # the loop answers
     transactions = inspect(producer).machine.transactions
     assert transactions is not None
