@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from pykafka4.core.telemetry.machine import MetricsSubscription, Telemetry
+from pykafka4.net import logs
 
 if TYPE_CHECKING:
     from pykafka4.client.runtime import Runtime
@@ -56,10 +57,10 @@ class MetricsPush:
     def end(self) -> None:
         """Push once more if brokers ask for metrics, and wait up to PATIENCE_S for the response.
 
-        Do nothing on the loop thread, or after the end of the loop.
+        Do nothing on a loop thread, which must not wait, or after the end of the loop.
         """
         loop, machine = self._runtime.loop, self.machine
-        if machine.wanted and loop.alive and not loop.on_loop():
+        if machine.wanted and loop.alive and not logs.current().on_loop():
             promise = loop.promise(machine)
             loop.call(lambda now: machine.end(now, lambda: promise.set_result(None)), machine)
             promise.wait(PATIENCE_S)  # the result does not matter: the close continues without a response, too

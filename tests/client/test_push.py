@@ -34,3 +34,14 @@ def test_a_last_push_that_fails_or_hangs_lets_the_close_go_on(monkeypatch: pytes
         producer.close(0)
         assert time.monotonic() - began < PATIENCE_S + 1
         assert runtime.loop.ask(lambda _: [*runtime.engine._all], 5, "the machines") == []
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_close_on_a_loop_thread_does_not_wait_for_the_last_push(monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
+    """A destructor may run there."""
+    with Client(bootstrap_servers=f"127.0.0.1:{closed_port()}") as client, Client(bootstrap_servers=f"127.0.0.1:{closed_port()}") as other:
+        producer = Producer(client=client)
+        with monkeypatch.context() as patch:
+            patch.setattr(Telemetry, "wanted", True)
+            patch.setattr(Telemetry, "end", never_ends)
+            assert inspect(client if own else other).runtime.loop.ask(lambda _: producer.close(0), 5, "the close") == []
