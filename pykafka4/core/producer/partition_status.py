@@ -1,7 +1,7 @@
-"""Finds whether the records of each partition can be sent now; if not, why, and since when. Invariant: this module only reads.
+"""Finds out whether the records of each partition can be sent now; if not, why, and since when. Invariant: this module only reads.
 
 `Producer.status` shows the result. A partition is online if only the producer's own limits (linger, requests in flight) delay its records.
-The part on the loop returns flat lists: a tuple for each of thousands of partitions would make the garbage collector run on the loop.
+`look` and `look_at_parked` return flat lists: a tuple for each of thousands of partitions would make the garbage collector run on the loop.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ NO_PARTITION: Final = "{} (no partition yet)"  # the key of a topic's records th
 
 
 class Parked(Protocol):
-    """The accumulator: the part with the parked records."""
+    """The part of the accumulator with the parked records."""
 
     def parked(self, topic: str) -> tuple[int, float]:
         """The number of parked records of `topic`, and the time when the oldest was sent."""
 
 
 class MissingIds(Protocol):
-    """The numbering of queues: the part with the queues that wait for a producer id."""
+    """The part of `Numbering` with the queues that wait for a producer id."""
 
     def missing(self, queue: PartitionQueue) -> tuple[bool, KafkaError | None]:
         """Whether `queue` waits for a producer id, and the error of the last request for one."""
@@ -76,7 +76,7 @@ class PartitionStatus:
         return found
 
     def look_at_parked(self, topics: Iterable[str], acc: Parked, now: float) -> list[Any]:
-        """Return the reasons why records have no partition yet: PARKED_WIDTH items for each topic."""
+        """Return the reasons why parked records have no partition yet: PARKED_WIDTH items for each topic."""
         found: list[Any] = []
         for topic in topics:
             found += (topic, self._why_parked(topic), acc.parked(topic)[1])
@@ -106,7 +106,7 @@ class PartitionStatus:
     def _unready(self, queue: PartitionQueue, node: int, now: float) -> tuple[str | None, float | None]:
         """The obstacle of a queue whose leader is not connected, or throttles the client.
 
-        While no record waits, a lost connection counts only after another attempt to connect has failed.
+        While no record waits, a lost connection is an obstacle only after an attempt to connect again has failed.
         """
         waits = queue.waiting or queue.in_flight > 0
         throttled = self._network.throttled_until(node)

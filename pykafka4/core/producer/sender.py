@@ -45,7 +45,7 @@ __all__ = ["Sender"]
 log = get_log("pykafka4.producer")
 
 # Seconds of failed attempts to connect to a leader, after which its partitions with a batch to send go offline. Without a connection there
-# is no failed request that reports them to `Recovery`.
+# is no failed request that reports these partitions to `Recovery`.
 UNREACHABLE_S = 2.0
 FULL_PIPELINE_POLL_S = 0.02  # seconds between checks for sealed batches while every connection in use is full
 MAX_INLINE_COMPRESSION_BYTES = 16 * 1024  # compressing this many bytes takes less time than passing them to a helper thread
@@ -101,7 +101,7 @@ class Sender:
         self._parking = Parking(config, accumulator, cluster, network, self._changes, self._outcomes, self)
         patience = min(config.unknown_topic_timeout_ms, config.delivery_timeout_ms) / 1000
         self._missing = MissingTopics(cluster, patience, self)
-        self._refusals: dict[int, KafkaError] = {}  # brokers that refuse this client, and never accepted it; ANY: the whole cluster
+        self._refusals: dict[int, KafkaError] = {}  # brokers that refuse this client, and have never accepted it; ANY: the whole cluster
         network.refusals.listeners[self._note_refusal] = None
         self._ended = False  # the producer can deliver no more records
         self._flush = False  # open batches are due now
@@ -128,7 +128,7 @@ class Sender:
     # ---------------------------------------------------------------- the machine
 
     def poll(self, now: float) -> Effects:
-        # True until `_produce` has looked for room. With False: another thread seals a batch after `_collect`, the loop is not woken,
+        # True until `_produce` has looked for room. If it were False: another thread seals a batch after `_collect`, the loop is not woken,
         # `_produce` does not see the batch, and the loop sleeps.
         self.acc.can_send = True
         if self._refusals:
@@ -210,7 +210,7 @@ class Sender:
             self._fail_batches(queue, reason)
 
     def purge(self, now: float, reason: KafkaError, in_flight: bool) -> int:
-        """Fail all records that are not in flight, or with `in_flight` all. Returns the number of records that failed."""
+        """Fail all records that are not in flight, or, with `in_flight`, all records; return the number of records that failed."""
         before, _ = self.fail_unsent(now, reason)
         for queue in self.queues.values():
             if in_flight:
@@ -224,7 +224,7 @@ class Sender:
             self._outcomes.fail(queue, batch, short_name(reason), reason)
 
     def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int]:
-        """Returns the numbers of failed records before and after."""
+        """Fail all records that are not in flight; return the numbers of failed records before and after."""
         before = self.ledger.failures_seen
         self._seal_open()
         self._collect(now)  # `now`, not INFINITY as in `fail_all`: topics would count as used in the future, and never be dropped
@@ -236,7 +236,7 @@ class Sender:
         return before, self.ledger.failures_seen
 
     def oldest_of(self, topic: str) -> float:
-        """See `TopicBatches`. A late batch that is older than the batches before it counts only as the first of its queue.
+        """See `TopicBatches`. A late batch that is older than the batches before it counts only when it is the first of its queue.
 
         A search through all batches would cost too much; without the search the batch only fails later.
         """
@@ -282,7 +282,7 @@ class Sender:
     def _collect(self, now: float, no_linger: bool = False) -> float:
         """Move sealed batches to their queues, and set `due` of queues whose open batch is due; with `no_linger` every open batch is due.
 
-        Returns the time of the next call.
+        Return the time of the next call.
         """
         sealed, due, take_at = self.acc.take(now, no_linger)
         for topic in dict.fromkeys([batch.topic for batch in (*sealed, *due)]):
@@ -439,7 +439,7 @@ class Sender:
             for queue in unready:
                 self._ready.place(queue)
         assigned = True
-        # An assignment may fill the queues that the next request takes. The last round assigns nothing, but still sends all ready queues.
+        # An assignment may fill the queues that the next request takes. The last round assigns nothing, but still fills requests.
         while assigned:
             assigned = self._late.assign(now)
             self._fill_requests(now, requests)
@@ -531,7 +531,7 @@ class Sender:
         return self._requests.room(node)
 
     def late_queue(self, topic: str, partition: int, node: int, now: float) -> PartitionQueue | None:
-        """See `late.PartitionQueues`. A queue with waiting batches counts only after `HUNGER_S` (`LateBatches.is_hungry`)."""
+        """See `late.PartitionQueues`. A queue with waiting batches is returned only after `HUNGER_S` (`LateBatches.is_hungry`)."""
         queue = self._queue(topic, partition)
         leader = self.recovery.leader(queue.tp)
         if leader is None or leader.node != node or (queue.waiting and not self._late.is_hungry(self.queues[topic, UNDESIGNATED], now)):
@@ -551,9 +551,9 @@ class Sender:
         self._ready.place(queue)
 
     def seal_due(self, queue: PartitionQueue, now: float) -> Batch | None:
-        """Seal the due batch, because a connection can take it, or because it must not stay open. Returns the queue's candidate.
+        """Seal the due batch, because a connection can take it, or because it must not stay open; return the queue's candidate.
 
-        Sealed earlier, the batch would also have to wait, but with fewer records.
+        If it were sealed earlier, the batch would wait all the same, but with fewer records.
         """
         due, queue.due = queue.due, None
         if due is None:

@@ -3,7 +3,7 @@
 Invariant: the exchange completes only after the broker has proved that it has the service's key; the client chooses no security layer.
 
 A broker sends three messages: its token, which is the proof; the security layers that it offers; an empty message. The context comes from a
-Kerberos library (`net/kerberos.py`), which may need a KDC for the client's token: the token is made before the exchange begins.
+Kerberos library (`net/kerberos.py`), which may need a KDC for the client's token, so the token is made before the exchange.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Context(Protocol):
     """The security context with one broker. A call that the context refuses raises AuthenticationError."""
 
     def step(self, token: bytes) -> tuple[bytes, bool]:
-        """Process the broker's token. Returns the answer (usually empty), and whether both sides have proved their identities."""
+        """Process the broker's token; return the answer (usually empty), and whether both sides have proved their identities."""
 
     def unwrap(self, message: bytes) -> bytes:
         """The content of a message that the broker has signed."""
@@ -64,7 +64,7 @@ class Gssapi(Exchange):
         return answer
 
     def _choose(self, message: bytes) -> bytes:
-        """No layer, and the identity of the ticket.
+        """Choose no security layer, and the identity of the ticket.
 
         Without a layer the length of the longest message should be 0 (RFC 4752, section 3.1). Java sends 65,536, so the length is not
         checked.

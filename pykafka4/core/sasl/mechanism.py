@@ -2,8 +2,8 @@
 
 Invariant: only DONE is success, each message of a broker leads to an answer, to DONE or to an error, and no error repeats a secret.
 
-An error is made outside of an `except` block whose exception may hold a secret: `from None` hides a context, but keeps it. A mechanism
-serves one exchange: each authentication makes a new one.
+An error is made outside of an `except` block whose exception may hold a secret: `from None` hides a context, but keeps it. Each
+authentication makes a new mechanism, which serves one exchange.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Mechanism(Protocol):
         """The client's first message."""
 
     def slow(self, challenge: bytes) -> bool:
-        """Whether `next` with this message takes a long time: then it must not run on the loop. Calls must not overlap."""
+        """Whether `next` with this message takes too long to run on the loop. Calls of `next` must not overlap."""
 
     def next(self, challenge: bytes) -> bytes | None:
-        """The answer to the broker's message; None if the exchange is complete, with the broker's proof if the mechanism has one."""
+        """The answer to the broker's message; None if the exchange is complete, including the broker's proof if the mechanism has one."""
 
     def refused(self, message: str | None) -> AuthenticationError:
-        """The error for a broker that answered with an error code, and `message`."""
+        """The error for a broker that answered with an error code and `message`."""
 
     def secrets(self) -> tuple[str, ...]:
         """The secrets of this exchange, which no error message may repeat."""

@@ -43,7 +43,7 @@ class Salted:
         return self._keys.get((algorithm, salt, iterations))
 
     def derive(self, algorithm: str, password: bytes, salt: bytes, iterations: int) -> Keys:
-        """Slow unless derived before. Raises ValueError if OpenSSL rejects the parameters (FIPS mode has minima)."""
+        """Slow unless the keys are known. Raises ValueError if OpenSSL rejects the parameters (FIPS mode has minima)."""
         if (known := self.find(algorithm, salt, iterations)) is not None:
             return known
         salted = hashlib.pbkdf2_hmac(algorithm, password, salt, iterations)

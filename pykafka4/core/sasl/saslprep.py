@@ -2,8 +2,8 @@
 
 RFC 5802 prescribes SASLprep for user names and passwords. Kafka (`ScramFormatter.normalize`) and Redpanda use them as UTF-8, both to store
 a credential and to check it: these brokers would refuse a client that turns the password "\u2168" (one character, the Roman numeral nine)
-into "IX". A server that follows the RFC refuses the unprepared form. So the error of a refused client mentions SASLprep if it changes or
-prohibits the password, but never shows the password.
+into "IX". A server that follows the RFC refuses the unprepared form. So the error of a client that was refused by SCRAM mentions SASLprep
+if SASLprep changes or prohibits the password, but never shows the password.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Prohibited(ValueError):
 
 
 def difference(text: str) -> str:
-    """The effect of SASLprep on `text`, as the end of a sentence about it; empty if there is none."""
+    """The effect of SASLprep on `text`, as the end of a sentence about the text; empty if there is none."""
     try:
         return "" if saslprep(text) == text else "has characters that SASLprep changes: a server that applies it needs the prepared form"
     except Prohibited as error:
@@ -41,7 +41,7 @@ def difference(text: str) -> str:
 
 
 def saslprep(text: str) -> str:
-    """Raises Prohibited if SASLprep prohibits `text`."""
+    """The prepared form of `text`. Raises Prohibited if SASLprep prohibits `text`."""
     if text.isascii() and text.isprintable():
         return text
     spaced = ("" if stringprep.in_table_b1(c) else " " if stringprep.in_table_c12(c) else c for c in text)

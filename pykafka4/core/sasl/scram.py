@@ -129,7 +129,7 @@ class Scram(Exchange):
         try:
             return self._credentials.salted.derive(self._algorithm, self._credentials.password.encode(), found.salt, found.iterations)
         except ValueError:
-            pass  # the error is raised below, without this exception as its context: its frames have the password
+            pass  # the error is raised below, so that this exception, whose frames have the password, is not its context
         raise failed("OpenSSL rejects the salt or the iterations (FIPS mode); store the credential with a longer salt and more iterations")
 
     def _verify(self, message: bytes, expected: bytes) -> None:

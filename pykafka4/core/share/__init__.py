@@ -1,5 +1,5 @@
 """Runs the loop's side of a share consumer (KIP-932): membership, sessions, acknowledgements. Brokers keep the state of each record;
-this side only holds locks, and each lock ends.
+the consumer only holds locks, and every lock expires.
 
 Modules; each line imports only from lines below it:
     machine        one share consumer: its member, its sources, its mailbox

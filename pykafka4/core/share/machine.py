@@ -1,6 +1,5 @@
 """Joins the share group, divides the assigned partitions among sources, and ends sessions and membership in `leave`. The machine acquires
-records only for a poll, because locks run from the broker's response on: the lock of a prefetched record could end before a poll
-returns the record."""
+records only for a poll: the lock of a prefetched record could end before a poll returns the record."""
 
 from __future__ import annotations
 
@@ -58,11 +57,11 @@ class ShareMachine:
         self.sources.want(taken)
 
     def acknowledge(self, acknowledgements: Iterable[Acknowledgements], report: AcknowledgementReport) -> None:
-        """Send acknowledgements; when all of them have an outcome, `report.done` is called."""
+        """Send acknowledgements; call `report.done` when all of them have an outcome."""
         self.sources.acknowledge(acknowledgements, report)
 
     def call_at(self, at: float, fn: Callable[[], None]) -> None:
-        """Call `fn` at the time `at`. An earlier function that still waits runs now: otherwise each call would delay it."""
+        """Call `fn` at the time `at`. An earlier function that still waits runs now: otherwise each new call would delay it."""
         if self._call_at < INFINITY:
             self._call()
         self._call_at, self._call = at, fn

@@ -85,8 +85,8 @@ class ShareMember(HeartbeatMember):
         self._polled = True
 
     def leave(self, now: float, by: float, done: Callable[[], None]) -> None:
-        """Leave the group; call `done` after the response, at the time `by` at the latest. Then a member with a subscription joins
-        again."""
+        """Leave the group; call `done` after the response, at the time `by` at the latest. Then the member joins again if the
+        application has subscribed and polled."""
         self._done = done
         self._consumer.assign(frozenset())
         self._begin_leaving(now, by)

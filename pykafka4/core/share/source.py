@@ -4,7 +4,7 @@ because each request has the next epoch; each acknowledgement has one outcome.
 A share session belongs to a connection. When the connection is lost, the broker releases this member's acquired records, but only those of
 partitions that are in the session at that moment. Records of other partitions (paused, no longer assigned) stay locked, as do all records
 if a new session replaces the old one on the same connection. The end of a session ends its leases; acknowledgements under these leases
-fail unsent. So the source releases the records that may still be locked in `close`, or in its next session with the broker.
+fail unsent. So `close`, or the next session with the broker, releases the records that may still be locked.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class ShareInFlight(Request):
 class PartitionPause:
     """The pause of a partition after its error: no request fetches from it before `until`.
 
-    A broker answers a ShareFetch at once while a partition of the session has an error: without the pause, the waits for records would
-    become a busy loop.
+    A broker answers a ShareFetch at once while a partition of the session has an error: without the pause, the source would
+    fetch in a busy loop.
     """
 
     backoff: Backoff
@@ -430,7 +430,7 @@ class ShareSource:
     # ---------------------------------------------------------------- locks of earlier sessions
 
     def _release_left(self, now: float, paused: Container[TopicPartition]) -> bool:
-        """Release the records that earlier sessions have left locked, unless `paused`; return whether a request was sent.
+        """Release the records that earlier sessions have left locked, except in `paused` partitions; return whether a request was sent.
 
         The request carries nothing else: if the broker has released one of these records by itself, it refuses all acknowledgements of the
         partition.
@@ -451,10 +451,10 @@ class ShareSource:
             self._left += [(each.acquired, list(each.types)) for each in sent]
 
     def _as_release(self, now: float, acquired: Acquired, offsets: Iterable[int]) -> list[Acknowledgements]:
-        """A release of those `offsets` that are still locked by an earlier session.
+        """A list with the release of those `offsets` that are still locked by an earlier session; empty if there are none.
 
         Records that this session has delivered again are left out: a broker identifies a record only by member and offset, so it would
-        release the record that the application has in hand.
+        release a record that the application is processing.
         """
         tp, topic_id, current = acquired.tp, acquired.lease.topic_id, self.leases.get(acquired.tp)
         # If the topic id differs, the topic was recreated, and the locks have gone with the old topic.
@@ -483,7 +483,7 @@ class ShareSource:
         self._send_acknowledgements(now, CLOSE, ShareRequest.CLOSE)
 
     def _locked_outside(self, now: float) -> list[Acknowledgements]:
-        """Releases of the records that the end of the session leaves locked: those of partitions outside it."""
+        """Releases of the records that the end of the session leaves locked: those of partitions outside the session."""
         # Records with an acknowledgement in the queue are left out.
         said = {(each.acquired, offset) for each in self.queue for offset in each.types}
         released = []

@@ -2,8 +2,8 @@
 
 Invariant: accepted = acked + queued + in flight + failed + dropped, at every moment, in total and for each topic and partition.
 
-The loop counts acknowledged and failed records here, per batch. Queued and in-flight records are counted in the batches, when a thread
-calls `stats` or `status`; the accumulator counts dropped records. One step of the loop reads all of them (`Ledger.snapshot`), and the
+The loop counts acknowledged and failed records here, per batch; the accumulator counts dropped records. When a thread calls `stats` or
+`status`, queued and in-flight records are counted from the batches. One step of the loop reads all counts (`Ledger.snapshot`), and the
 calling thread computes the result. The step makes few objects that the garbage collector tracks: a full collection would delay the loop.
 `tests/simulation` compares the sums with the batches.
 """
@@ -50,7 +50,7 @@ class RecordCounts(NamedTuple):
     written), `dropped` one per reason. `first_lost_ms` and `last_lost_ms` are the lowest and highest timestamp of the failed and dropped
     records, in milliseconds since the epoch (-1: no record failed or was dropped, or the dropped records had no timestamp).
     `uncompressed_bytes` and `compressed_bytes` are the sizes of the acknowledged batches, with headers, before and after compression.
-    `repeated` counts acknowledged records that an earlier attempt may have written, too (only without idempotence).
+    `repeated` counts acknowledged records that an earlier attempt may also have written (only without idempotence).
     """
 
     accepted: int
@@ -79,11 +79,11 @@ class RecordCounts(NamedTuple):
 class ProducerStats:
     """Counts of all records accepted by `send`, by outcome: `accepted` is the sum of `acked`, `queued`, `in_flight`, `failed`, `dropped`.
 
-    All counts are of one moment. `failed` has an entry per (reason, written), `dropped` one per reason. `retries` counts each resending of
-    a batch, `requests` the Produce requests; `buffered_bytes` is the part of `buffer_memory` in use. Other fields are as in `RecordCounts`.
-    `partitions` has the counts of each partition with records, `topics` the sums of each topic's partitions and of its records without a
-    partition. A topic that had no record for `metadata_max_idle_ms`, or never had a partition, is only in `topics`, and only if it is one
-    of the last 1,000 such topics.
+    All counts are from the same moment. `failed` has an entry per (reason, written), `dropped` one per reason. `retries` counts each
+    resending of a batch, `requests` the Produce requests; `buffered_bytes` is the part of `buffer_memory` in use. Other fields are as in
+    `RecordCounts`. `partitions` has the counts of each partition with records, `topics` the sums of each topic's partitions and of its
+    records without a partition. A topic that had no record for `metadata_max_idle_ms`, or never had a partition, is only in `topics`, and
+    only if it is one of the last 1,000 such topics.
     """
 
     accepted: int
@@ -128,7 +128,7 @@ def _named(failed: Failed) -> dict[str, int]:
 
 
 class Tally(NamedTuple):
-    """Counters of a partition. Replaced, never changed, so that a snapshot need not copy them."""
+    """Counters of a partition. The ledger replaces a tally instead of changing it, so that a snapshot need not copy it."""
 
     acked: int = 0
     raw_bytes: int = 0  # size of the acknowledged batches before compression
@@ -151,12 +151,12 @@ class FailedBatch:
     error: DeliveryFailed
 
 
-Sizes = dict[tuple[str, int], int]  # records by partition
+Sizes = dict[tuple[str, int], int]  # number of records by partition
 Census = tuple[int, Iterable[tuple[Batch, int, bool]], list[tuple[str, int]]]  # see `Accumulator.census`
 
 
 class WaitingBatches:
-    """Three lists instead of a tuple (batch, its records, whether it is in flight) for each batch without an outcome."""
+    """Three lists instead of a tuple (batch, number of records, whether it is in flight) for each batch without an outcome."""
 
     __slots__ = ("_batches", "_counts", "_flying")
 
@@ -172,9 +172,9 @@ class WaitingBatches:
 def take_census(acc: Accumulator) -> Census:
     """The result of `Accumulator.census`, without a tuple for each batch. Call this on the loop thread.
 
-    Only `send` on another thread can change the lists meanwhile: this call reads `accepted`, the thread appends a record to a batch, this
-    call counts the record, and the sum exceeds `accepted`. Then `accepted` has changed, and the count is repeated. After three attempts, or
-    if many records are parked, the accumulator counts in one step.
+    Only `send` on another thread can change the counts meanwhile. For example, this call reads `accepted`, that thread appends a record to
+    a batch, this call counts the record, and the sum exceeds `accepted`. Then `accepted` has changed, so this call counts again. After
+    three attempts, or if many records are parked, the accumulator counts in one step.
     """
     for _ in range(3):
         accepted, parked = acc.accepted, acc.parked_records
@@ -313,7 +313,7 @@ class Ledger:
         times: tuple[int, int] = (NEVER, NEVER),
     ) -> None:
         """`times` are the first and last timestamp of the records, in milliseconds."""
-        # Stored before it is counted: `failures_since` runs on other threads, reads the count first, and must find the failure.
+        # Store the failure before counting it: `failures_since` runs on other threads, reads the count first, and must find the failure.
         self._remember(FailedBatch(self.failures_seen, records, DeliveryFailed(topic, partition, code, written, None, cause)))
         self.failures_seen += records
         self.failed[code, written] += records
@@ -354,8 +354,8 @@ class Ledger:
     def failures_since(
         self, mark: int, seen: Collection[int] = (), reported: Sequence[tuple[int, int]] = ()
     ) -> tuple[int, DeliveryFailed | None]:
-        """The number of records that failed since `failures_seen` was `mark` and that the application has not seen, and the first such
-        failure.
+        """The number of records that failed since `failures_seen` was `mark` and that the application has not seen; and the first such
+        failure, or None.
 
         The application has seen the records in `seen` (for each, the number of records that had failed before its batch), and those in the
         ranges `reported`, which are disjoint and in order. After more than `REMEMBERED` failed batches the returned failure may be a later
@@ -380,7 +380,7 @@ class Ledger:
     # ---- the result
 
     def collect_drops(self) -> None:
-        """Take the counts of dropped records from the accumulator, in an earlier turn than `snapshot`: there may be many."""
+        """Take the counts of dropped records from the accumulator. `stats` does this in a turn before `snapshot`: there may be many."""
         if taken := self.take_dropped():
             self._fresh_drops += (taken,)
 
@@ -411,8 +411,8 @@ class Ledger:
     def settle_drops(self, snapshot: Snapshot, sums: Drops) -> None:
         """Store `sums`, the sums of the drops of `snapshot`, so that the next snapshot begins with them.
 
-        If two threads have added up the same drops, the comparison fails for the second: otherwise that thread would discard drops that
-        were taken after its snapshot.
+        If two threads have added up the same drops, only the first stores its sums: the second would discard drops that were taken after
+        its snapshot.
         """
         if self._drops is snapshot.drops and sums is not snapshot.drops:
             self._drops, self._fresh_drops = sums, self._fresh_drops[len(snapshot.fresh_drops) :]
@@ -444,7 +444,7 @@ class Snapshot:
 
     def stats(self, drops: Drops | None = None) -> ProducerStats:
         """Add up the totals. The counts of topics and partitions are computed when a caller reads them. `drops` are `all_drops`, if
-        known."""
+        already computed."""
         accepted, batches, parked = self.census
         drops = self.all_drops if drops is None else drops
         first = [ms for ms in (self.lost.first_ms, drops.first_ms) if ms != NEVER]
@@ -565,7 +565,7 @@ class PartitionCounts(LazyCounts[TopicPartition]):
 
 
 def _by_partition(batches: Iterable[tuple[Batch, int, bool]]) -> tuple[Sizes, Sizes]:
-    """The numbers of queued and in-flight records. Every partition is in the first dict, perhaps with 0."""
+    """The numbers of queued and in-flight records. The first dict has every partition with a batch, perhaps with 0."""
     queued: Sizes = {}
     in_flight: Sizes = {}
     for batch, count, flying in batches:

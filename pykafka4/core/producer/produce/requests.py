@@ -26,10 +26,10 @@ __all__ = ["NO_ID", "SILENCE_S", "InFlightProduce", "ProduceRequests"]
 BY_NAME_ONLY = 12  # the last version of Produce that identifies topics by name
 MOST_IN_FLIGHT = 5  # batches per partition that brokers remember for an idempotent producer, from Kafka 1.0 on
 REMEMBERS_ONE = 3  # the highest Produce version of Kafka 0.11, which remembers only the last batch
-# The part of request_timeout_ms for which brokers wait for replicas. After all of it, one partition without its replicas would delay the
-# response beyond the client's timeout, and the outcomes of all its partitions would be lost.
+# The part of request_timeout_ms for which brokers wait for replicas. If brokers waited for all of it, one partition without its replicas
+# would delay the response beyond the client's timeout, and the outcomes of all partitions of the request would be lost.
 BROKERS_SHARE = 0.8
-SILENCE_S = 2.0  # seconds without a response until a Metadata request: the broker may be frozen, and no longer lead
+SILENCE_S = 2.0  # seconds without a response until a Metadata request: the broker may be frozen, and no longer be a leader
 NO_ID = UUID(int=0)
 
 
@@ -60,7 +60,7 @@ class InFlightProduce(Request):
 
     @property
     def is_over(self) -> bool:
-        """Whether the leaders of all batches were replaced, and the new leaders have acknowledged the batches."""
+        """Whether the leaders of all batches were replaced, and all batches are acknowledged."""
         return len(self.superseded) == len(self.entries) and all(batch.state == ACKED for _, batch in self.entries)
 
 
@@ -76,7 +76,7 @@ class ProduceRequests:
         self._config, self._network, self._cluster, self._ledger, self._responses = config, network, cluster, ledger, responses
         self._in_flight: dict[int, int] = {}  # number of requests, by node that ever got one
         self.highest: int | None = None  # the highest version to use; None: any
-        self._full: dict[int, None] = {}  # the nodes with the maximum of requests in flight
+        self._full: dict[int, None] = {}  # the nodes with the maximum number of requests in flight
         self._unanswered: dict[int, dict[InFlightProduce, None]] = {}  # node -> its requests, oldest first
         self._heard_at: dict[int, float] = {}  # node -> when a request to it last ended
 
@@ -109,7 +109,7 @@ class ProduceRequests:
         return list(topics), look_at
 
     def quiet_since(self, node: int) -> float | None:
-        """The time since which `node` has not responded; None if no request is in flight."""
+        """The time since which `node` has not responded; None if no request to it is in flight."""
         # A broker handles its requests in order: each response shows that it was at work until then.
         flights = self._unanswered.get(node)
         return max(next(iter(flights)).sent_at, self._heard_at.get(node, -INFINITY)) if flights else None
@@ -117,8 +117,8 @@ class ProduceRequests:
     def depth(self, node: int) -> int:
         """The maximum number of batches of a partition in flight to `node`: as many as the broker remembers per producer.
 
-        If more were in flight and the responses were lost, the broker would not recognise the first as duplicates. Without idempotence the
-        maximum is one: a resent batch would be written after later batches.
+        If more were in flight and the responses were lost, the broker would not recognise the first ones as duplicates. Without idempotence
+        the maximum is one: a resent batch would be written after later batches.
         """
         remembers_one = (self._network.version(node, ProduceRequest.api_key) or 0) <= REMEMBERS_ONE
         return 1 if remembers_one or not self._config.enable_idempotence else MOST_IN_FLIGHT

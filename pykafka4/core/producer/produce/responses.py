@@ -77,7 +77,7 @@ class ProduceAnswers:
         self._actions = ACTIONS if config.transactional_id is None else TRANSACTIONAL
 
     def apply(self, now: float, flight: InFlightProduce, outcome: Outcome) -> None:
-        """Apply the outcome of `flight`, and wake the threads that wait for it, before the turn continues."""
+        """Apply the outcome of `flight`, and wake the threads that wait for its batches, before the turn continues."""
         # The superseded entries come first: their queues no longer count this request, so `request_ended` must not see them.
         entries: Entries = flight.entries
         if late := flight.superseded:
@@ -107,8 +107,8 @@ class ProduceAnswers:
     def _read_late(self, flight: InFlightProduce, late: list[tuple[PartitionQueue, Batch]], outcome: Outcome) -> None:
         """Read the response of a leader that was replaced. The batches may be in flight to the new leader.
 
-        An acknowledgement is true: all in-sync replicas had the batch, the new leader among them. It counts only for the head, so that no
-        more batches than brokers remember are written after an unacknowledged batch. Other responses say nothing about the new leader.
+        An acknowledgement is valid: all in-sync replicas had the batch, the new leader among them. Only the head is acknowledged, so that
+        no more batches than brokers remember are written after an unacknowledged batch. Other responses say nothing about the new leader.
         """
         if isinstance(outcome, Failed) or outcome.message is None:
             return
@@ -144,7 +144,7 @@ class ProduceAnswers:
         return flight.topics[topic].topic_id == (self._cluster.topic_id(topic) or NO_ID)
 
     def _left_out(self, queue: PartitionQueue, batch: Batch, now: float) -> None:
-        """Requeue a batch whose partition is missing from the response, or fail it after its last attempt. It is maybe written."""
+        """Requeue a batch whose partition is missing from the response, or fail it after its last attempt. The batch is maybe written."""
         queue.doubt(batch)
         self._requeue(queue, batch)
         if not batch.done:
@@ -164,14 +164,14 @@ class ProduceAnswers:
         if row.written is Written.MAYBE:
             queue.doubt(batch)
         self._requeue(queue, batch)
-        if batch.done:  # its delivery timeout came first
+        if batch.done:  # the batch had its outcome before, for example after its delivery timeout
             return
         detail = answer.error_message or WAYS_OUT.get(row.name)
         error = broker_error(row.code, str(queue.tp), detail, "Produce", topic=queue.tp.topic)
         batch.last_error = error
         if row.produce is not ProduceReaction.SEQUENCE or queue.batches[0] is batch:  # otherwise a batch before this one caused the error
             batch.failed_attempts += 1
-        parted = row.produce in PARTED and not batch.written  # certainly not in the log: sending its remaining records is no retry
+        parted = row.produce in PARTED and not batch.written  # certainly not in the log: sending its remaining records is not a retry
         last = self._was_last(batch) and not parted
         self._actions[ProduceReaction.FAIL if last and row.produce in PARTED else row.produce](self, queue, batch, now, answer, error)
         if last and not batch.done:
@@ -197,7 +197,7 @@ class ProduceAnswers:
             self._recovery.report(now, queue.tp, outcome.reason, node)
 
     def give_up_last(self, queue: PartitionQueue) -> None:
-        """Fail the batches that must not be sent again: their leader was replaced before it responded."""
+        """Fail the batches that have no attempt left, after their leader was replaced before it responded."""
         if self._config.retries is not None:
             for batch in [batch for batch in queue.batches if batch.written and self._was_last(batch)]:
                 reason = KafkaTimeoutError(f"{queue.tp}: broker {queue.node} has not responded and is no longer the leader")
@@ -214,7 +214,7 @@ class ProduceAnswers:
     def _resend(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         if isinstance(error, BrokerError) and error.code.refresh is Refresh.METADATA:
             if error.code.name == "REQUEST_TIMED_OUT":
-                # The broker did not reach its replicas: it may not know that another broker leads, and would name itself in its metadata.
+                # The broker did not reach its replicas: it may not know that another broker leads, and its metadata may still name itself.
                 self._network.avoid(now, queue.node)
             self._recovery.report(now, queue.tp, error, queue.node)
         else:
@@ -248,7 +248,7 @@ class ProduceAnswers:
     def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         """The broker expects another sequence: continue in the next epoch. A head that may be written fails.
 
-        After an unacknowledged batch, the error is only a consequence of that batch's failure.
+        If `batch` is not the head, the error is only a consequence of the failure of an earlier batch.
         """
         if queue.batches[0] is not batch:
             return
@@ -256,9 +256,9 @@ class ProduceAnswers:
         self._give_up_or_hold(queue, batch, now, error)
 
     def _epoch_over(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
-        """With transactions, the transaction ends, not only the epoch of the queue.
+        """Fail `batch`: with transactions, the error ends the transaction, not only the epoch of the queue.
 
-        After an unacknowledged batch, a wrong sequence is only a consequence of that batch's failure.
+        If `batch` is not the head, a wrong sequence is only a consequence of the failure of an earlier batch.
         """
         if isinstance(error, BrokerError) and error.code.produce is ProduceReaction.SEQUENCE and queue.batches[0] is not batch:
             return

@@ -1,4 +1,4 @@
-"""Assigns partitions to batches of `partitioner="late"`. Invariant: a batch gets a partition that can send a batch now, and keeps it.
+"""Assigns partitions to batches of `partitioner="late"`. Invariant: a batch gets a partition that can send now, and keeps that partition.
 
 Records of a topic that have neither key nor partition share one open batch. The sealed batches of the topic wait in one queue, whose
 partition is -1, until a broker can take a batch: then the oldest batch moves to the queue of that broker's next partition, and is numbered
@@ -38,22 +38,22 @@ class BrokerShare:
 
     partitions: list[int] = attrs.Factory(list)  # the online partitions that the broker leads
     cursor: int = 0  # index of the partition that was checked last
-    checked: int = 0  # number of checks without success since one of the partitions got a batch
+    checked: int = 0  # number of checks without success since one of the partitions last got a batch
     taken: float = 0.0  # number of records taken, per partition
-    busy_since: float | None = None  # since when this broker is next, but can take no batch
+    busy_since: float | None = None  # since when this broker has been next without being able to take a batch
     excused: bool = False  # the broker took nothing for LAGGARD_S: the others do not wait for it
 
 
 @attrs.define(eq=False)
 class BrokerShares:
-    """`as_of` has `Recovery.changes` and `Recovery.losses` at the time of the computation."""
+    """`as_of` has `Recovery.changes` and `Recovery.losses` from when `by_node` was computed."""
 
     as_of: tuple[int, int]
     by_node: dict[int, BrokerShare]
 
 
 class PartitionQueues(Protocol):
-    """The sender: the part that `LateBatches` uses."""
+    """The part of the sender that `LateBatches` uses."""
 
     def has_room(self, node: int) -> bool:
         """Whether another request may be sent to `node` now."""
@@ -105,7 +105,7 @@ class LateBatches:
         self._shares.pop(topic, None)
 
     def assign(self, now: float) -> bool:
-        """Give each broker that can take it at most one batch of each topic. Returns whether a batch was assigned."""
+        """Give at most one batch of each topic to each broker that can take one; return whether a batch was assigned."""
         self.wake_at = INFINITY
         moved = False
         for queue in list(self._ready.late):
@@ -142,7 +142,7 @@ class LateBatches:
     def is_hungry(self, queue: PartitionQueue, now: float) -> bool:
         """Whether the oldest batch of `queue` has waited for so long that it may also queue behind a partition's other batches.
 
-        False until all partitions of the broker have been checked: a partition with other batches may be stuck while others are idle.
+        False until all partitions of the broker have been checked: a partition with batches may be stuck while others are idle.
         """
         oldest = queue.candidate or queue.due
         share = self._checking
@@ -174,7 +174,7 @@ class LateBatches:
         return None
 
     def _excuse(self, share: BrokerShare, now: float) -> bool:
-        """Whether the others may continue without this broker, which is next, but can take no batch."""
+        """Whether the other brokers may continue without this broker, which is next, but can take no batch."""
         if share.busy_since is None:
             share.busy_since = now
         until = share.busy_since + LAGGARD_S
@@ -210,6 +210,6 @@ class LateBatches:
         return known.by_node
 
     def _share(self, known: BrokerShare | None, partitions: list[int]) -> BrokerShare:
-        """The new share of a broker that leads `partitions` now. `taken` starts from 0 for all brokers: it belonged to the old shares."""
+        """The new share of a broker that leads `partitions` now. `taken` starts from 0 for all brokers, because the partitions changed."""
         cursor = 0 if known is None else known.cursor
         return BrokerShare(partitions, cursor, 0, 0.0, None if known is None else known.busy_since, known is not None and known.excused)

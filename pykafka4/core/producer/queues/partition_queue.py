@@ -1,5 +1,5 @@
-"""Keeps and numbers the sealed batches of one partition. Invariant: no batch overtakes another. The batches in flight are the head, until
-one of them is requeued: then the queue sends nothing until the requests with the others have ended (`broken`).
+"""Keeps and numbers the sealed batches of one partition. Invariant: no batch overtakes another. The batches in flight are the first ones,
+until one of them is requeued: then the queue sends nothing until the requests with the others have ended (`broken`).
 
 A queue outlives changes of leaders and connections. A batch is in flight to one leader only: with idempotence, requests to a leader that
 was replaced are *superseded* (`supersede`), and their batches are sent to the new leader. With idempotence a queue has its own (producer
@@ -37,7 +37,7 @@ class PartitionQueue:
     batches: list[Batch] = attrs.Factory(list)  # not a deque: an empty one takes 600 bytes, and most queues are empty
     due: Batch | None = None  # an open batch whose linger has ended; sealed when a connection can take it
     in_flight: int = 0
-    strays: int = 0  # number of batches that got their outcome while in flight, until their requests end
+    strays: int = 0  # number of batches that got their outcome while in flight, and whose requests have not ended
     node: int = -1  # the broker to which the last batch was sent
     leader_epoch: int = -1  # the leader epoch of that broker; -1: unknown
     term: int = 0  # incremented by `supersede`: requests of an earlier term no longer count
@@ -50,7 +50,7 @@ class PartitionQueue:
     epoch: int = UNASSIGNED
     next_sequence: int = 0
     stale: bool = False  # continue in another epoch, from sequence 0, as soon as nothing is in doubt
-    spent: bool = False  # like `stale`, and with another producer id
+    spent: bool = False  # like `stale`, but with another producer id as well
     never_written: frozenset[Batch] = frozenset()  # batches in flight that are certainly not in the log, because an earlier batch is not
     topic_id: UUID | None = None
     placed_at: int | None = None  # the node under which `ReadyQueues` lists this queue
@@ -103,7 +103,7 @@ class PartitionQueue:
             self.next_sequence = (self.next_sequence + batch.count) % SEQUENCES
 
     def meet(self, now: float, connection: int | None, leader_epoch: int) -> bool:
-        """Store the connection and the leader epoch for the next batch; returns whether either has changed. Call this before `may_send`.
+        """Store the connection and the leader epoch for the next batch; return whether either has changed. Call this before `may_send`.
 
         The broker may have lost the producer's state since the last batch: with its log, while it was disconnected, or while it was not the
         leader. After `QUIET_S` this may have happened unnoticed, and the state may have expired.
@@ -143,12 +143,12 @@ class PartitionQueue:
         return node != self.node and leader_epoch > self.leader_epoch >= 0
 
     def supersede(self) -> int:
-        """End the wait for the requests in flight, whose leader was replaced. Returns the number of records that were in flight.
+        """End the wait for the requests in flight, whose leader was replaced; return the number of records that were in flight.
 
         Call this only with idempotence. The old leader can commit nothing more: its replicas follow the new leader. But it may have
-        appended the batches, so they keep their sequence, and go to the new leader unchanged, the first alone (`meet`). If the same broker
-        leads again (A, B, A) and carries out such a request late, it finds the sequence in its log, finds a gap before it, or has seen a
-        higher epoch of the producer. It appends the batch only if nothing was written after it.
+        appended the batches, so they keep their sequence, and go to the new leader unchanged, the first alone (`meet`). If the old leader
+        leads again (A, B, A) and carries out such a request late, it appends no batch whose sequence is in its log or follows a gap, or
+        whose epoch is over. So it appends the batch only if no later batch was written.
         """
         flying = [batch for batch in self.batches if batch.in_flight]  # not a slice: halves of a split batch may be between them
         for batch in flying:
@@ -159,15 +159,15 @@ class PartitionQueue:
         return sum(batch.count for batch in flying)
 
     def requeue(self, batch: Batch) -> None:
-        """`batch` keeps its position, and can be sent again when the requests with later batches have ended."""
+        """`batch` keeps its position, and can be sent again when the requests with the other batches have ended."""
         self.end_flight(batch)
         self.broken = self.in_flight > 0 and not batch.done
 
     def hold_behind(self, batch: Batch) -> None:
         """Send nothing until the request of `batch`, which is about to get its outcome, has ended.
 
-        Otherwise: a failed batch is still unread in the socket of the old leader, a new leader writes the next batch, and the old leader
-        leads again and writes the failed batch after it.
+        Otherwise: a failed batch is still unread in the socket of the old leader, a new leader writes the next batch, the old leader leads
+        again, and writes the failed batch after the next one.
         """
         self.strays += batch.in_flight
 
@@ -201,7 +201,7 @@ class PartitionQueue:
 
         Brokers accept the batches of a producer in sequence: if `batch` is certainly not in the log, no batch numbered after it is. The
         sequence is reused only if no batch was numbered after it. Otherwise, and if `batch` may be in the log, numbering restarts in the
-        next epoch: brokers would take another batch with the same sequence for a duplicate, and acknowledge it unwritten.
+        next epoch: brokers would take another batch with the same sequence for a duplicate, and acknowledge that batch unwritten.
         """
         if batch.base_sequence == UNASSIGNED:
             return

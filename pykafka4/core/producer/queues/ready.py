@@ -1,8 +1,8 @@
 """Lists the queues with a batch to send, by leader. Invariant: a queue is in at most one list, under the leader found when it was placed.
 
 Rule: the code that ends the reason why a queue is in no list places the queue again; otherwise its batches would never be sent. The leader
-is looked up when a queue is placed, and checked when it is picked. A queue without a leader then leaves its list, until its topic changes
-or the partition is online again.
+of a queue is looked up when the queue is placed, and checked when the queue is picked. A queue without a leader then leaves its list, until
+its topic changes or the partition is online again.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Invariant: a queue never starts at sequence 0 under a (producer id, epoch) that its partition may have seen. Brokers recognise a duplicate
 batch by (producer id, epoch, sequence), per partition. New queues get the latest producer id; each queue raises its own epoch without a
-request. When a queue has no epoch left, or its id is `spent`, the producer requests a later id.
+request. When a queue has no epoch left, or its id is `spent`, the producer requests a new id.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ class Identity:
         return self.trouble if isinstance(self.trouble, AuthorizationError) else None
 
     def after(self, producer_id: int, epoch: int, spent: bool) -> tuple[int, int] | None:
-        """The (producer id, epoch) of a queue after these (-1, -1: a new queue); None until a new id has arrived.
+        """The (producer id, epoch) of a queue after `producer_id` and `epoch` (-1, -1: a new queue); None until a new id has arrived.
 
-        The id stays, with the next epoch, unless the id is `spent` or `epoch` was its last.
+        The queue keeps the id, and gets the next epoch, unless the id is `spent` or `epoch` was its last.
         """
         if producer_id >= 0 and not spent and epoch < LAST_EPOCH:
             return producer_id, epoch + 1
@@ -113,7 +113,7 @@ class Identity:
             self.state, self.fatal = TABLE.move(self.state, S.FATAL), error
 
     def poll(self, now: float, outbox: Outbox) -> float:
-        """Request an id if one is due; returns the time of the next poll. Each response has a new id; the first is used."""
+        """Request an id if there is none; return the time of the next poll. If several brokers return an id, the first id is used."""
         return self._call.poll(now, outbox) if self.state is S.NONE else INFINITY
 
     def _answered(self, now: float, outcome: Outcome) -> Verdict:
@@ -146,5 +146,5 @@ class Identity:
 
 
 def _message() -> InitProducerIdRequest:
-    """Without a transactional id brokers return a new id, for any id and epoch in the request."""
+    """Without a transactional id, brokers ignore the id and epoch of the request, and return a new id."""
     return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1)

@@ -1,7 +1,7 @@
 """Sets the producer id and epoch for the next batch of each queue, from `Identity` or from the transactions.
 
 Invariant: a queue begins another epoch only when no batch of its present epoch is in doubt. Otherwise a batch that is in the log would be
-written again in the new epoch, where brokers do not recognise the duplicate. The code that finds a lost numbering (`produce.responses`,
+written again in the new epoch, where brokers do not recognise the duplicate. The code that detects a lost numbering (`produce.responses`,
 `PartitionQueue.withdraw`, the sender for a recreated topic) only sets `stale` or `spent`; `may_number` begins the next epoch.
 """
 
@@ -25,7 +25,7 @@ __all__ = ["Numbering"]
 
 
 class WaitingBatches(Protocol):
-    """The sender: the part that the numbering uses."""
+    """The part of the sender that the numbering uses."""
 
     def fail_waiting(self, queue: PartitionQueue, now: float, error: KafkaError) -> None:
         """Fail the batches of `queue` that are not in flight."""
@@ -102,7 +102,7 @@ class Numbering:
     def id_denied(self, now: float) -> None:
         """Fail the records that wait for a producer id. The error names the topic of each record.
 
-        Brokers grant an id to a client that may write to any topic.
+        Brokers grant an id to a client that may write to at least one topic.
         """
         waiting, self._waiting = self._waiting, {}
         denied = self.identity.denied

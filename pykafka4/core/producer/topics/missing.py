@@ -19,7 +19,7 @@ CHECK_AGAIN_S: Final = 1.0  # seconds to the next check, if at the end of the wa
 
 
 class TopicBatches(Protocol):
-    """The sender: the part that `MissingTopics` uses."""
+    """The part of the sender that `MissingTopics` uses."""
 
     def oldest_of(self, topic: str) -> float:
         """The time when the oldest record in a batch was sent; INFINITY if there is none."""

@@ -28,7 +28,7 @@ MISSING_PARTITION_S = 2.0  # seconds until records for a missing partition fail:
 
 
 class ParkedOutcomes(Protocol):
-    """The outcomes of records: the part that parking uses."""
+    """The part of `Outcomes` that parking uses."""
 
     def lose_parked(
         self, topic: str, code: str, cause: Exception, records: int, callbacks: Callable[[], None] | None, times: tuple[int, int]
@@ -37,7 +37,7 @@ class ParkedOutcomes(Protocol):
 
 
 class TopicUser(Protocol):
-    """The sender: the part that parking uses."""
+    """The part of the sender that parking uses."""
 
     def is_busy(self, topic: str) -> bool:
         """Whether batches are queued or in flight, or the numbering of a queue must be kept."""
@@ -102,7 +102,7 @@ class Parking:
         return list(dict.fromkeys([*self._used, *self._waiting]))
 
     def want(self, topic: str) -> None:
-        """Look up `topic`, which a `send` has announced: its first record is parked, or the `send` fails."""
+        """Look up `topic`, which a `send` has announced. That `send` then parks its record, or fails."""
         self._waiting[topic] = self._next_look = -INFINITY
         self._asked[topic] = self._cluster.asked
         self._empty.pop(topic, None)
@@ -141,7 +141,7 @@ class Parking:
                 self._drop(topic)
 
     def poll(self, now: float, changed: Iterable[str]) -> float:
-        """Move or fail parked records, and announce `changed` topics. Returns the time of the next check: `now` if more records can be
+        """Move or fail parked records, and announce `changed` topics; return the time of the next check: `now` if more records can be
         moved."""
         for topic in changed:
             if topic in self._used or topic in self._waiting:
@@ -169,7 +169,7 @@ class Parking:
             self._waiting[topic] = self._next_look = -INFINITY
 
     def _expire(self, now: float) -> None:
-        """Drop idle topics. Needs no timer of its own: metadata refreshes wake the loop often enough."""
+        """Drop idle topics. This needs no timer: metadata refreshes wake the loop often enough."""
         idle = self._config.metadata_max_idle_ms / 1000
         for topic in list(takewhile(lambda topic: self._used[topic] + idle <= now, self._used)):
             if topic in self._waiting or self._sender.is_busy(topic):
@@ -211,7 +211,7 @@ class Parking:
         return min(MISSING_PARTITION_S, self._config.delivery_timeout_ms / 1000)
 
     def _await_partition(self, topic: str, now: float) -> float:
-        """Refresh the metadata for a while: the partition of the oldest record does not exist. Later records wait behind it."""
+        """Refresh the metadata for a while: the partition of the oldest record does not exist. Later records wait behind that record."""
         since, ask_at = self._missing.get(topic, (now, now))
         if ask_at <= now:
             self._cluster.refresh(now, [topic])

@@ -112,7 +112,7 @@ class TransactionRecords(Protocol):
     def settled(self) -> bool:
         """Whether every record has its outcome and no Produce request is in flight.
 
-        A request to a replaced leader does not count if the new leader has acknowledged its records: the old one cannot append them.
+        A request to a replaced leader does not count if its records are acknowledged: the old leader cannot append them.
         """
 
     def renumber(self, producer_id: int, epoch: int) -> bool:
@@ -128,7 +128,7 @@ class TransactionRecords(Protocol):
         """Make all open batches due now."""
 
     def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int] | None:
-        """Fail the records that are not in flight. Returns the numbers of failed records before and after; None if all are in flight."""
+        """Fail the records that are not in flight; return the numbers of failed records before and after, or None if all are in flight."""
 
     def place(self) -> None:
         """Place all queues: those that were not allowed to send may send now."""
@@ -150,7 +150,7 @@ class Transactions:
         self._why: KafkaError = TransactionAborted(f"{self.id}: the transaction was aborted")  # the error of records that an abort fails
         self._now = 0.0  # the time of the last poll
         self._begun_at = 0.0
-        self.given_up: list[tuple[int, int]] = []  # ranges of records that failed only because of an abort: no news to its caller
+        self.given_up: list[tuple[int, int]] = []  # ranges of records that failed only because of an abort, as its caller expects
         self._dropped = 0  # number of records that were dropped before this transaction
         self._done: Done | None = None  # the callback of the running init, commit or abort
         self._waiters: list[Callable[[], None]] = []  # called when no transaction is open
@@ -354,7 +354,7 @@ class Transactions:
                 then()
 
     def _must_abort(self, error: BaseException) -> None:
-        """Allow only an abort from here on; the running commit or abort fails."""
+        """From now on, allow only an abort; fail the running commit or abort."""
         if self.state in (S.ABORTABLE_ERROR, S.FATAL):
             return
         self._why = self._or_committed(caused_by(TransactionAborted(f"{self.id}: the transaction must be aborted: {error}"), error))
@@ -555,8 +555,8 @@ class Transactions:
         self._started, self._certain = True, self._certain or certain
 
     def note_unanswered(self) -> None:
-        """Count a request that may still be executed: in the same epoch, it would store its offsets in the next transaction, or begin
-        it."""
+        """Count a request that may still be executed: in the same epoch, it would begin the next transaction, or store its offsets
+        there."""
         self._unanswered += 1
 
     def need_abort(self, error: KafkaError) -> None:

@@ -67,7 +67,7 @@ class GivenOffsets:
 
 
 class OffsetsInTransaction:
-    """Stores the offsets of one call after the other. Implements `CoordinatorUser`."""
+    """Stores the offsets of calls, one call after another. Implements `CoordinatorUser`."""
 
     __slots__ = ("_cluster", "_given", "_groups", "_network", "_outbox", "_random", "_transaction")
 

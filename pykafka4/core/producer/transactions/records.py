@@ -19,14 +19,14 @@ __all__ = ["Transacted"]
 
 
 class SendSession(Protocol):
-    """The session: the part that opens and closes `send`."""
+    """The part of the session that opens and closes `send`."""
 
     def set_refusal(self, refusal: KafkaError | None) -> None:
         """Make `send` raise `refusal` from now on, or, if None, accept records."""
 
 
 class TransactedSender(Protocol):
-    """The sender: the part that the transactions use."""
+    """The part of the sender that the transactions use."""
 
     queues: dict[tuple[str, int], PartitionQueue]
 
@@ -34,7 +34,7 @@ class TransactedSender(Protocol):
         """Make all open batches due now."""
 
     def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int]:
-        """Fail all records that are not in flight; returns the numbers of failed records before and after."""
+        """Fail all records that are not in flight; return the numbers of failed records before and after."""
 
 
 class Transacted:

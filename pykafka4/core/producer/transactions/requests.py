@@ -121,7 +121,7 @@ def offsets_request(
     group: tuple[str, int, str, str | None],
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> TxnOffsetCommitRequest:
-    """`group` is its id, generation, member id and instance id."""
+    """`group` is (group id, generation, member id, instance id)."""
     topics: dict[str, TxnOffsetCommitRequest.Topic] = {}
     for tp, at in offsets.items():
         topic = topics.setdefault(tp.topic, TxnOffsetCommitRequest.Topic(name=tp.topic, partitions=[]))
