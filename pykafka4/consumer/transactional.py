@@ -1,8 +1,8 @@
 """Puts a consumer's offsets into transactions. Invariant: records returned for a transaction are committed with it, or read again.
 
-Positions go into a transaction only with the membership under which the records were read (KIP-447). From the beginning of a transaction
-on, the consumer owes a rewind; only a known commit clears this debt. The next transaction first carries out the rewind. A transaction that
-could not begin leaves such a debt, too: the application has not processed the records that were read for it.
+Positions go into a transaction only with the membership under which the records were read (KIP-447). When a transaction begins, the
+consumer owes a rewind, until the commit is known or the consumer has gone back. Before the next transaction, an owed rewind is carried
+out. A transaction that could not begin leaves a rewind owed, too: the application has not processed the records that were read for it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RecordsInTransaction:
     """A consumer's part in one transaction."""
 
     committed: bool = False  # written by the loop thread, as soon as the commit is known
-    offsets: dict[TopicPartition, tuple[object, int]] = attrs.Factory(dict)  # the offsets in the transaction, each with its stretch
+    offsets: dict[TopicPartition, tuple[object, int]] = attrs.Factory(dict)  # the stretch (`DeliveredOffsets.stretch`) and offset
     left_at: dict[TopicPartition, OffsetAndEpoch] | None = None  # the positions of the application when the transaction ended
     left_after: int = -1  # `DeliveredOffsets.changes` at that time: positions may be equal although the same records were read again
 
@@ -59,9 +59,9 @@ class TransactionalReads:
         self._commits, self._waits = commits, waits
         self.guard = guard
         self._reading: RecordsInTransaction | None = None  # the last transaction, until its commit is settled or the consumer has gone back
-        self._refused = False  # a transaction could not begin: go back, even if the transaction before it is committed
-        self._announced = False  # a block was made while records were in hand, and has not begun
-        self._stored: dict[TopicPartition, tuple[object, int]] = {}  # the last stretch and offset that transactions have committed
+        self._refused = False  # a transaction could not begin: go back, even if the previous transaction is committed
+        self._announced = False  # a block was made after records were returned, and has not begun
+        self._stored: dict[TopicPartition, tuple[object, int]] = {}  # the last stretch and offset that a transaction has committed
         self._application_stretches: dict[TopicPartition, object] = {}  # stretches whose offsets the application may have stored itself
 
     def check(self) -> None:
@@ -92,7 +92,7 @@ class TransactionalReads:
 
     @call
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """The application may then store offsets itself, so a rewind has to look up the committed offsets."""
+        """With the returned membership the application may store offsets itself, so a rewind must look up the committed offsets."""
         self._attachment.check()
         with self.guard.using("group_metadata"):
             self._application_stretches = {tp: self._reader.delivered.stretch(claim) for tp, claim in self._reader.claims.items()}
@@ -100,7 +100,7 @@ class TransactionalReads:
 
     @call
     def membership(self) -> ConsumerGroupMetadata:
-        """For the offsets from `take`. Raises TransactionAborted if the membership has ended."""
+        """The membership for the offsets from `take`. Raises TransactionAborted if it has ended."""
         self._attachment.check()
         with self.guard.using("group_metadata"):
             member = self._ask_for_member()
@@ -119,7 +119,7 @@ class TransactionalReads:
         return self._attachment.runtime.loop.ask(self._identity, LOOP_ANSWER_S, "the group's membership")
 
     def _membership_of_block(self, member: MemberIdentity | None) -> ConsumerGroupMetadata:
-        """If the membership ends a moment later, the coordinator refuses the offsets: the exception is the same."""
+        """Raise TransactionAborted if the membership has ended, as if the coordinator had refused the offsets."""
         try:
             return self._membership(member)
         except GroupError as error:
@@ -141,7 +141,7 @@ class TransactionalReads:
         return ConsumerGroupMetadata(group, member.generation, member.member_id, member.instance_id)
 
     def announce(self) -> None:
-        """A block that has not begun when the next block is made never begins."""
+        """A block that has not begun when the next block is made counts as refused."""
         self._refused = self._refused or self._announced
         self._announced = not self._nothing_new()
 
@@ -187,10 +187,10 @@ class TransactionalReads:
 
     @call
     def take(self, reading: RecordsInTransaction) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets after the records that the application has received (in a `for` loop, also the current one), without stored offsets.
+        """The offsets after the records that the application has received, including the current record of a `for` loop.
 
-        Raises TransactionAborted if a partition of returned records is no longer held by this consumer, or its topic may have been deleted,
-        and if the consumer has been used in another transaction.
+        Offsets that a transaction has stored already are left out. Raises TransactionAborted if a partition of returned records is no
+        longer held by this consumer, if its topic may have been deleted, or if the consumer has been used in another transaction.
         """
         self._attachment.check()
         with self.guard.exclusive("transaction"):

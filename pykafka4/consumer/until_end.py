@@ -55,10 +55,7 @@ class UntilEnd:
         return (tp for tp, claim in reader.claims.items() if claim.until == UNBOUNDED and tp not in reader.paused)
 
     def is_over(self) -> bool:
-        """Whether all partitions are read up to their ends, paused partitions aside, and a member of a group has its partitions.
-
-        False after another poll has lifted the ends.
-        """
+        """Whether all partitions are read up to their ends, paused partitions aside, and a member of a group has its partitions."""
         session = self._session
         reader, settled = session.reader, not session.selection.subscribed or session.machine.membership.state.meaning is None
         # The state is read before `reader.ready`: the event of an assignment arrives before the member's state changes. In the other order

@@ -23,7 +23,7 @@ class Waits(Protocol):
 
     @property
     def listening(self) -> bool:
-        """Whether a method of the listener still runs, because its call was cancelled."""
+        """Whether a method of the listener still runs after the call that started it was cancelled."""
 
     def result(self, promise: Promise[T], timeout: float) -> Steps[T]:
         """Raises the error of `promise`, or KafkaTimeoutError."""
@@ -35,7 +35,7 @@ class Waits(Protocol):
         """Mark `event` as reported, call `method`, and wait for the end of the method."""
 
     def finish_listener(self) -> Steps[None]:
-        """Wait for the end of a method of the listener that still runs. Raises its exceptions."""
+        """Wait for the end of a method of the listener that still runs. Raises the method's exceptions."""
 
     def call_back(self, fn: Callable[[], None]) -> None:
         """Run a callback of the application on the callback executor, or on the event loop."""
@@ -68,7 +68,7 @@ class ThreadWaits:
 
     def listen(self, method: Listen, tps: list[TopicPartition], event: Assigned | Ended) -> Steps[None]:
         yield from ()
-        event.reported = True  # no call between this store and `method`: no signal handler runs, so a reported event has had its call
+        event.reported = True  # directly before the call, so that no signal handler (Ctrl-C) can skip `method`
         method(tps)
 
     def finish_listener(self) -> Steps[None]:

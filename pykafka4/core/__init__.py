@@ -113,9 +113,9 @@ class Request:
 
     `max_version` limits the negotiated version (a request with topic names stays below the versions with topic ids). `fit(message,
     version)` removes the fields that the version cannot carry, or raises the error with which the request fails. The network calls `fit`
-    when it encodes the message: before that, the version is unknown. A request that gets no response (Produce with acks=0)
-    ends with `Reply(None, …)` after its last byte has been handed to the socket. `decode(version, frame)` is for responses that are too
-    large to be decoded on the loop: it returns the message of the `Reply`; the frame is valid only during the call.
+    when it encodes the message, because it does not know the version earlier. A request that gets no response (Produce with acks=0)
+    ends with `Reply(None, …)` after its last byte has been handed to the socket. For large responses, `decode(version, frame)` replaces
+    the decoding on the loop: its result, such as a copy of `frame`, is the message of the `Reply`. The frame is valid only during the call.
     """
 
     node: int
@@ -186,7 +186,7 @@ NOTHING: Final = Effects()
 class Machine(Protocol):
     """The logic of one user of the client (a producer or consumer, for example), or of a part that all users share.
 
-    A poll visits only partitions that have work, except after rare events: thousands of partitions may be idle.
+    A poll visits only partitions that have work, except after rare events, because thousands of partitions may be idle.
     """
 
     def poll(self, now: float) -> Effects:

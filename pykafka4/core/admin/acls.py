@@ -1,4 +1,4 @@
-"""Describes, creates and deletes access control lists (ACLs). Invariant: a request has only Kafka's words, or numbers from `UNKNOWN(n)`."""
+"""Describes, creates and deletes access control lists (ACLs). Invariant: a request has only numbers of known words, or of `UNKNOWN(n)`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Acl", "AclFilter", "CreateAcls", "DeleteAcls", "DescribeAcls", "as_p
 K = TypeVar("K")
 V = TypeVar("V")
 Words: TypeAlias = Mapping[str, int]
-# Kafka's words with their numbers (AclOperation, ResourceType, PatternType, AclPermissionType); resource types as in options of kafka-acls.
+# Kafka's words with their numbers (AclOperation, ResourceType, PatternType, AclPermissionType). Resource types are named as in kafka-acls.
 OPERATIONS: Final[Words] = {
     "ALL": 2, "READ": 3, "WRITE": 4, "CREATE": 5, "DELETE": 6, "ALTER": 7, "DESCRIBE": 8, "CLUSTER_ACTION": 9, "DESCRIBE_CONFIGS": 10,
     "ALTER_CONFIGS": 11, "IDEMPOTENT_WRITE": 12, "CREATE_TOKENS": 13, "DESCRIBE_TOKENS": 14, "TWO_PHASE_COMMIT": 15,
@@ -34,7 +34,7 @@ PERMISSIONS: Final[Words] = {"DENY": 2, "ALLOW": 3}
 USER: Final = RESOURCES["user"]
 ON_USERS: Final = (OPERATIONS["CREATE_TOKENS"], OPERATIONS["DESCRIBE_TOKENS"])
 USERS_FROM: Final = 3  # the first version of the three requests with rights on users (KIP-373)
-ANY: Final = 1  # the number of any word, in filters
+ANY: Final = 1  # in filters, the number that stands for any word
 LITERAL: Final = "LITERAL"
 NEWER: Final = re.compile(r"UNKNOWN\((\d+)\)")  # stands for a number without a word, from a newer broker
 NO_AUTHORIZER: Final = (
@@ -45,14 +45,14 @@ HINTS: Final = {"SECURITY_DISABLED": NO_AUTHORIZER}
 
 
 def as_principal(value: object) -> str:
-    """`value` as a principal, `type:name`. Raises ConfigError for any other value."""
+    """Return the principal `value`. Raises ConfigError unless it is a str of the form `type:name`."""
     if not isinstance(value, str) or not re.fullmatch(r"[^:]+:.+", value, re.DOTALL):
         raise ConfigError(f"principal {shown(value)}: must be a type and a name, such as 'User:alice', or 'User:*' for everybody")
     return str.__str__(value)
 
 
 def _word(words: Words, what: str, value: Any) -> str:
-    """`value` may have the spelling of Kafka's tools (`DescribeConfigs`). `UNKNOWN(n)` is returned unchanged.
+    """The word for `value`, which may have the spelling of Kafka's tools (`DescribeConfigs`). `UNKNOWN(n)` is returned unchanged.
 
     Raises ConfigError for any other value.
     """
@@ -104,8 +104,8 @@ class Acl:
 
     `operation`: ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, CLUSTER_ACTION,
     CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT. `resource_type`: topic, group, cluster (which needs no name), transactional-id,
-    delegation-token, user. `resource_name` "*" stands for all names; with `pattern="PREFIXED"` it is the beginning of names. The ACL is for
-    connections from `host`, an address, or "*" for all. Raises ConfigError for a word that Kafka does not know. Source: KIP-11, KIP-290.
+    delegation-token, user. `resource_name` "*" stands for all names; with `pattern="PREFIXED"` it is a prefix of names. The ACL is for
+    connections from `host`: an address, or "*" for all. Raises ConfigError for a word that Kafka does not know. Source: KIP-11, KIP-290.
     """
 
     principal: str = attrs.field(converter=as_principal)
@@ -127,7 +127,7 @@ class Acl:
 class AclFilter:
     """A filter that finds the ACLs with these values; None stands for any value.
 
-    `pattern="MATCH"` finds all ACLs that apply to the resource of this name. Raises ConfigError for a word that Kafka does not know.
+    `pattern="MATCH"` finds all ACLs that apply to the resource `resource_name`. Raises ConfigError for a word that Kafka does not know.
     """
 
     principal: str | None = attrs.field(default=None, converter=optional(as_principal))
@@ -273,7 +273,7 @@ def _creation(acl: Acl) -> CreateAclsRequest.Creation:
 
 
 class DeleteAcls(PositionalQuestion["Acl | AclFilter", "tuple[Acl, ...]"]):
-    """Deletes the ACLs that filters find. The keys are filters or ACLs, the outcomes are the deleted ACLs."""
+    """Deletes the ACLs that filters find. The keys are filters or ACLs, and the outcomes are the deleted ACLs."""
 
     api = "DeleteAcls"
     task = "ACLs cannot be deleted"

@@ -126,7 +126,7 @@ class CoordinatorChoice(BrokerChoice[str]):
         return node if node in self._cluster.brokers else None
 
     def find(self, now: float, key: str) -> None:
-        """If the coordinator is known, but missing in the metadata, only refresh the metadata for UNPLACED_S."""
+        """If the metadata lacks a known coordinator, refresh the metadata; after UNPLACED_S, look the coordinator up again."""
         if key in self._nodes:  # the metadata is older than the lookup, or the broker has left the cluster
             if now - self._unplaced.setdefault(key, now) < UNPLACED_S:
                 self._cluster.refresh(now)
@@ -162,7 +162,7 @@ class CoordinatorChoice(BrokerChoice[str]):
 
 
 class GroupCoordinatorChoice(BrokerChoice[Any]):
-    """The choice for keys of one group, of any kind: the coordinator of the group."""
+    """The choice for keys of any kind that belong to one group: the group's coordinator."""
 
     cured_by: ClassVar[Refresh] = Refresh.COORDINATOR
 
@@ -229,7 +229,7 @@ class LeaderChoice(BrokerChoice[TopicPartition]):
         return f"the leader of {key} is not known yet" + ("" if silent is None else f", because {silent} has not answered Metadata")
 
     def find(self, now: float, key: TopicPartition) -> None:
-        """Request the metadata of a topic that is known: `Cluster` does so by itself for leaderless, but not for missing partitions."""
+        """Request the metadata of a known topic. `Cluster` does so by itself for leaderless partitions, but not for missing partitions."""
         if self._cluster.partitions(key.topic):
             self._cluster.refresh(now, [key.topic])
 
@@ -237,7 +237,7 @@ class LeaderChoice(BrokerChoice[TopicPartition]):
         self._cluster.refresh(now, [key.topic])
 
     def outcome(self, now: float, key: TopicPartition) -> KafkaError | None:
-        """The error of a partition whose topic is invalid or refused by brokers, or that has been unknown to brokers for MISSING_S."""
+        """The error if the topic's name is invalid, brokers refuse the topic, or the topic or partition has been unknown for MISSING_S."""
         refusal = self._invalid.get(key.topic) or self._cluster.refusal(key.topic, self._asked)
         if refusal is not None:
             return refusal

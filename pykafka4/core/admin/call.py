@@ -34,7 +34,7 @@ class Call:
         machine.hold(self.topics)
 
     def question(self, question: Question[K, V], choice: BrokerChoice[K], settled: Settled[K, V], within: float | None = None) -> Ask[K]:
-        """Add a question, with the call's deadline, or `within` seconds after the call's start. Returns a function that adds keys."""
+        """Add a question that ends by the call's deadline, or `within` seconds after the call's start. Return a function that adds keys."""
         seconds = self._seconds if within is None else within
         run = self.machine.new_run(question, choice, settled, self._began + seconds, seconds)
         self._runs.append(run)

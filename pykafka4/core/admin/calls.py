@@ -1,7 +1,7 @@
 """Makes the calls about many groups, each a sequence of questions.
 
-Invariant: the next question about a group follows as soon as the question before is settled, so that a silent coordinator delays only its
-own groups.
+Invariant: the next question about a group follows as soon as the previous question has an outcome for the group, so that a silent
+coordinator delays only its own groups.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ def described_with_shares(groups: Iterable[str]) -> Begin:
 
 
 def describing(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]:
-    """A second question is about groups that the classic protocol does not have."""
+    """Ask about all groups as classic groups, then about unknown ones as groups of the consumer protocol."""
     return _describing(call, lambda name, found: settled(name, found.error(name) if isinstance(found, UnknownGroup) else found))
 
 
 def _describing_with_shares(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]:
-    """A last question, about share groups, is for groups that no protocol of consumers has."""
+    """Ask as `describing` does, then about groups that are still unknown as share groups."""
     unknown: dict[str, UnknownGroup] = {}
 
     def last(name: str, found: GroupDescription | UnknownGroup | KafkaError) -> None:
@@ -214,7 +214,7 @@ class _LagCall:
 
 
 def listed(wanted: Callable[[GroupListing], bool]) -> Begin:
-    """The call for the groups of each broker. Groups without a state (brokers before 2.6) are described if they are `wanted`."""
+    """The call for the groups of each broker. Groups without a state (from brokers before 2.6) are described if they are `wanted`."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         call = Call(machine, now, seconds, done)

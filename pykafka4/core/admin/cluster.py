@@ -55,7 +55,7 @@ UPGRADE: Final = 1  # an upgrade type of UpdateFeatures
 class Broker:
     """A broker of the cluster. `is_fenced` is None before Kafka 4.0.
 
-    A fenced broker is registered, but has sent no heartbeat for some time.
+    A fenced broker is registered, but cannot lead partitions, for example because its heartbeats have stopped.
     """
 
     id: int
@@ -69,7 +69,7 @@ class Broker:
 class ClusterDescription:
     """The cluster's id, controller and brokers; the brokers are in the order of their ids.
 
-    `controller` is the broker that accepts requests for the controller, None if the response names none. With KRaft it can be any broker:
+    `controller` is the broker that accepts requests for the controller, None if the response names none. With KRaft this can be any broker;
     `describe_quorum` returns the leader of the controllers.
     """
 
@@ -82,7 +82,7 @@ class ClusterDescription:
 class QuorumReplica:
     """A replica of the metadata log. `lag` is its distance from the leader, in records.
 
-    Times are milliseconds since 1970; None if the leader has no time, and before Kafka 3.3. `directory_id` is None before Kafka 3.9.
+    Times are milliseconds since 1970; None if the leader does not know them, and before Kafka 3.3. `directory_id` is None before Kafka 3.9.
     """
 
     id: int
@@ -131,7 +131,7 @@ class Features:
 
 
 class Downgrade(IntEnum):
-    """The permission of `update_features` to lower a level. The value is Kafka's upgrade type. Source: KIP-778."""
+    """Whether `update_features` may lower a level. The value is Kafka's upgrade type. Source: KIP-778."""
 
     NO = UPGRADE
     SAFE = 2  # refused if metadata would be lost
@@ -245,7 +245,7 @@ class DescribeFeatures(OneAnswer[str, Features]):
 
 
 class UpdateFeatures(Question[str, int]):
-    """Sets levels of features, which are the keys, at the controller. From Kafka 4.0 on, either all levels change or none."""
+    """Sets levels of features at the controller; the keys are features. From Kafka 4.0 on, either all levels change or none."""
 
     api = "UpdateFeatures"
     about = "feature {}"
@@ -283,12 +283,12 @@ class UpdateFeatures(Question[str, int]):
         }
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """The error names no feature, so that it is the same for all."""
+        """The error names no feature, so that all features have the same error."""
         return broker_error(refusal.code, "features cannot be updated", refusal.detail, self.api)
 
 
 class UnregisterBroker(OneAnswer[int, bool]):
-    """Has the controller forget a broker, the key, that will not come back."""
+    """Unregisters a broker that will not come back; the key is the broker's id."""
 
     api = "UnregisterBroker"
     about = "unregistering broker {}"

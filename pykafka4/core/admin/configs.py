@@ -89,9 +89,9 @@ class ConfigSynonym:
 
 @attrs.frozen
 class ConfigEntry:
-    """A setting. `source` has Kafka's name: DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG, …
+    """A setting. `source` is Kafka's name of the place where it is set: DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG, …
 
-    `value` is None if the setting is not set, or is sensitive. `synonyms` are the settings that can give the value, the one in force first.
+    `value` is None if the setting is not set, or is sensitive. `synonyms` are the settings that can give the value, in order of precedence.
     `type` is BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS or PASSWORD (UNKNOWN before Kafka 2.6). `documentation` is None unless
     it was requested.
     """
@@ -147,8 +147,6 @@ class ConfigChangerChoice(ConfigReaderChoice):
 
 
 class ResourceQuestion(Question[Resource, Any]):
-    """A question about resources."""
-
     def what(self, key: Resource) -> str:
         """`topic orders`, `broker 1` or `all brokers`."""
         return _named(key)
@@ -212,7 +210,7 @@ def _word(words: Sequence[str], number: int) -> str:
 
 
 class AlterConfigs(ResourceQuestion):
-    """Changes single settings of resources; the other settings stay. The outcome is True for a resource whose changes are done."""
+    """Changes single settings of resources; the other settings stay. The outcome is True for a resource whose changes were accepted."""
 
     api = "IncrementalAlterConfigs"
     changes = True

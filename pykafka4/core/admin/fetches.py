@@ -35,7 +35,7 @@ PER_PARTITION_BYTES: Final = 256  # bytes of a partition in a response, in addit
 
 @attrs.frozen
 class FetchFrom:
-    """The offset to fetch from, and the bytes after which a response is full: a larger first batch is returned whole."""
+    """The offset to fetch from, and the limit for the bytes of the partition. A first batch over the limit is returned whole."""
 
     offset: int
     max_bytes: int
@@ -96,7 +96,7 @@ class Fetch(PartitionQuestion):
         return FetchRequest.Topic.Partition(partition=tp.partition, fetch_offset=wanted.offset, partition_max_bytes=wanted.max_bytes)
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, UndecodedPartition | Refusal]:
-        """A partition for whose next batch the response had no room gets another request."""
+        """If the response had no room for the next batch of a partition, the partition gets another request."""
         if reply.message.error_code:
             return dict.fromkeys(keys, Refusal(reply.message.error_code))
         found: dict[TopicPartition, UndecodedPartition | Refusal] = {}
@@ -122,7 +122,7 @@ class Fetch(PartitionQuestion):
         return UndecodedPartition(FetchedPartition(tp, offset, error=CorruptRecord(*tp, offset, reason)))
 
     def failed(self, keys: Sequence[TopicPartition], reason: KafkaError) -> Mapping[TopicPartition, UndecodedPartition] | None:
-        """Divide a request whose response exceeded the limit, until one partition remains: its next batch is too large.
+        """Divide a request whose response exceeded the limit; if only one partition remains, its next batch is too large.
 
         The request allowed less than the limit, so the excess comes from a batch that the broker returned whole.
         """
@@ -174,7 +174,7 @@ def _decompress(codec: int, data: Any, max_size: int) -> bytes:
 def decode_all(
     wanted: Mapping[TopicPartition, FetchFrom], most: int, found: Mapping[TopicPartition, UndecodedPartition | KafkaError]
 ) -> dict[TopicPartition, FetchedPartition]:
-    """Replace chunks by their records. After about `most` bytes in memory, no more records are decoded."""
+    """Replace chunks with their records. After about `most` bytes in memory, no more records are decoded."""
     outcomes: dict[TopicPartition, FetchedPartition] = {}
     for tp, one in found.items():
         if isinstance(one, KafkaError):

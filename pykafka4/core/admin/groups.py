@@ -1,4 +1,4 @@
-"""Lists, describes and deletes groups. A group that one protocol does not have may belong to another: the outcome is `UnknownGroup`."""
+"""Lists, describes and deletes groups. If a protocol does not have a group, the outcome is `UnknownGroup`."""
 
 from __future__ import annotations
 

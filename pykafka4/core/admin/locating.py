@@ -26,8 +26,8 @@ Sizes = Callable[[Collection[TopicPartition]], "Question[int, dict[TopicPartitio
 class Locating:
     """One call that counts partitions, then looks up their offsets and, at the same time, their sizes.
 
-    The outcomes, each a value or an error: for a partition a dict of offsets by timestamp, for a topic whose partitions are counted their
-    number, for a broker a dict of the sizes of its replicas.
+    Each outcome is a value or an error. The value is a dict of offsets by timestamp for a partition, the number of partitions for a topic,
+    and a dict of sizes by partition for a broker.
     """
 
     def __init__(self, call: Call, timestamps: Collection[int], isolation: int, sizes: Sizes | None, sizes_s: float) -> None:
@@ -91,7 +91,7 @@ def located(selection: Selection, timestamps: Collection[int], isolation: int, s
 
 
 def sizes_of(found: Mapping[Any, Any]) -> dict[TopicPartition, int]:
-    """The bytes of each partition in the outcome of `located`, by its largest replica."""
+    """The bytes of each partition's largest replica, from the outcome of `located`."""
     sizes: dict[TopicPartition, int] = {}
     for key, of_broker in found.items():
         if isinstance(key, int) and isinstance(of_broker, dict):

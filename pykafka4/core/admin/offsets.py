@@ -1,4 +1,4 @@
-"""Lists offsets of logs, and counts partitions. Invariant: a spec goes only to brokers that know its timestamp."""
+"""Lists offsets of logs, and counts partitions. Invariant: an `OffsetSpec` goes only to brokers that know its value."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class PartitionQuestion(Question[TopicPartition, Any]):
         return f"group {self._group}, {key}" if self._group else str(key)
 
     def late(self, key: TopicPartition) -> str:
-        """The group, so that all partitions have the same message if its coordinator has not answered; otherwise the partition."""
+        """The group, if there is one, so that all its partitions have the same message; otherwise the partition."""
         return f"group {self._group}" if self._group else str(key)
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
@@ -93,7 +93,7 @@ class ListOffsets(PartitionQuestion):
         return ListOffsetsRequest(replica_id=CLIENT, isolation_level=self._isolation, topics=topics, timeout_ms=self._timeout_ms)
 
     def fit(self, message: ListOffsetsRequest, version: int) -> None:
-        """Remove the isolation level for brokers without transactions. Raises UnsupportedVersion for a spec that the broker lacks."""
+        """Remove the isolation level for brokers without transactions. Raises UnsupportedVersion if the broker does not know a spec."""
         if version < ISOLATION_FROM:
             message.isolation_level = UNCOMMITTED
         for topic in message.topics:
@@ -130,7 +130,7 @@ class ListOffsetsAt(ListOffsets):
 
 
 def listed_together(timestamps: Mapping[TopicPartition, int]) -> list[dict[TopicPartition, int]]:
-    """Divide `timestamps` by the version that they need, so that an old broker either answers or refuses all partitions of a part."""
+    """Split `timestamps` by the version that they need, so that an old broker either answers or refuses all partitions of a part."""
     parts: dict[int, dict[TopicPartition, int]] = {}
     for tp, timestamp in timestamps.items():
         parts.setdefault(SPECS_FROM.get(timestamp, (0, ""))[0], {})[tp] = timestamp

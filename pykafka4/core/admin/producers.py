@@ -36,7 +36,7 @@ PATTERN_FROM: Final = 2  # the first version of ListTransactions with a pattern
 
 @attrs.frozen
 class ActiveProducer:
-    """The state that the leader of a partition keeps of one producer. Times are milliseconds since 1970.
+    """The state that the leader of a partition keeps about one producer. Times are milliseconds since 1970.
 
     `transaction_start` is the offset of the first record of the producer's open transaction, None without an open transaction.
     `coordinator_epoch` is None until a coordinator has ended a transaction of the producer in this partition. `last_sequence` and
@@ -68,7 +68,7 @@ class TransactionListing:
 class TransactionDescription:
     """The state of a transactional id. `started_ms` is None without an open transaction.
 
-    `partitions` are the partitions to which the transaction has written.
+    `partitions` are the partitions that were added to the transaction.
     """
 
     transactional_id: str
