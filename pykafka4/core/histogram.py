@@ -18,8 +18,8 @@ BATCH_BYTES: Final = (1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0
 
 @attrs.frozen
 class Histogram:
-    """Counts at one moment: `counts[i]` values are above `bounds[i - 1]` and at most `bounds[i]`; the last item counts those above all
-    bounds.
+    """Counts at one moment: `counts[i]` values are above `bounds[i - 1]` and at most `bounds[i]`; the last item counts the values
+    above all bounds.
 
     `sum` is the sum of all values, in the unit of the metric.
     """
@@ -33,7 +33,7 @@ class Histogram:
         return sum(self.counts)
 
     def plus(self, other: Histogram) -> Histogram:
-        """The bounds of both must be the same."""
+        """Return the sum of both histograms. `other` must have the same bounds."""
         counts = tuple(mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True))
         return Histogram(self.bounds, counts, self.sum + other.sum)
 

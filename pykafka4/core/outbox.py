@@ -22,7 +22,7 @@ class Outbox:
         self.requests.append(request)
 
     def start(self, job: Job) -> None:
-        """`job` must not run on the loop."""
+        """Add `job`, which a thread of `job.threads` runs."""
         self.jobs.append(job)
 
     def effects(self, wake_at: float, deliver: tuple[Callable[[], None], ...] = ()) -> Effects:

@@ -1,9 +1,9 @@
-"""Encodes and decodes the notes that members of a group send to each other. Invariant: a malformed note raises DecodeError, nothing else.
+"""Encodes and decodes the notes that members of a group send to each other. Invariant: `read_note` raises only DecodeError.
 
-In a subscription (JoinGroup), a note is at the end of the assignor's user data, where leaders of other clients ignore it: `range` and
+In a subscription (JoinGroup), a note is at the end of the assignor's user data. Other clients ignore a note there, because `range` and
 `roundrobin` have no user data, and `cooperative-sticky` has a number at the beginning. Clients read the user data of `sticky` strictly, so
-a subscription with `sticky` has no note. A note after the last field of the subscription would stop a leader of Sarama, which refuses bytes
-there. (A leader of kafka-go refuses every subscription newer than version 0, with or without a note.) In an assignment (SyncGroup), a note
+a subscription with `sticky` has no note. A note after the last field of the subscription would stop a Sarama leader, which refuses bytes
+there. (A kafka-go leader refuses every subscription newer than version 0, with or without a note.) In an assignment (SyncGroup), a note
 follows the last field; only members that read notes get one.
 Each subscription of this client, except with `sticky`, has a note, which may be empty: the note shows that the member reads notes.
 """
@@ -22,7 +22,7 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["NO_NOTE", "WITHOUT_NOTES", "Note", "Rewind", "carries_note", "note_bytes", "read_note", "without_note"]
 
-MARK: Final = b"\0pykafka4\1"  # the last bytes of a note; the last of them is the version
+MARK: Final = b"\0pykafka4\1"  # the last bytes of a note; the last byte is the version
 WITHOUT_NOTES: Final = "sticky"  # the assignor whose user data must end where its schema ends
 LENGTH_BYTES: Final = 4  # bytes for the length of the note, before the mark
 TAIL_BYTES: Final = LENGTH_BYTES + len(MARK)
@@ -57,7 +57,7 @@ NO_NOTE: Final = Note()
 
 
 def note_bytes(note: Note) -> bytes:
-    """The note as bytes, to be appended to the user data of a subscription, or to an assignment."""
+    """Return the note as bytes, to be appended to the user data of a subscription, or to an assignment."""
     text = b"" if note == NO_NOTE else json.dumps(_as_json(note), separators=(",", ":")).encode()
     return text + len(text).to_bytes(LENGTH_BYTES, "big") + MARK
 

@@ -38,7 +38,7 @@ _BY_NAME = {
 
 
 def reaction(code: int) -> Reaction:
-    """The reaction to `code`: the entry in `_BY_NAME`, otherwise by the code's properties in the table of all error codes."""
+    """Return the reaction to `code`: its entry in `_BY_NAME`, otherwise a reaction chosen by the properties of `code`."""
     row = error_code(code)
     known = _BY_NAME.get(row.name)
     if known is not None:

@@ -10,5 +10,5 @@ Modules; each line imports only from lines below it:
     topic           one topic: its id, its leaders and their epochs
     brokers         a broker's id, address and rack; events for added and removed brokers
     events          the events that `Client.events` passes to the application
-    metadata_queue  the topics of the next Metadata request; a limit for topics without success
+    metadata_queue  the topics of the next Metadata request; a limit for topics that were often requested without success
 """

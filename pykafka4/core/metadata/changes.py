@@ -2,8 +2,8 @@
 
 Rule: a machine checks a topic only after the topic has changed, and once for all its changes since the last check. So the cost of a turn
 depends on the number of changed topics, not on the number of topics. Each machine that uses the metadata has its own `TopicChanges`, and an
-index from the topic to its own state of that topic. A machine reads the metadata when it adds a topic to that index, because `TopicChanges`
-collects only later changes. The exception is a share consumer, which checks all its partitions after any change.
+index from each topic to the machine's state of that topic. A machine reads the metadata when it adds a topic to this index, because
+`TopicChanges` collects only later changes. The exception is a share consumer, which checks all its partitions after any change.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TopicChanges:
         self._topics.add(topic)
 
     def take_topics(self) -> list[str]:
-        """Sorted, because the order of a set differs between processes."""
+        """Return the topics sorted, because the order of a set differs between processes."""
         if not self._topics:
             return []
         topics, self._topics = self._topics, set()

@@ -3,10 +3,10 @@
 Invariant: a response without brokers does not replace the known metadata, an older leader epoch replaces a newer one only in the cases
 below, and a single report of a missing topic removes only the topic's leaders, not its partitions.
 
-Brokers learn of changes at different times, so a response can be older than the metadata. Leader epochs (per topic id) show which is newer;
-a response with a replaced topic id is older, too. Older metadata is accepted if responses have had nothing newer for a long time: then a
-topic without an id was recreated, the cluster was restored from a backup, or the id that arrived later was the older one. Any epoch is
-accepted after a topic without an id has been missing.
+Brokers learn of changes at different times, so a response can be older than the metadata. Leader epochs (per topic id) show which of the
+two is newer; a response with a replaced topic id is older, too. Older metadata is accepted if responses have had nothing newer for a long
+time: then a topic without an id was recreated, the cluster was restored from a backup, or the id that arrived later was the older one. Any
+epoch is accepted after a topic without an id has been missing.
 
 Rule: a topic is requested at once after its first error (`refresh`), then with its backoff (`_pace`). Only a change that leaves no
 trouble, or a long time without a request, resets the backoff. So machines may report errors as often as they like.
@@ -42,7 +42,7 @@ from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataRes
 __all__ = ["MISSING", "Cluster", "MetadataChange", "Waiter"]
 
 log = get_log("pykafka4.cluster")
-BROKERS = ""  # the list of brokers, among the names of topics to request; no topic has this name
+BROKERS = ""  # stands for the list of brokers among the names of topics to request; no topic has this name
 # Seconds until the next check, while no broker can be reached. The first connection causes a check at once (`Network.changes`); RECHECK_S
 # is for events that do not change the network, such as the end of a backoff.
 RECHECK_S = 0.5
@@ -423,7 +423,7 @@ class Cluster(KnownMetadata):
                 self._ask_for(name, when)
 
     def _still(self, names: frozenset[str]) -> list[str]:
-        """Return the names still needed. Sorted: the order of a set differs between processes, and runs must be repeatable."""
+        """Return the names still in use, sorted: the order of a set differs between processes, and runs must be repeatable."""
         return sorted(name for name in names if name in self._topics)
 
     def _tell_waiters(self, number: int, names: frozenset[str]) -> None:
@@ -558,7 +558,7 @@ class Cluster(KnownMetadata):
             self._events.emit(event)
 
     def _unseat(self) -> frozenset[str]:
-        """Remove leaders that left the cluster, and request their topics again; returns these topics.
+        """Remove leaders that left the cluster, and request their topics again; return these topics.
 
         Otherwise the partitions would wait for a connection to such a broker until the metadata expires.
         """

@@ -26,7 +26,7 @@ log = get_log("pykafka4.group")
 
 __all__ = ["GROUP", "ONE_KEY", "TRANSACTIONAL_ID", "Coordinator", "CoordinatorUser"]
 
-ONE_KEY: Final = 3  # the last version with a single key; every broker from 0.11 to 4.x supports one of the versions 0 to 3
+ONE_KEY: Final = 3  # FindCoordinator's last version with a single key; every broker from 0.11 to 4.x supports one of the versions 0 to 3
 GROUP: Final = 0  # FindCoordinator's key types
 TRANSACTIONAL_ID: Final = 1
 NAMES: Final = {GROUP: "group", TRANSACTIONAL_ID: "transactional id"}
@@ -74,7 +74,7 @@ class Coordinator:
         self._config, self._network, self._cluster, self._outbox, self._user = config, network, cluster, outbox, user
         self._kind, self._key = kind, key
         backoff, timeout = Backoff.retry(config, random), config.request_timeout_ms / 1000
-        self._backoff, self._before = backoff, -1  # the last coordinator that was lost
+        self._backoff, self._before = backoff, -1  # `_before`: the last coordinator that was lost
         self._call = Call(AnyBroker(network), backoff, timeout, self._message, self._answered, self._gave_up, ONE_KEY)
         self._wanted = False
         self.node: int | None = None
@@ -126,7 +126,7 @@ class Coordinator:
             self.troubles.note(now, self, reason)
 
     def well(self) -> None:
-        """Record a response of the coordinator: the next loss begins with the first backoff."""
+        """Record a response of the coordinator: the backoff after the next loss is the shortest again."""
         self.troubles.over(self)
         self._call.reset()
         self._reported_by = None

@@ -21,7 +21,7 @@ class EventSink(Protocol):
 
 class _Nobody:
     def emit(self, event: object) -> None:
-        """See `EventSink`."""
+        """Discard `event`."""
 
 
 NOBODY: Final = _Nobody()

@@ -2,8 +2,8 @@
 within a common budget.
 
 Topics that were requested many times without success are in rotation: together they are limited to BUDGET per round
-(`retry_backoff_max_ms`), so that thousands of topics without a leader cost no more than hundreds. Outages rarely end for one topic alone:
-when a response contains a change, all topics in rotation become due, at most once per round.
+(`retry_backoff_max_ms`), so that thousands of topics without a leader cost no more than hundreds. Outages rarely end for one topic alone,
+so when a response contains a change, all topics in rotation become due, at most once per round.
 
 The cluster sets the times: `Cluster._pace` has the backoff of a single topic.
 """
@@ -72,7 +72,6 @@ class MetadataQueue:
         self._rotation.pop(name, None)
 
     def note_change(self) -> None:
-        """A response contained a change: topics in rotation may have changed, too, and are due in the next rush."""
         self._rush = bool(self._rotation)
 
     @property

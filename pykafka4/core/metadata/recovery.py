@@ -8,8 +8,8 @@ is not retried too often. A partition that went offline although no request for 
 
 A poll checks only partitions with an event: their topic changed, the broker that they wait for is connected, or their backoff has ended.
 Thousands of partitions that have no leader for hours cost nothing. The cluster requests topics without a leader again (`Cluster._pace`,
-`MetadataQueue`). Recovery requests only topics with complete metadata, which the cluster does not request (`seeks`): a leader cannot be
-reached, or the metadata lacks the partition.
+`MetadataQueue`). Recovery requests only topics with complete metadata, which the cluster does not request (`seeks`), if a leader cannot
+be reached or the metadata lacks the partition.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["Offline", "PartitionOffline", "PartitionOnline", "Recovery"]
 
-# Seconds: partitions that are due within this time are handled together. Backoffs have a jitter: otherwise thousands of partitions would
-# take a turn of the loop each after the loss of a broker.
+# Seconds: partitions that are due within this time are handled together. Because backoffs have a jitter, thousands of partitions would
+# otherwise take one turn of the loop each after the loss of a broker.
 SLACK_S = 0.01
 SLACK_PART = 0.1  # the maximum of the slack as a part of retry_backoff_ms, so that a short backoff is not skipped
 

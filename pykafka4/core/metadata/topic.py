@@ -82,10 +82,10 @@ class Topic:
         self.error = attrs.evolve(row, retriable=True) if row.name in NOT_YET else row
 
     def vanish(self, now: float, sent_at: float) -> bool:
-        """Remove the leaders, because a broker reported the topic as missing; returns whether the topic had partitions.
+        """Remove the leaders, because a broker reported the topic as missing; return whether the topic had partitions.
 
-        `was_missing` uses only the time of sending: a response may have been in the socket while the process was frozen, and then says
-        nothing about the time until `now`.
+        `was_missing` counts only the time until the request was sent: the response may have been in the socket while the process was
+        frozen, and says nothing about the time until `now`.
         """
         self.missing_since = now if self.missing_since is None else self.missing_since
         self.missing_at = max(sent_at, self.missing_since)

@@ -1,5 +1,5 @@
-"""Tells `Network` when to check each endpoint again. Invariant: an endpoint has at most one alarm that counts, and no alarm is later than
-the endpoint is due.
+"""Tells `Network` when to check each endpoint again. Invariant: an endpoint has at most one alarm that counts, and this alarm is not
+later than the time at which the endpoint is due.
 
 The reason for an alarm may be gone when its time comes: a response moves deadlines to a later time, and leaves the alarm as it is.
 """
@@ -23,7 +23,7 @@ class Alarms:
         self._ties = count()
 
     def set(self, endpoint: Endpoint, when: float) -> None:
-        """`when` is earlier than the alarm of `endpoint`."""
+        """`when` must be earlier than the present alarm of `endpoint`."""
         endpoint.alarm = when
         heappush(self._heap, (when, next(self._ties), endpoint))
 

@@ -1,4 +1,4 @@
-"""Remembers the addresses that have answered this process. Their errors give no advice about the listener, which has worked before.
+"""Remembers the addresses that have answered this process. Errors of these addresses give no advice about their listeners.
 
 Rule: each security protocol has an object of its own, because an answer under one protocol says nothing about another.
 """

@@ -1,5 +1,5 @@
-"""Moves the SASL exchange of one connection by one step with each response or finished job. Invariant: every exchange ends in success or in
-one error.
+"""Advances the SASL exchange of one connection by one step with each response or finished job. Invariant: every exchange ends in success or
+in one error.
 
 Slow steps are jobs (`Threads.CREDENTIALS`): the application's callable for credentials, a KDC's ticket, the derivation of
 keys. `step` returns the next step: a job, a message for the broker, or None when the mechanism's exchange is complete. `connection` begins
@@ -34,8 +34,8 @@ Step: TypeAlias = Callable[[], Any] | SaslHandshakeRequest | SaslAuthenticateReq
 UNSUPPORTED: Final = BY_NAME["UNSUPPORTED_SASL_MECHANISM"].code
 REFUSED: Final = BY_NAME["SASL_AUTHENTICATION_FAILED"].code
 CALLABLE: Final = "the application's callable for the credentials"
-KERBEROS: Final = {"GSSAPI": "the Kerberos library"}  # mechanism -> the party for which its jobs wait, if not the application
-SHOWN_MECHANISMS: Final = 500  # characters of a broker's list
+KERBEROS: Final = {"GSSAPI": "the Kerberos library"}  # mechanism -> what its jobs wait for, if not for CALLABLE
+SHOWN_MECHANISMS: Final = 500  # characters of a broker's list of mechanisms that an error shows
 
 
 class Authentication:
@@ -65,7 +65,7 @@ class Authentication:
         raise self._explained(failure)
 
     def timed_out(self) -> AuthenticationError:
-        """The error is a guess: a broker that hangs refuses no client."""
+        """Return an error that is not certain: a broker that hangs has not refused the client."""
         return self._error(f"{self._awaited} in time (socket_connection_setup_timeout_ms)", certain=False)
 
     def cut_off(self, reason: KafkaError) -> AuthenticationError:
@@ -113,7 +113,7 @@ class Authentication:
         return self._message(mechanism.next(challenge))
 
     def _explained(self, error: BaseException) -> AuthenticationError:
-        """Show only the type and place of a foreign exception, without `__cause__`: its text may contain a secret."""
+        """Show only the type and place of a foreign exception, without `__cause__`: the text of the exception may contain a secret."""
         if isinstance(error, AuthenticationError):
             reason = self._error(str(error), certain=error.certain)
             reason.code, reason.is_of_client = error.code, error.is_of_client

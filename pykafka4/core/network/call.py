@@ -97,10 +97,10 @@ class CallRequest(Request):
 
 @attrs.define(eq=False)
 class Call:
-    """A request to one target, and its repetitions. `poll` sends each of them; to cancel the call, stop polling.
+    """A request to one target, and its repetitions. `poll` sends the request each time; to cancel the call, stop polling.
 
     `message()` returns the message to send, `answered(now, outcome)` the verdict on its outcome. When a retry cannot help, the call runs
-    `gave_up(now, error)`; the next `poll` would nevertheless send the request again.
+    `gave_up(now, error)`; after that, another `poll` would send the request again.
     """
 
     _target: Target

@@ -63,7 +63,7 @@ class BrokerChooser:
 
     def best(self, now: float) -> Endpoint | None:
         """Return the connected node that comes first (`_load`); None if no node is connected, or if the first is stalled and the client
-        connects, or can connect, to another node."""
+        is connecting, or can connect, to another node."""
         node = min(filter(self._serves_any, self._ready), key=lambda n: self._load(now, n), default=None)
         if node is None:
             return None
@@ -141,12 +141,12 @@ class RequestsForAny:
         return self._wanted or bool(self._requests)
 
     def want(self) -> bool:
-        """Make `serve` connect to a broker, if none is connected. Returns False if an earlier call is still in effect."""
+        """Make `serve` connect to a broker, if none is connected. Return False if an earlier call is still in effect."""
         news, self._wanted = not self._wanted, True
         return news
 
     def submit(self, now: float, request: Request) -> bool:
-        """Returns False if the request has to wait for a connection."""
+        """Hand `request` to a connected broker; return False if the request has to wait for a connection."""
         best = self._chooser.best(now)
         if best is None:
             self._requests.append(request)
@@ -155,7 +155,7 @@ class RequestsForAny:
         return True
 
     def serve(self, now: float) -> float:
-        """Pass the requests to a connected broker, or try to connect. Returns the time of the next call; -INFINITY: there is output now."""
+        """Pass the requests to a connected broker, or try to connect. Return the time of the next call; -INFINITY: there is output now."""
         self._fail_late(now)
         if not self.waiting:
             return INFINITY
@@ -168,7 +168,7 @@ class RequestsForAny:
         return min(self._connect(now), min((request.deadline for request in self._requests), default=INFINITY))
 
     def _connect(self, now: float) -> float:
-        """Start an attempt to connect, if one is due. Returns the time of the next attempt."""
+        """Start an attempt to connect, if one is due. Return the time of the next attempt."""
         candidate = self._chooser.candidate(now)
         pause = STAGGER_S if self._chooser.connecting() else 0.0 if candidate is None or candidate.failures == 0 else GAP_S
         if now < self._attempted_at + pause:

@@ -1,5 +1,5 @@
-"""Carries out the handshake of one connection, then sends requests and matches responses with them. Invariant: responses come in the order
-of the requests; any other response, and any failure of the connection itself, ends the connection with all its requests.
+"""Carries out the handshake of one connection, then sends requests and matches responses to requests. Invariant: responses come in the
+order of the requests; any other response, and any failure of the connection itself, ends the connection with all its requests.
 
 A request whose bytes were handed out may have reached the broker: when the connection ends, such a request fails as MAYBE, a queued request
 as NO. While messages of an authentication are exchanged, for the first time or again, the connection writes no other request.
@@ -160,7 +160,7 @@ class Connection:
         advice: str = "",
         traffic: BrokerTraffic | None = None,
     ) -> None:
-        """`setup_deadline` is the time at which the connection must be READY.
+        """`setup_deadline` is the time by which the connection must be READY.
 
         `prepare` makes a SASL mechanism with the current credentials, and may block; None: the client does not authenticate. `advice`
         completes the errors of an address that has never answered.
@@ -180,7 +180,7 @@ class Connection:
         self.features_epoch = -1  # grows with each change of the features
         self._config, self._client_id = config, config.client_id
         self._setup_deadline = setup_deadline
-        self._credentials_deadline = setup_deadline  # the time at which the application's callable must have returned
+        self._credentials_deadline = setup_deadline  # the time by which the application's callable must have returned
         self._prepare = prepare
         self._authentication: Authentication | None = None  # the exchange under way
         self._proven = False  # whether the broker has answered a request that is not part of the handshake
@@ -248,14 +248,14 @@ class Connection:
             self.poison(self._advised(self._undecodable(error)))
 
     def written_to(self, now: float) -> None:
-        """Complete the requests that get no response, because the socket has accepted all bytes handed out so far."""
+        """Complete the requests that get no response, now that the socket has accepted all bytes handed out so far."""
         while self._silent:
             flight = self._silent.popleft()
             self.answers.append((flight.request, Reply(None, flight.version, self.node)))
             self._mark_idle(now)
 
     def lost(self, now: float, reason: KafkaError) -> None:
-        """End the connection, whose socket was closed, with `reason`, or with a guess at the cause that names a setting."""
+        """End the connection, whose socket was closed. Its error is `reason`, or a guess at the cause."""
         exchange = self._authentication
         if exchange is not None and exchange.is_talking and reason.__cause__ is None and not isinstance(reason, AuthenticationError):
             self.poison(exchange.cut_off(reason))
@@ -324,7 +324,7 @@ class Connection:
         self._set_alarm()
 
     def outgoing(self, now: float) -> list[Buffer]:
-        """Return the bytes to write now. From here on, their requests count as written."""
+        """Return the bytes to write now. From now on, the requests in these bytes count as written."""
         buffers, self._own = self._own, []
         if self.state is S.READY and now >= self.muted_until and not self.is_engaged:
             while self._queued:
@@ -397,9 +397,9 @@ class Connection:
 
     @property
     def _deadline(self) -> float:
-        """The time at which setup or authentication has to be done; INFINITY if neither is timed.
+        """The time by which setup or authentication must be complete; INFINITY if neither is timed.
 
-        An exchange is not timed while earlier requests are in flight: the broker begins with the exchange after it has answered them.
+        An exchange is not timed while earlier requests are in flight: the broker begins the exchange only after it has answered them.
         """
         if self._authentication is not None and not self.is_engaged:
             return self._credentials_deadline
@@ -414,7 +414,7 @@ class Connection:
             self._advance(now, result)
 
     def _authenticate(self, now: float) -> None:
-        """Begin an authentication. Until its first message is written, the connection still writes requests."""
+        """Begin an authentication. Until its first message is written, a READY connection still writes requests."""
         from pykafka4.core.network.authentication import Authentication  # imported here: few clients use SASL
 
         assert self._prepare is not None

@@ -1,4 +1,4 @@
-"""Keeps the state of connecting to each node, on which `Network` acts. A node is a broker, a lane to a broker, or a bootstrap address."""
+"""Keeps the state of the connection to one node, for `Network`. A node is a broker, a lane to a broker, or a bootstrap address."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Keeps the deadline for the response to a request in flight. Invariant: the time for the response starts when the request is written, and
-again with each timely response to an earlier request, because only then does the broker begin with this one."""
+again with each timely response to an earlier request, because only then does the broker begin this request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["MUTES_FROM", "Flight", "of_others"]
 # after another. With restarts, five batches in flight would wait for minutes until the client asks for the new leader.
 NEARLY_LATE_SHARE = 0.75
 
-# Before these versions (KIP-219, Kafka 2.0), a broker that throttles delays the response itself. The other APIs have no such versions.
+# Before these versions (KIP-219, Kafka 2.0), a broker that throttles delays the response itself. For other APIs, no broker does so.
 MUTES_FROM = {
     "AddOffsetsToTxn": 1, "AddPartitionsToTxn": 1, "AlterReplicaLogDirs": 1, "ApiVersions": 2, "CreateAcls": 1,
     "CreateDelegationToken": 1, "CreatePartitions": 1, "CreateTopics": 3, "DeleteAcls": 1, "DeleteGroups": 1, "DeleteRecords": 1,
@@ -43,7 +43,6 @@ class Flight:
         return self.deadline - now < (1 - NEARLY_LATE_SHARE) * self.timeout
 
     def restart_time(self, now: float) -> None:
-        """Restart the time: the broker has just answered an earlier request, and may begin with this one only now."""
         self.deadline = max(self.deadline, now + self.timeout)
 
 

@@ -100,7 +100,7 @@ class Network:
         return node in self._ready and node not in self._muted
 
     def want(self, node: int) -> None:
-        """Connect to `node` (or ANY) as soon as its backoff has ended; in effect until the node is connected or leaves the cluster."""
+        """Connect to `node` (or ANY) as soon as its backoff has ended. The wish ends when the node is connected or leaves the cluster."""
         if node == ANY:
             if self._for_any.want():
                 self._wake_at = -INFINITY
@@ -266,7 +266,7 @@ class Network:
             endpoint.undecodable = False
         if connection.muted_until > now or connection.is_engaged or endpoint.node in self._muted:
             self._mute(now, endpoint.node, connection)
-            self._dirty[endpoint.node] = endpoint  # an exchange has a deadline, and at its end the time of the next exchange is set
+            self._dirty[endpoint.node] = endpoint  # its alarm depends on the deadline of an exchange, and then on the next exchange
         if connection.state is not READY or connection.has_output or endpoint.leaving or endpoint.node < 0:
             self._dirty[endpoint.node] = endpoint
         elif not connection.in_flight:
@@ -291,7 +291,7 @@ class Network:
         return connection is not None and connection.has_silent
 
     def written(self, now: float, link: int) -> bool:
-        """Complete the requests of `link` that get no response: its socket has accepted all bytes. Returns whether there were any."""
+        """Complete the requests of `link` that get no response, now that its socket has all bytes. Return whether there were any."""
         connection = self._connection(link)
         if connection is None:
             return False
@@ -337,7 +337,7 @@ class Network:
             self._wake_at = min(self._wake_at, self._muted[node])
 
     def _unmute(self, now: float) -> bool:
-        """End the pauses that are due. Returns whether one has ended: machines were polled before its end, and must be polled again."""
+        """End the pauses that are due. Return whether one has ended: machines were polled before its end, and must be polled again."""
         over = [node for node, until in self._muted.items() if until <= now]
         for node in over:
             del self._muted[node]
@@ -550,7 +550,7 @@ class Network:
         endpoint.not_before = now + endpoint.backoff.next()
         self.refusals.ended(now, endpoint)
         if not self._ready:
-            self.troubles.note(now, self, ConnectionLost(self.why_unreachable()), REPEAT_S)  # the journal has the first line
+            self.troubles.note(now, self, ConnectionLost(self.why_unreachable()), REPEAT_S)  # the journal has logged the first failure
         for listener in self.on_lost:
             listener(now, broker_of(endpoint.node))
 
@@ -578,7 +578,7 @@ class Network:
     # -- outcomes
 
     def _answer(self, now: float, answers: list[Answer]) -> int:
-        """Pass `answers` to the handlers of their requests; returns their number. Requests that handlers submit wait for the next poll."""
+        """Pass `answers` to the handlers of their requests; return the number of answers. Requests from handlers wait for the next poll."""
         given = 0
         while answers:
             batch = answers[:]

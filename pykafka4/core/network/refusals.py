@@ -1,16 +1,16 @@
 """Tells the machines which brokers refuse this client, so that waiting requests and records fail soon. Invariant: a refusal counts only at
 brokers that never accepted this client; a broker that has accepted the client before may accept it again.
 
-An application with the wrong password must not wait for a delivery timeout to learn that. But while the passwords or certificates of a
+An application with the wrong password must not wait for a delivery timeout to get an error. But while the passwords or certificates of a
 running client are being replaced, brokers refuse the client for a while, and no record must be lost. So a refusal counts only while the
 broker (or, if no broker is connected, every broker) has never answered a request of this client. Credentials and the client's certificate
 are the same for all brokers: once a broker has accepted them, their refusal by another broker does not count.
 
 A refusal may be only a guess: the broker closes every connection instead of answering, as if the listener demanded SASL, but perhaps the
 network does not work yet. A guess is believed only if for several seconds nothing else happened in the whole cluster, and every attempt led
-to the same guess: all listeners of a cluster demand the same. So a guess about the listener is wrong once any broker has answered, and the
-next attempt comes after the usual backoff. The application's callable for credentials is the same for all brokers: if every failed
-authentication in these seconds was a failure of the callable, that is enough, whatever else brokers did.
+to the same guess: all listeners of a cluster demand the same protocol. So a guess about the listener is wrong once any broker has answered,
+and the next attempt comes after the usual backoff. The application's callable for credentials is the same for all brokers: if every failed
+authentication in these seconds was a failure of the callable, its error counts, whatever else brokers did.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Refusals:
     __slots__ = ("_accepted", "_endpoints", "_ready", "_without_credentials", "listeners")
 
     def __init__(self, endpoints: Mapping[int, Endpoint], ready: Mapping[int, Any]) -> None:
-        self.listeners: dict[Refused, None] = {}  # (now, broker, error): broker ANY stands for the whole cluster
+        self.listeners: dict[Refused, None] = {}  # called with (now, broker, error); broker ANY stands for the whole cluster
         self._endpoints, self._ready = endpoints, ready
         self._accepted: set[int] = set()  # brokers that have answered a request
         self._without_credentials = INFINITY  # the start of the first of consecutive failures of the callable; INFINITY: none
@@ -45,7 +45,7 @@ class Refusals:
     def answered(self, endpoint: Endpoint) -> None:
         """Count the broker as one that has answered a request after the handshake.
 
-        Only such a request proves that the broker accepts the client: a listener that demands SASL completes the handshake without SASL.
+        Only such an answer proves that the broker accepts the client: a listener that demands SASL completes the handshake without SASL.
         """
         self._accepted.add(broker_of(endpoint.node))
         endpoint.refusals = 0
@@ -74,8 +74,8 @@ class Refusals:
     def _of_all(self, now: float) -> AuthenticationError | None:
         """Return the error with which the whole cluster refuses this client, or None.
 
-        All addresses have failed, one of them for certain, or all with the same guess, which is believed. Or every failed authentication
-        for DOUBT_S was a failure of the application's callable.
+        The cluster refuses the client if every failed authentication for DOUBT_S was a failure of the application's callable, or if
+        all addresses have failed: one of them with a certain refusal, or all with the same guess, which is believed.
         """
         endpoints = [e for e in self._endpoints.values() if e.node < LANE]
         errors = [e.error for e in endpoints if isinstance(e.error, AuthenticationError)]

@@ -11,8 +11,8 @@ from pykafka4.options.secret import Secret
 
 __all__ = ["SecretFilter"]
 
-MOST_KEPT_SECRETS: Final = 4  # credentials: the current credentials, and the credentials of connections from before a change of password
-SHORTEST_SECRET: Final = 8  # characters; a shorter secret is not hidden in host names: `kafka` is a bad password, and a part of many names
+MOST_KEPT_SECRETS: Final = 4  # the current credentials, and the credentials of connections from before changes of the password
+SHORTEST_SECRET: Final = 8  # characters; a shorter secret is not hidden in host names: `kafka` is a bad password, but a part of many names
 
 
 class SecretFilter(Secret):

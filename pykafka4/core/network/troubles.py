@@ -1,6 +1,6 @@
 """Reports errors that are retried without end: one warning after WARN_AFTER_S, further ones every REPEAT_S, and the reason in `status()`.
 
-Invariant: a cause is logged and shown only until `over`, or until STALE_S (or longer, see there) after its last failed attempt. A single
+Invariant: a cause is logged and shown only until `over`, or until STALE_S (or longer, see below) after its last failed attempt. A single
 failed attempt is normal, and is not logged. Of thousands of partitions that fail at the same time, at most one is logged every GAP_S.
 """
 

@@ -1,7 +1,7 @@
 """Sends sealed batches to the leaders of their partitions: the producer's machine.
 
 Application threads append records to batches (`wire.records`). This folder sends the batches, on the loop thread, and moves parked records
-into batches. Calling threads compute the results of `stats` and `status` from data of the loop.
+into batches. The threads that call `stats` and `status` compute the results from data of the loop.
 Invariant: every accepted record gets exactly one outcome.
 
 Modules; each line imports only from lines below it:

@@ -41,7 +41,7 @@ class Subscription(Protocol):
         """The patterns of the subscription, or None. `names` includes the topics that they select."""
 
     def look_for_topics(self, now: float) -> None:
-        """Request the list of topics: the coordinator assigned partitions of a topic that the subscription lacks."""
+        """Request the list of topics, because the coordinator has assigned partitions of a topic that the subscription lacks."""
 
 
 class Assignee(Protocol):
@@ -56,16 +56,16 @@ class Assignee(Protocol):
         """The partitions of this member, including revoked and lost partitions that the application has not released yet."""
 
     def keep_lease(self, now: float) -> float:
-        """Return the end of the lease. If the lease has ended, first drop out of the group and begin to leave it; then return `now`."""
+        """Return the end of the lease. If the lease has ended, drop out of the group, begin to leave it, and return `now`."""
 
     def assigned(self, partitions: Collection[TopicPartition], starts: Mapping[TopicPartition, int] = NOWHERE) -> None:
-        """Add these to the held partitions. Reading begins at the offsets in `starts`, otherwise at committed offsets."""
+        """Add `partitions` to the held partitions. Reading begins at the offsets in `starts`, otherwise at committed offsets."""
 
     def revoke(self, partitions: Collection[TopicPartition], deadline: float, reason: str) -> None:
         """Have the application release `partitions`. `GroupProtocol.released` follows, or `GroupProtocol.drop_out` at `deadline`."""
 
     def lost(self, partitions: Collection[TopicPartition], reason: str) -> None:
-        """Lose these partitions, which may already belong to other members."""
+        """End the reading of `partitions`, which may already belong to other members."""
 
     def refused(self, error: KafkaError) -> None:
         """Report that the group has rejected this member with `error`."""
@@ -74,7 +74,7 @@ class Assignee(Protocol):
         """Report that this member lacks a right. The request is repeated, because the right may still be granted."""
 
     def left(self) -> None:
-        """Report that the member has left: it needs no more responses from the coordinator."""
+        """Report that the member has left, and needs no more responses from the coordinator."""
 
 
 class MemberCommits(Protocol):
@@ -86,16 +86,16 @@ class MemberCommits(Protocol):
 
     @property
     def under_generation(self) -> bool:
-        """Whether a commit of a member is incomplete and may still be accepted."""
+        """Whether a commit with a member identity is incomplete and may still be accepted."""
 
     def commit(self, commit: Commit) -> None:
         """Queue `commit`."""
 
     def incomplete(self) -> set[TopicPartition]:
-        """The partitions of a member's commits that are incomplete and may still be accepted."""
+        """The partitions of the commits that make `under_generation` true."""
 
     def fail_lost(self, losses: Mapping[TopicPartition, str]) -> None:
-        """Let the next poll fail the commits with lost partitions; `losses` has the reasons."""
+        """Let the next poll fail the member's commits with lost partitions; `losses` has the reasons."""
 
 
 class State(Protocol):
@@ -131,10 +131,10 @@ class GroupProtocol(Protocol):
     identity: MemberIdentity | None  # the identity for commits; None until the member has joined, and while it is out of the group
 
     def poll(self, now: float) -> float:
-        """Send the requests that are due while the member is in the group, joins or leaves; returns when to be polled again."""
+        """Send the due requests of a member that is in the group, is joining or is leaving; return the time of the next poll."""
 
     def join(self, now: float) -> float:
-        """Join as soon as the coordinator is known; returns when to try again. The assignee calls this while the member `is_out`."""
+        """Join as soon as the coordinator is known; return when to try again. The assignee calls this while the member `is_out`."""
 
     def released(self) -> None:
         """Continue after the application has released revoked or lost partitions."""
@@ -157,5 +157,5 @@ class GroupProtocol(Protocol):
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
         """React to an error that concerns the member, in the response to a commit that was sent in `generation`.
 
-        Returns whether to send the commit again, because the member keeps its partitions and continues in another generation.
+        Return whether to send the commit again, because the member keeps its partitions and continues in another generation.
         """

@@ -1,12 +1,12 @@
-"""Keeps a member's wish to rewind its group, and carries out rewinds of its partitions.
+"""Keeps a member's wish to rewind its group, and carries out rewinds of the member's partitions.
 
-Invariant: a member repeats its wish until each partition is known to be rewound, or until the wish is refused, overdue or withdrawn, or an
-error ends it, or the member has left.
+Invariant: a member repeats its wish until each partition is known to be rewound, the wish is refused, overdue, withdrawn or ended by an
+error, or the member has left.
 
-A wish takes three steps. DescribeGroups shows whether all members can rewind: if not, the wish is refused (the first time, before anything
-has changed). Then the member joins with the wish in its note. The leader puts the offsets into the assignments, except for partitions that
-members have noted as rewound, and lists these in the assignment of the asker: the member with the wish. While other partitions are open (an
-owner may have missed the assignment, another member may lead by now, the rebalance may have failed), the asker repeats these steps.
+A wish takes three steps. DescribeGroups shows whether all members can rewind; if not, the wish is refused, the first time before anything
+has changed. Then the member joins with the wish in its note. The leader puts the offsets into the assignments, except for partitions that
+members have noted as rewound, and lists the rewound ones in the assignment of the asker (the member with the wish). While others are open
+(an owner may have missed the assignment, another member may lead, the rebalance may have failed), the asker repeats these steps.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ __all__ = ["Done", "Rewinds"]
 
 log = get_log("pykafka4.group")
 
-CHECK_AGAIN_S: Final = 0.3  # seconds to the next DescribeGroups after a failure, or during a rebalance; also the first pause of a wish
+CHECK_AGAIN_S: Final = 0.3  # seconds to the next DescribeGroups after a failure, or during a rebalance; also the first `pause` of a wish
 COMMIT_S: Final = 60.0  # seconds until the commit of a rewind is given up
-MOST_KEPT: Final = 4  # number of rewinds that a member remembers: an asker may still repeat them
+MOST_KEPT: Final = 4  # number of rewinds that a member remembers, because their askers may still repeat them
 STABLE: Final = "Stable"  # the group state in which DescribeGroups returns the members' notes
-EMPTY: Final = "Empty"  # the state of a group without members; perhaps the coordinator removed frozen members, which will join again
+EMPTY: Final = "Empty"  # the state of a group without members; the coordinator may have removed frozen members, which will join again
 NOTHING: Final = frozenset[TopicPartition]()
 DEAD: Final = "Dead"  # the state in the response to DescribeGroups if the classic protocol has no such group
 
@@ -56,11 +56,11 @@ class Step(enum.Enum):
 class RequestedRewind:
     """The application's wish for a rewind, until `deadline`.
 
-    `open` has the partitions that are not known to be rewound; None before the wish has been in an assignment. After `pause` seconds the
-    wish is made again. The pause doubles each time, so that slow owners get their assignments.
+    `open` has the partitions that are not known to be rewound; None until an assignment has contained the wish. After `pause` seconds the
+    wish is made again. The pause doubles each time, so that slow owners have time to get their assignments.
 
-    `in_join` is set while the last join has the wish and neither its assignment nor an error is known. `lost` is set if neither was ever
-    known for an earlier join: the other members may have carried out the wish in a generation whose assignment this member missed.
+    `in_join` is set while the last join has the wish and no result, neither an assignment nor an error. `lost` is set if an earlier join
+    with the wish never had a result: other members may have carried out the wish in a generation that this member missed.
     """
 
     rewind: Rewind
@@ -74,7 +74,7 @@ class RequestedRewind:
 
     @property
     def unconfirmed(self) -> frozenset[TopicPartition]:
-        """The partitions that may be rewound or not; empty if certainly no offset has changed."""
+        """The partitions that may or may not be rewound; empty if certainly no offset has changed."""
         if self.open is not None:
             return self.open
         return frozenset(self.rewind.offsets) if self.in_join or self.lost else NOTHING
@@ -95,7 +95,7 @@ class Rewinds:
     # ---------------------------------------------------------------- the wish
 
     def ask(self, rewind: Rewind, deadline: float, done: Done) -> Callable[[], None]:
-        """`done` gets None when each partition is rewound, or an error. Returns a function to withdraw the wish."""
+        """`done` gets None when each partition is rewound, or an error. Return a function to withdraw the wish."""
         if self._wish is not None:
             done(KafkaError(f"group {self._group} cannot be rewound: this consumer waits for another rewind; wait for its end"))
             return lambda: None
@@ -153,7 +153,6 @@ class Rewinds:
         self.end(KafkaError(f"group {self._group} {told}: {why}"))
 
     def end(self, error: KafkaError | None) -> None:
-        """Call the `done` of the wish with `error`, or with None if each partition is rewound."""
         if (wish := self._wish) is not None:
             self._wish = None
             wish.done(error)
@@ -177,7 +176,7 @@ class Rewinds:
     # ---------------------------------------------------------------- notes
 
     def with_note(self, user_data: Mapping[str, bytes | None], generation: int) -> dict[str, bytes | None]:
-        """`user_data`, by assignor, with this member's note at the end of each, except for `sticky`."""
+        """Return `user_data`, by assignor, with this member's note at the end of each value, except for `sticky`."""
         rewind = None
         if (wish := self._wish) is not None:
             wish.lost |= wish.in_join
@@ -187,12 +186,12 @@ class Rewinds:
         return {name: data if name == WITHOUT_NOTES else (data or b"") + note for name, data in user_data.items()}
 
     def turned_away(self) -> None:
-        """The last join was answered with an error: no leader gets its wish."""
+        """Record that the last join got an error, so that no leader gets the wish of this join."""
         if self._wish is not None:
             self._wish.in_join = False
 
     def take(self, now: float, assignment: bytes) -> Mapping[TopicPartition, int]:
-        """The offsets in an assignment, for partitions that this member has not rewound and is not rewinding; pass these to `commit`.
+        """Return the offsets in an assignment, for partitions that this member has not rewound and is not rewinding, to pass to `commit`.
 
         A wish of this member ends if it is refused or all its partitions are rewound; otherwise it is made again. Raises DecodeError.
         """
@@ -224,9 +223,9 @@ class Rewinds:
             self.end(None)
 
     def commit(self, now: float, identity: MemberIdentity | None, starts: Mapping[TopicPartition, int]) -> None:
-        """Commit the offsets of the rewind in the last assignment, in the generation that begins.
+        """Commit `starts`, the offsets of the rewind in the last assignment, in the generation that begins.
 
-        From now on the partitions count as being committed, so that an assignment that repeats the rewind does not rewind them twice.
+        From now on, the partitions count as being committed, so that an assignment that repeats the rewind does not rewind them twice.
         """
         where, rewind_id, partitions = self._config.log_name, self._taken, frozenset(starts)
         log.info("%s: rewinding %d partitions", where, len(starts), partitions=len(starts))

@@ -21,7 +21,7 @@ S = MemberState
 
 
 class WithoutGroup:
-    """The `GroupProtocol` of a consumer without a coordinator."""
+    """The `GroupProtocol` of a consumer without a group."""
 
     is_known = False  # no coordinator knows this consumer
     error: KafkaError | None = None
@@ -70,7 +70,7 @@ class WithoutGroup:
         return bool(self._cluster.partitions(topic)) or self._cluster.topic_error(topic) is not None
 
     def released(self) -> None:
-        """The next poll compares again: the subscription may have the released partitions again by now."""
+        """Let the next poll compare again, because the subscription may have the released partitions again by now."""
         self._revoking.intersection_update(self._assignee.held)
         self._seen = None
         self._show_revoking()

@@ -45,11 +45,11 @@ class Discovery:
         self._filter: TopicFilter | None = None
         self._selected: Selected = {}
         self._due = INFINITY
-        self._under_way: object = None  # the job that reads a response
+        self._under_way: object = None  # identifies the job that reads a response
         self.found: frozenset[str] | None = None  # the topics that the filter selects; None: not known yet
 
     def begin(self, filter: TopicFilter | None) -> None:
-        """Without `filter`, look for no topics. `found` is None until the first response."""
+        """Look for the topics of `filter`; None: look for no topics. `found` is None until the first list of topics has been read."""
         self._filter, self._selected, self._under_way = filter, {}, None
         self.found = None
         self._due = INFINITY if filter is None else -INFINITY
@@ -75,7 +75,7 @@ class Discovery:
         return None
 
     def _gave_up(self, now: float, error: KafkaError) -> None:
-        self._due = now + ASK_AGAIN_S  # if the error concerns the whole client, other requests fail with it, too, and `poll` raises it
+        self._due = now + ASK_AGAIN_S  # an error of the whole client also fails other requests, so the consumer's `poll` raises it
         log.info("%s: cannot look for topics: %s", self._config.log_name, error)
 
     def _take(self, now: float, job: object, result: Any) -> None:
@@ -98,14 +98,14 @@ class _Unusable(Exception):
 
 
 def _select(filter: TopicFilter, before: Selected, version: int, frame: bytes) -> Selected:
-    """Runs on a helper's thread. Raises _Unusable."""
+    """Runs on a helper thread. Raises _Unusable."""
     try:
         _, response = decode_response(MetadataRequest, version, frame)
     except DecodeError as error:
         raise _Unusable(str(error)) from error
     if response.error_code:
         raise _Unusable(str(broker_error(response.error_code, "Metadata")))
-    if not response.brokers:  # a broker that has just started has no metadata yet: to it, no topic exists
+    if not response.brokers:  # a broker that has just started has no metadata yet, and lists no topics
         raise _Unusable("the response contains no brokers")
     return filter.select({topic.name: topic.is_internal for topic in response.topics if topic.name and not topic.error_code}, before)
 

@@ -45,7 +45,7 @@ def check_pattern(pattern: re.Pattern[str]) -> None:
 
 
 def _ways(tokens: Iterator[re.Match[str]]) -> int:
-    """The number of ways to match the alternatives from here to the end of the present group, at most MAX_WAYS + 1."""
+    """Return the number of ways to match the alternatives up to the end of the current group, at most MAX_WAYS + 1."""
     alternatives, ways, item = 0, 1, 1
     for token in tokens:
         if token["repeat"]:
@@ -63,7 +63,7 @@ def _ways(tokens: Iterator[re.Match[str]]) -> int:
 
 
 def _limits(braces: str) -> tuple[int, int]:
-    """The least and the most repetitions of `{2}`, `{2,}`, `{,3}` or `{2,3}`."""
+    """Return the least and the most repetitions of `{2}`, `{2,}`, `{,3}` or `{2,3}`."""
     low, comma, high = braces[1:-1].partition(",")
     least = min(int(low or 0), NAME_LENGTH)
     return least, min(int(high or NAME_LENGTH), NAME_LENGTH) if comma else least

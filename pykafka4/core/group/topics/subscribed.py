@@ -34,7 +34,7 @@ log = get_log("pykafka4.group")
 
 
 class Listener(Protocol):
-    """The application's side, which gets the errors of topics, if they are not retriable."""
+    """The application's side, which gets the errors of topics that a retry cannot resolve."""
 
     def put(self, item: object) -> None:
         """Have `poll` raise the error in `item`."""
@@ -71,7 +71,7 @@ class SubscribedTopics:
         self.deleted: set[str] = set()  # found topics that are gone
         self.listed: tuple[str, ...] = ()  # topics subscribed to by name
         self._sizes: dict[str, int] = {}  # number of partitions per topic when it was first known: partitions from this number on are new
-        self._ids: dict[str, UUID | None] = {}  # topic ids: with another id, a topic is another topic, whose partitions are all new
+        self._ids: dict[str, UUID | None] = {}  # topic ids: a topic with another id is another topic, whose partitions are all new
         self._asked: dict[str, int] = {}  # number of the last Metadata request before the subscription to each topic
         self._fresh: deque[str] = deque()  # topics of the subscription whose metadata has not been requested yet
         self._changes: TopicChanges | None = None  # None without a subscription
@@ -128,7 +128,7 @@ class SubscribedTopics:
     # ---------------------------------------------------------------- which topics
 
     def _take(self, now: float, found: frozenset[str]) -> None:
-        """Topics that a later list adds are new, and are read from their beginning."""
+        """Use `found` as the topics that the filter selects. Topics that a later list adds are new, and are read from their beginning."""
         first, self.matching = self.matching is None, found
         kept = {topic for topic in self._found_before(found) if not (first or self._is_gone(topic))}
         names = tuple(found.union(kept, self.listed))
@@ -154,7 +154,7 @@ class SubscribedTopics:
     def _set(self, names: tuple[str, ...]) -> None:
         assert self._changes is not None or not names
         names = tuple(sorted(names))  # the same topics in another order are no change: a change makes the group rebalance
-        if names == self.names:  # keep the same object: each turn of the loop compares it, and identical items compare fastest
+        if names == self.names:  # keep the same object: each turn of the loop compares it, and identical objects compare fastest
             names = self.names
         for topic in sorted(set(self.names).difference(names)):
             self._cluster.forget(topic, self)
@@ -186,7 +186,7 @@ class SubscribedTopics:
     # ---------------------------------------------------------------- their metadata
 
     def _look(self) -> set[str]:
-        """Returns the topics of the filter that are gone."""
+        """Check the topics that have changed; return the topics found by the filter that are gone."""
         changed = [] if self._changes is None else self._changes.take_topics()
         gone = set()
         for topic in changed:

@@ -26,7 +26,7 @@ def _any_matches(patterns: Iterable[re.Pattern[str]], topic: str) -> bool:
 
 @attrs.frozen(eq=False)
 class TopicFilter:
-    """The patterns of a subscription, compared by identity. Raises ConfigError for a pattern that `check_pattern` refuses."""
+    """The patterns of a subscription. Filters are compared by identity. Raises ConfigError for a pattern that `check_pattern` refuses."""
 
     patterns: tuple[re.Pattern[str], ...]
     exclude: tuple[re.Pattern[str], ...] = ()

@@ -22,7 +22,7 @@ GIVEN_UP = ("CLOSED", "PURGED", "TRANSACTION_ABORTED")  # codes of records that 
 
 
 class BatchEvents(Protocol):
-    """The receiver of batch events, for hooks. Runs no code of the application on the loop thread."""
+    """The receiver of batch events, for hooks. Its methods run no code of the application on the loop thread."""
 
     def sealed(self, batch: Batch) -> None:
         """`batch` accepts no more records."""
@@ -38,7 +38,7 @@ class Waiters(Protocol):
     """The threads that wait for outcomes or for memory."""
 
     def progress(self) -> None:
-        """Let the threads check again: batches have their outcomes, or memory is free."""
+        """Let the threads check again, because batches have their outcomes, or memory is free."""
 
 
 class Outcomes:
@@ -50,7 +50,7 @@ class Outcomes:
         self._waiters = waiters
         self.on_lost: Callable[[BaseException], None] | None = None  # called after records have failed
         self._deliver: list[Callbacks] = []
-        self._finished = False  # a record has got its outcome since `take_finished`
+        self._finished = False  # whether a record has got its outcome since the last `take_finished`
 
     def take_deliver(self) -> tuple[Callbacks, ...]:
         deliver, self._deliver = tuple(self._deliver), []
