@@ -224,7 +224,7 @@ class Sender:
             self._outcomes.fail(queue, batch, short_name(reason), reason)
 
     def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int]:
-        """Fail all records that are not in flight; return the numbers of failed records before and after."""
+        """Return the numbers of failed records before and after."""
         before = self.ledger.failures_seen
         self._seal_open()
         self._collect(now)  # `now`, not INFINITY as in `fail_all`: topics would count as used in the future, and never be dropped
@@ -543,7 +543,7 @@ class Sender:
         return batch if batch is not None and batch.ready else None
 
     def take_late(self, batch: Batch, queue: PartitionQueue) -> None:
-        """Append `batch` to `queue`. The batch may be older than the batches before it."""
+        """`batch` may be older than the batches before it."""
         if queue.batches and queue.batches[-1].sent_at > batch.sent_at:
             self._deadlines.watch_late(queue, batch)
         queue.batches.append(batch)

@@ -131,7 +131,7 @@ class ShareMember(HeartbeatMember):
         return bool(self.topics) and self._polled
 
     def _expire(self, now: float) -> None:
-        """The application has not polled for max_poll_interval_ms: leave the group, so that other members get the partitions."""
+        """Leave the group, so that other members get the partitions."""
         if self.state is not S.UNJOINED:
             log.warning(
                 "%s: group %s: no poll within max_poll_interval_ms=%g; leaving the group until the next poll",

@@ -443,8 +443,7 @@ class Snapshot:
         return self.drops.plus(self.fresh_drops, self.known)
 
     def stats(self, drops: Drops | None = None) -> ProducerStats:
-        """Add up the totals. The counts of topics and partitions are computed when a caller reads them. `drops` are `all_drops`, if
-        already computed."""
+        """Add up the totals. `drops` are `all_drops`, if already computed."""
         accepted, batches, parked = self.census
         drops = self.all_drops if drops is None else drops
         first = [ms for ms in (self.lost.first_ms, drops.first_ms) if ms != NEVER]

@@ -144,7 +144,7 @@ class ProduceAnswers:
         return flight.topics[topic].topic_id == (self._cluster.topic_id(topic) or NO_ID)
 
     def _left_out(self, queue: PartitionQueue, batch: Batch, now: float) -> None:
-        """Requeue a batch whose partition is missing from the response, or fail it after its last attempt. The batch is maybe written."""
+        """Requeue a batch whose partition is missing from the response, or fail it after its last attempt."""
         queue.doubt(batch)
         self._requeue(queue, batch)
         if not batch.done:
@@ -204,7 +204,6 @@ class ProduceAnswers:
                 self._outcomes.fail(queue, batch, short_name(reason), reason)
 
     def _requeue(self, queue: PartitionQueue, batch: Batch) -> None:
-        """Keep the position of `batch` in its queue."""
         if not batch.done:
             self._outcomes.ledger.requeued(batch.count)
         queue.requeue(batch)

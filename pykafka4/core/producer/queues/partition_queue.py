@@ -116,7 +116,6 @@ class PartitionQueue:
         return False
 
     def acknowledged(self, now: float) -> None:
-        """Record that the leader has written a batch: from now on, it checks the sequence of later batches."""
         self.acked_at, self.proven = now, True
         self.backoff.reset()
 
