@@ -6,7 +6,7 @@ retry cannot cure, or at the deadline.
 Keys with the same broker share requests; requests to different brokers are in flight at the same time. A request has the full
 `request_timeout_ms`, even if the deadline is earlier: a request that times out closes a connection that other requests use.
 
-A poll checks only keys with news. Brokers that accept one group in a request send as many responses as there are keys: if each response led
+A poll checks only keys with news. Brokers that accept one group in a request send as many responses as there are keys. If each response led
 to a check of all keys, the number of checks would grow with the square of the number of keys.
 """
 
@@ -40,7 +40,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 SENT: Final = "the request was sent and is not repeated; it may have been carried out"
 CHECK_S: Final = 0.25  # seconds between checks of a key whose broker is not known
-# Errors that brokers also return for a change that is in their log, but not replicated: the change may still be carried out.
+# Errors that brokers also return for a change that is in their log, but not yet replicated: the change may still be carried out.
 UNDECIDED: Final = ("REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "NOT_LEADER_OR_FOLLOWER")
 DOUBT: Final = "an earlier request got no response, or an error that leaves its outcome open, so it may have been carried out"
 
@@ -59,7 +59,7 @@ class Refusal:
     detail: str | None = None
 
 
-NEXT_REQUEST: Final = Refusal(0)  # the response had no room for the key: the next request for it follows at once
+NEXT_REQUEST: Final = Refusal(0)  # the response had no room for the key: the next request about the key follows at once
 
 
 class Question(ABC, Generic[K, V]):
@@ -68,7 +68,7 @@ class Question(ABC, Generic[K, V]):
     api: ClassVar[str]  # Kafka's name of the request
     about: ClassVar[str]  # the format of a key in error messages
     resource: ClassVar[str] = ""  # the kind of the resource that a key names, if brokers check rights on it: group, topic, transactional_id
-    most: ClassVar[int] = 100  # most keys in one request: a broker serves the requests of a connection in order
+    most: ClassVar[int] = 100  # most keys in one request: a large request delays the next requests on its connection
     many_from: ClassVar[int] = 0  # the first version that accepts more than one key
     max_version: int | None = None
     changes: ClassVar[bool] = False  # the request changes something: an error after an undecided request has the note DOUBT
@@ -100,7 +100,7 @@ class Question(ABC, Generic[K, V]):
         return None
 
     def repeated(self, found: V | Refusal) -> V | Refusal:
-        """The meaning of `found` after a request about the key whose response was lost: that request may have been carried out."""
+        """The outcome that `found` implies if an earlier response about the key was lost: its request may have been carried out."""
         return found
 
     def wrong_broker_error(self, found: V) -> KafkaError | None:
@@ -112,7 +112,7 @@ class Question(ABC, Generic[K, V]):
         return self.about.format(key)
 
     def late(self, key: K) -> str:
-        """The name of the unanswered thing in the error at the deadline."""
+        """The subject of the error at the deadline."""
         return self.what(key)
 
     def error(self, key: K, refusal: Refusal) -> KafkaError:
@@ -167,7 +167,7 @@ class RunContext:
 
 @attrs.define(eq=False)
 class KeyState:
-    """At `due` the next request about the key may be sent, at `check_at` a poll checks the key."""
+    """At `due` the next request about the key may be sent; at `check_at` a poll checks the key."""
 
     due: float = -INFINITY
     check_at: float = INFINITY

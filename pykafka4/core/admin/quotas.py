@@ -1,4 +1,4 @@
-"""Describes and changes client quotas. Invariant: the default of users, client ids and addresses is a value of its own, and not a name."""
+"""Describes and changes client quotas. Invariant: `QuotaScope.DEFAULT`, never a name, stands for the default user, client id or address."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _checked(value: Any) -> Any:
 
 @attrs.frozen(kw_only=True)
 class QuotaEntity:
-    """The clients of a quota: a user, a client id, both (the client id of that user), or an IP address. None: the field does not count.
+    """The clients of a quota: a user, a client id, both (the client id of that user), or an IP address. Fields that are None are ignored.
 
     `QuotaScope.DEFAULT` stands for all clients without a quota of their own. Raises ConfigError for any other combination of fields, and
     for `QuotaScope.ANY`. Source: KIP-546, KIP-612.
@@ -58,7 +58,7 @@ class QuotaEntity:
 
     @property
     def named(self) -> dict[str, Any]:
-        """The given names, by Kafka's names of their kinds."""
+        """The fields that are not None, by Kafka's names of the fields."""
         return {kind: getattr(self, field) for field, kind in KINDS.items() if getattr(self, field) is not None}
 
     def __str__(self) -> str:
@@ -69,8 +69,8 @@ class QuotaEntity:
 class QuotaFilter:
     """A filter for quotas by user, client id and IP address.
 
-    `QuotaScope.DEFAULT` stands for the default, `QuotaScope.ANY` for every name and the default; a field that is None does not count.
-    `strict` leaves out entities with further fields: with `user="alice"`, the quotas of alice's client ids.
+    `QuotaScope.DEFAULT` stands for the default, `QuotaScope.ANY` for every name and the default; a field that is None is ignored.
+    `strict` leaves out entities with further fields: with `user="alice"`, for example, the quotas of alice's client ids.
     """
 
     user: Client = attrs.field(default=None, converter=_checked)
@@ -111,7 +111,7 @@ def _component(kind: str, wanted: Any) -> DescribeClientQuotasRequest.Component:
 
 
 class AlterQuotas(Question[QuotaEntity, bool]):
-    """Sets and removes quotas of entities. The outcome is True for an entity whose changes are done."""
+    """Sets and removes quotas of entities. The outcome is True for an entity whose changes were accepted."""
 
     api = "AlterClientQuotas"
     about = "quotas of {}"

@@ -1,4 +1,4 @@
-"""Describes and moves replicas, and elects leaders. Invariant: an error that only the return of a broker can cure is not retried."""
+"""Describes and moves replicas, and elects leaders. Invariant: a request is not retried if only the return of a broker can help."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class LogDir:
 
 @attrs.frozen
 class Reassignment:
-    """A move of replicas that is under way: all brokers with a replica, brokers that get one, brokers that will lose their replica."""
+    """A move of replicas that is under way: all brokers with a replica, brokers that get one, and brokers that will lose their replica."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -115,7 +115,7 @@ class Election(IntEnum):
 
 
 class DescribeLogDirs(Question[int, tuple[LogDir, ...]]):
-    """The question about the log directories of brokers. `partitions` limits the replicas in them; None: all."""
+    """The question about the log directories of brokers. `partitions` limits the replicas in the outcomes; None means all."""
 
     api = "DescribeLogDirs"
     about = "log directories of broker {}"
@@ -222,7 +222,7 @@ class _PartitionChange(Question[TopicPartition, Any]):
 
 
 class AlterReassignments(_PartitionChange):
-    """Begins or cancels moves of replicas. The outcome is True for a move that has begun or is cancelled."""
+    """Begins or cancels moves of replicas. The outcome is True for a move that has begun or was cancelled."""
 
     api = "AlterPartitionReassignments"
     about = "reassignment of {}"
@@ -300,13 +300,13 @@ class ListReassignments(OneAnswer[str, "dict[TopicPartition, Reassignment]"]):
 
 
 def _election(message: ElectLeadersRequest, version: int) -> None:
-    """Raise UnsupportedVersion for an unclean election by old brokers, which only elect preferred leaders."""
+    """Raise UnsupportedVersion for an unclean election by old brokers, which elect only preferred leaders."""
     if version < UNCLEAN_FROM and message.election_type != Election.PREFERRED:
         raise UnsupportedVersion(f"an unclean election needs ElectLeaders v{UNCLEAN_FROM}, of Kafka 2.4: upgrade the broker")
 
 
 def _elected(message: Any, tell: Any) -> dict[TopicPartition, Any]:
-    """Whether this election gave each partition a leader. `tell` makes the error for a code that is not retried."""
+    """The outcomes of partitions, as in `ElectLeaders`. `tell` makes the error for a code that is not retried."""
     found: dict[TopicPartition, Any] = {}
     for topic in message.replica_election_results:
         for row in topic.partition_result:

@@ -1,8 +1,8 @@
-"""Sends a message of the application to one broker. Invariant: a message that may change something is written once.
+"""Sends a message of the application to one broker. Invariant: a message that may change something is written at most once.
 
-A message that only reads (a reader) may be repeated. If the broker of a reader was looked up, and the response refuses everything because
-another broker is the right one, the broker is looked up again. All other responses are passed on. A broker that the application named by
-its number remains the right one. A leader or coordinator may have carried out a message that changes something before it lost its role.
+A message that only reads (a reader) may be repeated. If the broker of a reader was looked up, the reader is repeated after a response that
+refuses everything because another broker is the right one, or because a coordinator is loading. All other responses are passed on. A
+message that may change something is not repeated after a response: the broker may have carried it out before losing its role.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _api(message: Any) -> str:
 
 
 class OneMessage(Question[Any, Any]):
-    """A message of the application, which is written once, because it might change something.
+    """A message of the application, which is written at most once, because it might change something.
 
     The only key is the target: a broker, a group, or a partition. Subclasses are for messages that change nothing.
     """
@@ -78,7 +78,7 @@ class OneMessage(Question[Any, Any]):
     repeatable = False
 
     def __init__(self, message: Any, where: str, max_version: int | None, seconds: float) -> None:
-        """`seconds`: the time for which a broker may hold the response back, as for JoinGroup. `where`: the broker's name in messages."""
+        """`seconds`: the time for which a broker may hold the response back, as for JoinGroup. `where`: the broker's name in errors."""
         self._message, self._where, self.max_version, self.wait_s = message, where, max_version, seconds
         self.expects_reply = getattr(message, "acks", None) != 0  # Produce with acks=0 has no response
         self.api = _api(message)  # type: ignore[misc]
@@ -141,7 +141,7 @@ class OneBrokerChoice(BrokerChoice[int]):
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._absent_since: dict[int, float] = {}  # by broker, because a present broker says nothing about absent brokers
+        self._absent_since: dict[int, float] = {}  # the time since which the metadata has lacked a broker
 
     def outcome(self, now: float, key: int) -> KafkaError | None:
         """An error if the metadata has lacked the broker for MISSING_S."""

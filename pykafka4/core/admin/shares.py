@@ -94,7 +94,7 @@ class AlterShareOffsets(PartitionQuestion):
 
 
 class DeleteShareOffsets(Question[str, bool]):
-    """Deletes the start offsets of topics, which are the keys."""
+    """Deletes the start offsets of a group in topics; the keys are topics."""
 
     api = "DeleteShareGroupOffsets"
     changes = True

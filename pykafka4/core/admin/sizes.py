@@ -1,4 +1,4 @@
-"""Measures the sizes of logs. Invariant: the sizes of a log directory that its broker cannot read are missing, without an error."""
+"""Measures the sizes of logs. Invariant: sizes in a log directory that the broker cannot read are missing, without an error."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DescribeSizes(Question[int, "dict[TopicPartition, int]"]):
         return DescribeLogDirsRequest(topics=rows)
 
     def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, dict[TopicPartition, int] | Refusal]:
-        """Replicas that are being copied into another directory do not count."""
+        """The incomplete copy of a replica that moves to another directory does not count."""
         if reply.message.error_code:
             return dict.fromkeys(keys, Refusal(reply.message.error_code))
         rows = ((topic.name, row) for result in reply.message.results for topic in result.topics for row in topic.partitions)

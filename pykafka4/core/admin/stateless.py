@@ -1,7 +1,7 @@
 """Makes the stateless calls of a client: offsets, fetches, commits, single messages. Invariant: each item of a call has its own outcome.
 
-Each function returns a `Begin`, which starts the call. At the end, `done` gets a dict with the outcome of each key: for `found_coordinator`
-and `sent` a value or an error, otherwise a value with a field `error`.
+Each function returns a `Begin`, which starts the call. When the call ends, `done` gets a dict with the outcome of each key: for
+`found_coordinator` and `sent` a value or an error, otherwise a value with a field `error`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def fetched(wanted: Mapping[TopicPartition, FetchFrom], limits: FetchLimits) -> 
             machine.start(Job(partial(decode_all, wanted, limits.max_decompressed, found), decoded))
 
         def decoded(now: float, found: dict[TopicPartition, FetchedPartition] | Exception) -> None:
-            if isinstance(found, Exception):  # a bug in this client: each partition gets it as its error
+            if isinstance(found, Exception):  # a bug in this client: the exception becomes the error of each partition
                 error = KafkaError(f"decoding failed: {type(found).__name__}: {found}")
                 error.__cause__ = found
                 found = {tp: FetchedPartition(tp, one.offset, error=error) for tp, one in wanted.items()}
@@ -75,7 +75,7 @@ def found_coordinator(group: str) -> Begin:
 
 def committed_of(group: str, partitions: list[TopicPartition], *, stable: bool) -> Begin:
     """The call for a `CommittedOffset` of each partition. `stable` has the same meaning as in `calls.committed`."""
-    # Imported here and below: bounded reads need no messages about groups.
+    # Imported here and below, because bounded reads need no messages about groups.
     from pykafka4.core.admin.committed import FetchOffsetsOfPartitions
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:

@@ -65,7 +65,7 @@ class TokenQuestion(OneAnswer[str, V], Generic[V]):
     task: ClassVar[str]
 
     def what(self, key: str) -> str:
-        """Messages must not have the secret."""
+        """Error messages must not contain the secret."""
         return self.task
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
@@ -160,7 +160,7 @@ class RenewToken(TokenQuestion["int | None"]):
         return RenewDelegationTokenRequest(hmac=self._hmac, renew_period_ms=self._period_ms)
 
     def answer(self, message: Any, reply: Reply) -> int:
-        """In milliseconds since 1970."""
+        """The new expiry, in milliseconds since 1970."""
         return int(message.expiry_timestamp_ms)
 
 

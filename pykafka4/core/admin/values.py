@@ -36,7 +36,7 @@ CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"  # types of groups; br
 
 @attrs.frozen
 class GroupListing:
-    """A group in a list. `state` is Kafka's name (`Stable`, `Empty`, …), `type` is `classic`, `consumer` (KIP-848), `share` or `streams`.
+    """A group in a list. `state` is Kafka's name (`Stable`, `Empty`, …); `type` is `classic`, `consumer` (KIP-848), `share` or `streams`.
 
     `protocol_type` is the kind of the group's members: `consumer`, `connect`, …; empty for a group that has only committed offsets.
     `coordinator` is the number of a broker.
@@ -80,7 +80,7 @@ class GroupDescription:
 
 @attrs.frozen
 class GroupPosition:
-    """The committed offsets and owners of a group's partitions, and the end of each of these logs: an offset or an error."""
+    """The committed offsets and owners of a group's partitions, and the end of each partition's log: an offset or an error."""
 
     description: GroupDescription
     committed: Mapping[TopicPartition, OffsetAndMetadata]

@@ -38,7 +38,7 @@ from pykafka4.wire.records.layout import INT64_MAX
 
 __all__ = ["MOST_CUT_OFF", "FetchAnswers"]
 
-# After this many responses in a row without one complete batch, the partition is fetched alone. A few can be innocent: other partitions of
+# After this many responses in a row without one complete batch, the partition is fetched alone. A few are normal: other partitions of
 # a Fetch can use up the room. In a Fetch of a single partition, brokers return the first batch whole (KIP-74): if that batch is cut off,
 # too, the broker will never return all of it.
 MOST_CUT_OFF: Final = 3
@@ -103,7 +103,7 @@ class FetchAnswers:
             position.behind_open = max(0, answer.high_watermark - stable)
 
     def _confirm(self, fetch: InFlightFetch) -> None:
-        """Confirm offsets without an error: in a session, a response omits unchanged partitions, but none that is out of range."""
+        """Confirm the offsets of partitions without an error: a response omits unchanged partitions, but none that is out of range."""
         for asked in fetch.asked.values():
             position = asked.position
             if position.is_unconfirmed and not position.reported and self._awaits(position, asked.offset):
@@ -121,14 +121,14 @@ class FetchAnswers:
             self._too_large(source, fetch, cause.size)
             return
         passing = outcome.passing
-        if isinstance(cause, DecodeError):  # corruption in transit does not repeat; a broker that is never understood must be reported
+        if isinstance(cause, DecodeError):  # corruption in transit does not repeat, so retry once, then report
             passing = not source.undecodable
             source.undecodable = True
         self._unanswered(now, source, fetch, outcome.reason, passing)
 
     def _unanswered(self, now: float, source: Source, fetch: InFlightFetch, reason: KafkaError, passing: bool) -> None:
-        """Handle the failure of all requested partitions. If a retry cannot help, `poll` raises one error for those that are read from
-        their leader."""
+        """Handle the failure of all requested partitions. If a retry cannot help, `poll` raises one error for the partitions that are
+        read from their leader."""
         waiting = list[Position]()
         for position in [asked.position for asked in fetch.asked.values() if self._positions.is_current(asked.position)]:
             if self._followers.serves(position, source.node):
@@ -142,7 +142,7 @@ class FetchAnswers:
     def _too_large(self, source: Source, fetch: InFlightFetch, size: int) -> None:
         """Handle a response over the size limit. Less was requested, so the first batch of one partition is larger than requested.
 
-        Each partition is requested alone, once: the one with the large batch stops with RecordTooLarge.
+        Then each partition is requested alone, once. The partition with the large batch stops with RecordTooLarge.
         """
         limit = f"receive_message_max_bytes={self._config.receive_message_max_bytes}"
         reason = f"the next batch needs a response of {size:,} bytes, which exceeds {limit}; raise that option to read it"
@@ -219,11 +219,11 @@ class FetchAnswers:
             self._cut_off(fetch, position, chunk.incomplete)
             return
         position.cut_off = 0
-        position.limit = self._config.max_partition_fetch_bytes  # after a single large batch
+        position.limit = self._config.max_partition_fetch_bytes  # the normal limit again, after a large batch
         self._positions.deliver(position, chunk)
 
     def _cut_off(self, fetch: InFlightFetch, position: Position, size: int) -> None:
-        """Request all of the first batch, which is incomplete, next time.
+        """Next time, request all of the incomplete first batch.
 
         Stop if the batch exceeds receive_message_max_bytes, or if the broker never returns all of it.
         """
