@@ -158,7 +158,7 @@ class ConsumerHooks:
     """The method that a hook of consumers and share consumers can have; in this class it does nothing."""
 
     def on_poll(self, polled: Polled) -> None:
-        """Called on the thread that polls, when a poll, or the next list of a loop, has records, before the application gets them."""
+        """Called on the thread that polls, when a poll or the next list of a `for` loop has records, before the application gets them."""
 
 
 ASYNC: Final = CO_COROUTINE | CO_ASYNC_GENERATOR

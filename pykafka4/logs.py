@@ -55,7 +55,7 @@ class Entry(NamedTuple):
     fields: Mapping[str, object] = {}
 
     def record(self) -> logging.LogRecord:
-        """The record factory may be code of the application."""
+        """Calls the record factory, which may be code of the application."""
         error = self.error
         exc_info = None if error is None else (type(error), error, error.__traceback__)
         name, where = self.logger.name, (self.path, self.line)
@@ -69,7 +69,7 @@ _divert: list[Divert] = []  # at most one
 
 
 def set_divert(divert: Divert) -> None:
-    """Call `divert(entry)` before an entry is handled; True means that it handles the entry itself."""
+    """Call `divert(entry)` before an entry is handled; True means that `divert` handles the entry itself."""
     _divert[:] = [divert]
 
 

@@ -144,7 +144,7 @@ def check_timeout(timeout: object) -> float | None:
 
 
 def api_timeout(timeout: object) -> float:
-    """Check the timeout of a call that never waits without a limit: None is API_S."""
+    """Check the timeout of a call that never waits without a limit: None means API_S."""
     limit = check_timeout(timeout)
     return API_S if limit is None else limit
 

@@ -126,8 +126,8 @@ class Claim:
         self.origin: object = object() if replaces is None else replaces.origin
         # written by the loop
         self.delivered = 0  # bytes made available to the application
-        self.end = -1  # the end of the log in the last response: high watermark, with read_committed the last stable offset
-        self.ended = False  # revoked or lost: an application that does not read the claim yet must not begin to
+        self.end = -1  # the end of the log in the last response: high watermark, or last stable offset with read_committed
+        self.ended = False  # revoked or lost: if the application does not read the claim yet, it must not begin
         self.recreated: int = 0 if replaces is None else replaces.recreated  # times that the topic was recreated
         self.missing: bool = False if replaces is None else replaces.missing  # brokers have reported the topic as missing
         # written by the application
@@ -138,7 +138,7 @@ class Claim:
         self.epoch = -1  # leader epoch of the last record returned
         self.otherwise: int | None = None  # after a rewind: where to read if the log does not have the committed offset
         self.followed: int = 0 if replaces is None else replaces.followed  # the value of `recreated` to which this claim's offsets belong
-        self.stuck = False  # `poll` raises an error until a seek: more fetched data would be dropped
+        self.stuck = False  # `poll` raises an error until a seek, so the loop stops fetching
         self.live = True  # False: reading has ended, and chunks that still arrive are dropped
         # The offset at which reading ends. Set before the loop gets the claim, and never changed: chunks and positions rely on it.
         self.until: int = UNBOUNDED if replaces is None else replaces.until
@@ -205,7 +205,7 @@ class Assigned:
 
 @attrs.define(eq=False)
 class Ended:
-    """The member must release these partitions. The application returns the event with `Membership.released`."""
+    """The member must release these partitions. The application then passes the event to `Membership.released`."""
 
     claims: tuple[Claim, ...]
     ending: Ending  # revoked partitions that the application does not release by `deadline` are lost
@@ -349,13 +349,13 @@ class Position:
             self.epoch = -1  # leader epoch of the last batch fetched
         else:
             self.stage, self.target, self.offset = Stage.FETCHING, fallback, start
-            self.epoch = claim.epoch  # -1 if unknown; by a known epoch, the leader detects a truncation
+            self.epoch = claim.epoch  # -1 if unknown; with a known epoch, the leader detects a truncation
         self.otherwise = claim.otherwise  # None after its use
         self.paused = False
-        self.turn = 0  # order in Fetch requests, lowest first; the partition served last has the highest
+        self.turn = 0  # order in Fetch requests, lowest first; the most recently served partition has the highest
         self.reported = False  # reported to recovery as offline
         self.own_backoff: PartitionBackoff | None = None
-        self.corruption_reported = False  # the application has the error of a corrupt log
+        self.corruption_reported = False  # the application has received the error of a corrupt log
         self.cut_off = 0  # number of consecutive responses without a complete batch
         self.topic_id: object = None
         self.after_request = 0  # number of the last Metadata request before this position was created

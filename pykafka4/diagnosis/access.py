@@ -44,7 +44,7 @@ def look_at_ports(case: Case, seconds: float) -> Iterator[Finding]:
 
 
 def look_at_tls(case: Case, seconds: float) -> Iterator[Finding]:
-    """Check TLS handshakes, and that certificates are valid for the names. With a proxy the step checks nothing: the login shows faults."""
+    """Check TLS handshakes and the names in certificates. With a proxy, this step checks nothing: the login finds TLS faults."""
     return look_at("tls", case, case.servers if case.config.proxy_url is None else [], BOOTSTRAP, seconds)
 
 
@@ -91,7 +91,7 @@ class Login:
 
 
 def look_at_logins(case: Case, seconds: float) -> Iterator[Finding]:
-    # With a proxy, the step before checked only the proxy's port: if the port is open, the login tries all servers.
+    # With a proxy, the step `ports` checked only the proxy's port: if the port is open, the login tries all servers.
     wanted = [server for server in case.servers if server in case.reachable or (case.config.proxy_url and case.reachable)]
     found = side_by_side(partial(_log_in, case), wanted, seconds)
     ids: dict[str | None, Address] = {}

@@ -1,7 +1,7 @@
 """Checks the name, the port and the TLS handshake of one address. Invariant: `side_by_side` returns by its deadline, whatever the network
 does.
 
-The checks use no client: a client retries without end, but a check reports the first failure at an address.
+The checks use no client: a client retries without end, but a check reports a failure at once.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ SocketAddress: TypeAlias = tuple[int, Any]  # (family, sockaddr)
 NO_CHECK_TIME: Final = 0x200000  # X509_V_FLAG_NO_CHECK_TIME, which Python does not name
 SILENT_NAMES: Final = "the name servers of this machine do not respond: see /etc/resolv.conf"
 DAY_S: Final = 86_400
-LOOK_SHARE: Final = 0.8  # each check's share of `seconds` in `side_by_side`: a check that times out reports more than one that is cut off
+# Each check's share of `seconds` in `side_by_side`: a check that times out by itself reports more than a check that is cut off.
+LOOK_SHARE: Final = 0.8
 SILENT: Final = "no response"
 SOON_S: Final = 14 * DAY_S  # a certificate that expires sooner gives a NOTICE
 UNVERIFIED: Final = "the certificate is not verified: ssl_context has CERT_NONE"  # `ssl` then describes no certificate
@@ -86,7 +87,7 @@ FROZEN: Final = (
     "the process is stopped, starved of CPU, or in a long garbage collection: see its log, and restart it if it does not come back"
 )
 CERTIFICATE: Final = "set ssl_certfile and ssl_keyfile to a certificate that the broker trusts"
-WAYS: Final = (  # words of an error of a handshake or client, and the way out; the first row that matches counts
+WAYS: Final = (  # words of an error of a handshake or client, and the way out; the first matching row is used
     ("authority is not trusted", "set ssl_cafile to the certificate of the authority that signed the broker's"),
     ("self-signed", "set ssl_cafile to this certificate, or to the certificate of the authority that should have signed it"),
     ("has expired", "renew the broker's certificate; or set the clock of this machine"),

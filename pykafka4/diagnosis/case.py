@@ -1,4 +1,4 @@
-"""Keeps the options of a diagnosis, and results for later steps. Invariant: `close` closes the clients of `connect`."""
+"""Keeps the options of a diagnosis, and results for later steps. Invariant: `close` closes the clients that `connect` created."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Case:
     config: ClientConfig = attrs.field(init=False)
     context: ssl.SSLContext | None = attrs.field(init=False)
     resolved: dict[Address, list[SocketAddress]] = attrs.field(factory=dict)  # names that resolve
-    # Addresses whose ports accept connections, and pass the TLS handshake if there is one.
+    # Addresses that accept connections and pass the TLS handshake, if there is one.
     reachable: dict[Address, SocketAddress] = attrs.field(factory=dict)
-    faulty: set[Address] = attrs.field(factory=set)  # addresses with a finding that something is wrong
+    faulty: set[Address] = attrs.field(factory=set)  # addresses with a WRONG finding
     login_servers: list[Address] = attrs.field(factory=list)  # bootstrap servers that let this client in
     cluster: ClusterDescription | None = None
     _client: Client | None = attrs.field(init=False, default=None)

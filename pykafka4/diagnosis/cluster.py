@@ -121,7 +121,7 @@ def _of_zookeeper(case: Case) -> Iterator[Finding]:
 
 
 def _clock(quorum: QuorumDescription, ours: float, doubt: float) -> Iterator[Finding]:
-    """Compare the clocks. The leader does not fetch, so its own row has its time (`LeaderState.describeReplicaState`)."""
+    """Compare the clocks. In the leader's own row, `last_fetch_ms` is its current time (`LeaderState.describeReplicaState`)."""
     theirs = next((voter.last_fetch_ms for voter in quorum.voters if voter.id == quorum.leader), None)
     if theirs is None:
         return

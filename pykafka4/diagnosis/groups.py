@@ -48,7 +48,7 @@ def _without_offsets(case: Case, name: str, error: KafkaError, seconds: float) -
 
 
 def _rights(case: Case, group: GroupDescription, seconds: float) -> Iterator[Finding]:
-    """Yields no finding for groups of other kinds, or if brokers are too old to report rights."""
+    """Yields no finding for a group that is neither classic nor consumer, or if brokers are too old to report rights."""
     from pykafka4.messages import ConsumerGroupDescribeRequest, DescribeGroupsRequest  # declaring all messages takes time
 
     if group.type not in (CLASSIC, CONSUMER):

@@ -91,7 +91,7 @@ def _topic(row: Any, *, is_named: bool) -> Iterator[Finding]:
 
 
 def compare_rights(step: str, kind: str, name: str, allowed: frozenset[str] | None, uses: dict[str, str]) -> Iterator[Finding]:
-    """`uses` maps operations to the harm without them. The outcome is WRONG if all of them are denied."""
+    """`uses` maps each operation to the harm if it is denied. If all operations are denied, the outcome is WRONG."""
     about = f"{kind} {name}"
     if allowed is None:
         yield Finding(step, about, Outcome.UNSEEN, "rights are not reported", "the broker does not report them, or is too old")

@@ -236,7 +236,7 @@ class DeserializationError(KafkaError):
 
 
 class ClosedError(KafkaError):
-    """Raised by calls of a closed object, such as a client, producer, consumer or table; create a new one."""
+    """Raised by calls on a closed object, such as a client, producer, consumer or table; create a new one."""
 
     code = "CLOSED"
 
@@ -332,8 +332,9 @@ class LogTruncated(InvalidOffset):
 class AuthorizationError(BrokerError, PermissionError):
     """Raised if the user of this client lacks a right. A later call asks the brokers again, because the right may be granted at any time.
 
-    `operation`, `resource` and `resource_name` name the right: `WRITE`, `topic`, `orders`. They are None if the broker's response does not
-    show the right. `DESCRIBE or CREATE` stands for the rights on a topic that brokers would have created if it did not exist.
+    `operation`, `resource` and `resource_name` name the right, for example `WRITE`, `topic`, `orders`. They are None if the broker's
+    response does not show the right. `DESCRIBE or CREATE` stands for the rights on a topic that brokers would have created if it did not
+    exist.
     """
 
     operation: str | None = None
@@ -350,7 +351,7 @@ class AuthorizationError(BrokerError, PermissionError):
 
     @property
     def subject(self) -> tuple[str, ...]:
-        """Equal for errors of the same right: it is missing for all partitions of a topic, and one error is enough."""
+        """Equal for errors about the same right: a right on a topic is missing for all its partitions, and one error is enough."""
         return (self.code.name, self.resource, self.resource_name or "") if self.resource else (self.code.name, self.what)
 
 
@@ -425,10 +426,10 @@ class TransactionError(KafkaError):
 
 
 class TransactionAborted(TransactionError):
-    """Raised if the transaction can only be aborted, or was aborted; the message gives the reason. read_committed hides its records.
+    """Raised if the transaction can only be aborted, or was aborted; the message gives the reason.
 
-    There is one exception: if the client sent the commit and got an error or no response, the message says that the transaction may be
-    committed.
+    Consumers with read_committed do not get the transaction's records. If the client sent the commit and got an error or no
+    response, the transaction may be committed, and the message says so.
     """
 
     code: ErrorCode | str = "TRANSACTION_ABORTED"
@@ -470,7 +471,7 @@ _CLASSES: dict[str, type[BrokerError]] = {"PRODUCER_FENCED": ProducerFencedError
 
 
 def caused_by(reason: E, error: BaseException) -> E:
-    """`reason` gets the cause without tracebacks: in a failed `Delivery` they would keep the response and the client alive."""
+    """Set the cause of `reason`, without tracebacks: in a failed `Delivery` they would keep the response and the client alive."""
     reason.__cause__ = error
     seen: set[int] = set()  # an application's exception may be its own cause
     inner: BaseException | None = error
@@ -494,7 +495,7 @@ def broker_error(
 ) -> BrokerError:
     """The exception for `code`, of the code's class. `what` names the failed call or thing, `detail` is the broker's text.
 
-    The other arguments find the missing right of an AuthorizationError: `request` is Kafka's name of the refused request; `topic`, `group`
+    The other arguments give the missing right of an AuthorizationError: `request` is Kafka's name of the refused request; `topic`, `group`
     and `transactional_id` are the resources in it; with `creating`, brokers would have created the topic.
     """
     row = error_code(code)

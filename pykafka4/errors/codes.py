@@ -25,7 +25,7 @@ These modules of `core` decide by the name of a code, so a new row or column doe
     consumer.searches        UNKNOWN_SERVER_ERROR of ListOffsets
     consumer.fetch_session   ends of fetch sessions
     consumer.start_offsets   a topic that does not exist
-    group.membership.classic    the end of a member
+    group.membership.classic    the error of a commit that ends the membership
     group.membership.consumer_protocol  a static member that another one replaced; brokers without the protocol
     group.membership.rewinds    a group that is unknown to the classic protocol
     group.reactions          the reaction of a member to each code of its coordinator

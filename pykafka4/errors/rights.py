@@ -12,7 +12,7 @@ import attrs
 
 __all__ = ["CLUSTER", "Right", "needed"]
 
-CLUSTER: Final = "kafka-cluster"  # Kafka's name of the cluster as a resource
+CLUSTER: Final = "kafka-cluster"  # the cluster's name as a resource
 
 
 @attrs.frozen

@@ -3,8 +3,8 @@ run anyway.
 
 A thread that computes in Python keeps the GIL until the interpreter takes it away, 5 ms after another thread has asked for it. So the loop
 thread, and on Linux every thread that waits for a result of the client, raises the process's flag just before it needs the GIL. `send`,
-`poll` and the iteration over a consumer's records check the flag, which costs one load. If it is raised, they release the GIL at once,
-unless that has just been in vain.
+`poll` and the iteration over a consumer's records check the flag, which costs one load. If the flag is raised, these calls release the GIL
+at once, unless the last two releases were in vain.
 
 Modules; each line imports only from lines below it:
     asking  `Lock`, and `Turn` for portable loops: both request the GIL at the end of a wait

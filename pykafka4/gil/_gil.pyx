@@ -7,7 +7,7 @@ Meanwhile, threads of the application that see the flag raised release the GIL (
 Every hand-over costs the computing thread two thread switches. So for 400 µs after each hand-over, the compiled pump and threads that
 wake up in a `Lock` do not raise the flag (`pause`); then a loop does more work at once. Up to four hand-overs may come in a row,
 because a batch needs several: to send it, to read the response, and to run its callbacks; their pauses follow together. No thread pauses
-for a thread that has begun to wait in a `Lock`: it does not compute, and the thread for which it waits would only be late.
+for a thread that has begun to wait in a `Lock`: this thread does not compute, and a pause would only delay the end of its wait.
 
 If other threads compute, too, one of them may take the GIL before the thread that asked, for 5 ms, and then another. So a thread that gave
 way gets the GIL back late. After two such returns in a row, no thread of the application gives way for 100 ms: it would hand its share of

@@ -41,7 +41,7 @@ Lock: Any = compiled.Lock if compiled is not None and sys.platform == "linux" el
 
 
 class Turn:
-    """The flag of a portable loop, raised between waits: system calls that do not wait release the GIL, too."""
+    """Keeps the flag raised between the waits of a portable loop, whose other system calls release the GIL, too."""
 
     __slots__ = ("_up",)
 

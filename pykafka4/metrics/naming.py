@@ -1,4 +1,4 @@
-"""Makes names for Prometheus: replaces dots by `_`, and appends the unit, and `_total` for counters.
+"""Makes names for Prometheus: replaces dots with `_`, and appends the unit, and `_total` for counters.
 
 Source: OpenTelemetry, "Prometheus and OpenMetrics Compatibility".
 """

@@ -1,7 +1,7 @@
 """Keeps the clients whose figures a reader collects repeatedly. Invariant: no reading has two figures with the same name and labels.
 
 References to clients are weak: a reading forgets closed and garbage-collected clients. Of two clients with the same `client_id`, the second
-is shown as `client_id#2`. Another client can get the name of a closed one.
+is shown as `client_id#2`. A later client can get the name of a closed client.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class OpenClients:
         self._clients: list[_Watched] = []
 
     def add(self, client: Measured, by: By, by_broker: bool) -> None:
-        """A second `add` replaces `by` and `by_broker`. Raises TypeError for any object but a client."""
+        """A second `add` of a client replaces `by` and `by_broker`. Raises TypeError for any object but a client."""
         if not hasattr(type(client), "_sources"):
             raise TypeError(f"{shown(client)} has no metrics: pass a Producer, Consumer, ShareConsumer, AdminClient or Client")
         detail = Detail(by, by_broker)
@@ -62,7 +62,7 @@ class OpenClients:
     def read(self) -> Iterator[Metric]:
         with self._lock:
             self._clients = [client for client in self._clients if client.open_sources()]
-            clients = list(self._clients)  # read outside the lock: a client may take PATIENCE_S
+            clients = list(self._clients)  # read outside the lock: a client may take `sources.PATIENCE_S`
         seen = set[object]()
         for client in clients:
             for source in client.open_sources():

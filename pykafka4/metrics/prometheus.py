@@ -1,4 +1,4 @@
-"""Shows clients to Prometheus. Invariant: nothing is counted for Prometheus; a scrape yields each family once.
+"""Exposes the metrics of clients to Prometheus. Invariant: nothing is counted for Prometheus; a scrape yields each family once.
 
 Needs the extra `prometheus`: pip install 'pykafka4[prometheus]'.
 """
@@ -30,13 +30,13 @@ FAMILIES: Final = {Kind.COUNTER: CounterMetricFamily, Kind.GAUGE: GaugeMetricFam
 
 
 class ClientCollector(Collector):
-    """Shows the clients that were added to it. Use it for a registry of your own, `collector` for the default registry."""
+    """Exposes the metrics of the clients that were added to it. Use it for a registry of your own, `collector` for the default registry."""
 
     def __init__(self) -> None:
         self._clients = OpenClients()
 
     def add(self, *clients: Measured, by: By = "topic", by_broker: bool = False) -> None:
-        """Show `clients`, handles of any kind, from now until they are closed.
+        """Expose the metrics of `clients`, handles of any kind, from now until they are closed.
 
         `by` and `by_broker` are as in `metrics()`, and determine the number of series. Raises TypeError for any other object, ConfigError
         for an unknown `by`.
@@ -49,7 +49,7 @@ class ClientCollector(Collector):
         return ()
 
     def collect(self) -> Iterator[Family]:
-        """The figures of this moment."""
+        """The current figures."""
         found: dict[str, list[Metric]] = {}
         for metric in self._clients.read():
             found.setdefault(metric.name, []).append(metric)
@@ -58,7 +58,7 @@ class ClientCollector(Collector):
 
 
 def collector(*clients: Measured, by: By = "topic", by_broker: bool = False) -> ClientCollector:
-    """The common collector of this process, which shows `clients` from now until they are closed.
+    """Add `clients` to the common collector of this process until they are closed; return the collector.
 
     `REGISTRY.register(collector(producer))`, later `REGISTRY.register(collector(consumer))`: the object is the same, so the registry yields
     no family twice. `by`, `by_broker` and errors are as in `ClientCollector.add`.

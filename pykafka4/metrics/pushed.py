@@ -2,8 +2,8 @@
 units.
 
 A name is `org.apache.kafka.`, then Java's group and name with dots. Averages are over the time since the last push; averages of durations
-are in milliseconds, ages in seconds. Of Java's maxima and rates of a time window, this module pushes two: `connection.creation.rate`, since
-the last push, and `records.lag.max`, at the moment of the push.
+are in milliseconds, ages in seconds. Of Java's maxima and rates over a time window, this module pushes two: `connection.creation.rate`,
+since the last push, and `records.lag.max`, at the moment of the push.
 """
 
 from __future__ import annotations

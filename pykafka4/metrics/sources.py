@@ -258,7 +258,7 @@ def _rows(stats: ProducerStats, by: By) -> Iterator[tuple[dict[str, str], Produc
             yield {TOPIC: tp.topic, PARTITION: str(tp.partition)}, counts
             left[tp.topic] = _without(left[tp.topic], counts)
     for topic, counts in left.items():
-        if by == "topic" or counts.accepted:  # by partition: the topic's records of no listed partition
+        if by == "topic" or counts.accepted:  # by partition: the topic's records that belong to no listed partition
             yield {TOPIC: topic}, counts
 
 

@@ -30,7 +30,7 @@ __all__ = ["Credentials"]
 
 log = get_log("pykafka4.credentials")
 
-NONCE_BYTES: Final = 24  # bytes of the client's nonce of SCRAM
+NONCE_BYTES: Final = 24  # length of the client's SCRAM nonce
 
 
 @attrs.define(eq=False, repr=False)
@@ -42,7 +42,7 @@ class HeldToken:
 
 
 class Bearer(OAuthBearer):
-    """An exchange that marks its token as refused if the broker refuses: with JSON, with an error code, or with both."""
+    """An exchange that marks its token as refused if the broker refuses it: with JSON, with an error code, or with both."""
 
     def __init__(self, held: HeldToken) -> None:
         super().__init__(held.token)
@@ -70,7 +70,7 @@ class Credentials:
         self._kerberos = _kerberos(config)
 
     def mechanism(self, host: str) -> Mechanism:
-        """Return a mechanism with the current credentials. Blocks while the application's callables, or a KDC, answer.
+        """Return a mechanism with the current credentials. Blocks until the application's callables, or a KDC, have answered.
 
         Raises the exception of the application's callable, or ConfigError for an invalid result, unless the last token is still valid.
         Raises AuthenticationError if there is no Kerberos ticket.

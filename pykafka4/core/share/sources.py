@@ -1,4 +1,4 @@
-"""Passes each assigned partition to the source of its leader, and each acknowledgement to the source that has acquired the record.
+"""Passes each assigned partition to the source of its leader, and each acknowledgement to the source that acquired the records.
 Invariant: a partition is a target of its leader's source only; a change of the leader ends the lease with the old leader."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ShareSources:
         self._sources: dict[int, ShareSource] = {}
         self._assigned: Parts = frozenset()
         self._topics: tuple[str, ...] = ()
-        self._placed = True  # the sources have their partitions
+        self._placed = True  # the targets of the sources are up to date
         self._losses = -1
         self._look_at = INFINITY
         self._closing: list[ShareSource] = []
@@ -67,7 +67,7 @@ class ShareSources:
             source.wanted_by_poll = taken
 
     def acknowledge(self, acknowledgements: Iterable[Acknowledgements], report: AcknowledgementReport) -> None:
-        """Queue acknowledgements at the sources that have acquired the records; fail those without a source."""
+        """Queue acknowledgements at the sources that acquired the records; fail acknowledgements without a source."""
         for each in acknowledgements:
             report.begin()
             lease = each.acquired.lease
@@ -122,7 +122,7 @@ class ShareSources:
     # ---------------------------------------------------------------- the end
 
     def close(self, done: Callable[[], None]) -> None:
-        """End all sessions: send all acknowledgements, release all other records; then call `done`."""
+        """End all sessions: send all acknowledgements and release all other records, then call `done`."""
         self._assigned = frozenset()
         self._done = done
         self._closing = list(self._sources.values())
@@ -131,14 +131,14 @@ class ShareSources:
         self._check_done()
 
     def abandon(self, error: KafkaError) -> None:
-        """The time to end sessions has run out, or the machine has failed."""
+        """Fail all acknowledgements: the time to end sessions has run out, or the machine has failed."""
         for source in list(self._sources.values()):
             source.abandon(error)
         self._closing.clear()
         self._check_done()
 
     def open_again(self) -> None:
-        """A later subscription opens new sources."""
+        """Drop all sources: a later subscription creates new ones."""
         self._sources.clear()
 
     def dispose(self) -> None:

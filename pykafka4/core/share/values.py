@@ -2,7 +2,7 @@
 outcome; a lease that has ended never becomes valid again.
 
 A broker *acquires* records for a member: it locks them for `group.share.record.lock.duration.ms`. A `SessionLease` stands for one partition
-in one share session with its leader. After the end of a lease, records that were acquired under it cannot be acknowledged any more.
+in one share session with the partition's leader. After a lease has ended, the records acquired under it cannot be acknowledged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 EXPIRED = "the lock has expired"
 SHOWN = 5  # ranges of offsets in an error's text
 # A lease remembers the last delivery of each offset. Records that the application never acknowledges would stay in it until the session
-# ends. So a lease with FEW offsets or more forgets those whose locks ended more than REMEMBERED_S ago.
+# ends. So a lease that has grown to FEW offsets or more now and then forgets those whose locks ended more than REMEMBERED_S ago.
 FEW = 1_000
 REMEMBERED_S = 60.0  # seconds
 
@@ -45,7 +45,7 @@ class AcknowledgeType(enum.Enum):
     ACCEPT = 1  # processed: the broker does not deliver the record again
     RELEASE = 2  # the broker may deliver the record again, to any member
     REJECT = 3  # cannot be processed: the broker does not deliver the record again
-    RENEW = 4  # the lock begins again; the application still has the record in hand
+    RENEW = 4  # the lock begins again; the application is still processing the record
 
 
 @attrs.define(eq=False)
@@ -57,14 +57,14 @@ class SessionLease:
     node: int
     ended: str | None = None  # the reason for the end, for error texts; None while the lease holds
     _current: dict[int, Acquired] = attrs.Factory(dict)  # offset -> its last delivery, if that has no outcome
-    _most: int = FEW  # at this size old offsets are dropped; twice the rest, so a drop costs O(1) per record
+    _most: int = FEW  # at this size old offsets are dropped; more than twice the rest, so drops cost O(1) per record
 
     def deliver(self, acquired: Acquired, now: float) -> None:
         """Note `acquired` as the last delivery of its offsets, and mark these offsets in earlier deliveries as acquired `again`.
 
         Brokers identify an acknowledged record only by member and offset. Without the mark: the lock of a record ends, the broker delivers
-        the record again, the application accepts the first delivery late, and the broker applies this to the second delivery, which has not
-        been processed.
+        the record again, the application accepts the first delivery late, and the broker applies this acknowledgement to the second
+        delivery, which has not been processed.
         """
         if len(self._current) >= self._most:
             self._current = {o: each for o, each in self._current.items() if now < each.locked_until(o) + REMEMBERED_S}
@@ -143,8 +143,8 @@ def lock_lost(tp: TopicPartition, offsets: Iterable[int], reason: str) -> Record
 class AcknowledgementReport:
     """Collects the outcomes of acknowledgements that were sent together: None or the first error of each partition. Calls `done` once.
 
-    `_open` counts the parts without an outcome, plus one until all parts have begun: the first part may have its outcome before the second
-    begins.
+    A part is one `Acknowledgements`. `_open` counts the parts without an outcome, plus one until all parts have begun: the first part may
+    have its outcome before the second begins.
     """
 
     done: Callable[[AcknowledgementReport], object]
@@ -159,7 +159,7 @@ class AcknowledgementReport:
         return self._open > 0
 
     def begin(self) -> None:
-        """`settle` ends the part."""
+        """Begin a part, which `settle` ends."""
         self._open += 1
 
     def settle(self, tp: TopicPartition, records: int, error: KafkaError | None) -> None:
@@ -173,7 +173,7 @@ class AcknowledgementReport:
         self.close()
 
     def close(self) -> None:
-        """Count the end of a part, or the moment when all parts have begun."""
+        """Called once for each part that ends, and once when all parts have begun."""
         self._open -= 1
         if not self._open:
             self.done(self)
@@ -190,12 +190,12 @@ class Acknowledgements:
 
     @property
     def renews(self) -> bool:
-        """Brokers refuse to fetch records in the same request."""
+        """Whether any lock is renewed: brokers then refuse to fetch records in the same request."""
         return AcknowledgeType.RENEW in self.types.values()
 
     @property
     def records(self) -> int:
-        """Gaps are not counted."""
+        """The number of records, without gaps."""
         return sum(kind is not AcknowledgeType.GAP for kind in self.types.values())
 
     def split(self, offsets: Container[int]) -> tuple[Acknowledgements | None, Acknowledgements | None]:
@@ -228,7 +228,7 @@ class Acknowledgements:
 
 
 def release(acquired: Acquired, offsets: Iterable[int]) -> Acknowledgements:
-    """Releases of records that no application has in hand."""
+    """Create releases that the application did not request; nothing reads their report."""
     report = AcknowledgementReport(lambda _: None)
     report.begin()
     report.close()

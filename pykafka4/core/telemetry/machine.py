@@ -28,7 +28,7 @@ __all__ = ["MetricsSubscription", "PushedFigures", "Telemetry", "TelemetryState"
 log = get_log("pykafka4.telemetry")
 
 GET_SUBSCRIPTIONS: Final = 71  # the API key as a number: the message is imported only when a broker offers it
-RETRY_S: Final = 300.0  # until the next request for subscriptions, after one without a useful response; Java's default
+RETRY_S: Final = 300.0  # until the next request for subscriptions, after a failed one; Java's default
 LEAST_S: Final = 0.1  # the shortest interval between pushes
 NO_INSTANCE: Final = UUID(int=0)  # the id with which a client asks the broker to assign one
 
@@ -146,7 +146,7 @@ class Telemetry:
         return self._outbox.effects(INFINITY) if self._outbox.requests else NOTHING
 
     def _find_broker(self) -> bool:
-        """Without a broker that accepts metrics, the next search waits until the connections have changed."""
+        """Return whether a broker that accepts metrics is connected. Repeat a failed search only after the connections have changed."""
         if self._node is not None and self._network.is_connected(self._node):
             return True
         if self._seen == self._network.changes:
@@ -163,7 +163,7 @@ class Telemetry:
         self._outbox.send(_Asked(self._node, message, self._deadline(now), machine=self))
 
     def _push(self, now: float, subscription: MetricsSubscription, *, terminating: bool) -> None:
-        """If no metric is wanted, or they are more than brokers accept, only a terminating push is sent, without metrics."""
+        """If no metric is wanted, or the metrics are larger than brokers accept, only a terminating push is sent, without metrics."""
         from pykafka4.wire.protocol.messages_telemetry import PushTelemetryRequest
 
         assert self._node is not None
@@ -217,7 +217,7 @@ class Telemetry:
         return next((codec for codec in accepted if 0 <= codec <= 4), 0) if self._packs else 0
 
     def pushed(self, now: float, outcome: Outcome) -> None:
-        """While the client is being closed, push for the last time."""
+        """Schedule the next push; if the client is being closed, push for the last time."""
         if self.state is S.ENDED or self.subscription is None:
             self._tell_end()
             return
@@ -251,9 +251,9 @@ class Telemetry:
         return True
 
     def end(self, now: float, ended: Callable[[], None]) -> None:
-        """Push once more if brokers want metrics and one of them is connected; a push in flight ends before that.
+        """Push once more, after a push in flight, if brokers want metrics and one of them is connected.
 
-        `ended` is called when the last push has an outcome, or at once without a last push.
+        `ended` is called when the last push has an outcome, or at once if there is none.
         """
         self._ended = ended
         if self.state is not S.PUSHING:

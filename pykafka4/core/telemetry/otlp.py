@@ -23,7 +23,7 @@ TRUE: Final = 1
 
 @attrs.frozen
 class Gauge:
-    """A metric with a present value."""
+    """A metric with a current value."""
 
     name: str
     value: float

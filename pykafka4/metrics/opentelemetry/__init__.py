@@ -1,5 +1,5 @@
-"""Shows clients to OpenTelemetry: metrics and traces. Invariant: an application that requests neither pays nothing; metrics cost nothing
-per record.
+"""Exports metrics and traces of clients to OpenTelemetry. Invariant: an application that requests neither pays nothing; metrics cost
+nothing per record.
 
 Needs the extra `opentelemetry`: pip install 'pykafka4[opentelemetry]'. Names follow OpenTelemetry's conventions for messaging, whose
 status is "development".

@@ -1,8 +1,8 @@
-"""Shows the metrics of clients to OpenTelemetry. Invariant: this module counts nothing itself; a collection reads each client once,
+"""Exports the metrics of clients to OpenTelemetry. Invariant: this module counts nothing itself; a collection reads each client once,
 unless another reader collects at the same time.
 
 OpenTelemetry has no observable histogram, so a histogram `NAME` becomes two counters, `NAME.count` and `NAME.sum`. The conventions define
-`messaging.client.operation.duration` as a histogram, so it has no counters: `pykafka4.client.request.duration` has its values.
+`messaging.client.operation.duration` as a histogram, so this module makes no counters of it: `pykafka4.client.request.duration` has the same values.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def instrument(*clients: Measured, meter_provider: MeterProvider | None = None, 
 
 
 class Readings:
-    """The figures for one provider. A collection calls each instrument once: a second call begins the next reading."""
+    """The figures for one provider. A collection calls each instrument once, so a second call of an instrument begins the next reading."""
 
     def __init__(self) -> None:
         self.clients = OpenClients()

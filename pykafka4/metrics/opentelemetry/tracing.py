@@ -34,7 +34,7 @@ OFFSET: Final = "messaging.kafka.offset"
 TOMBSTONE: Final = "messaging.kafka.message.tombstone"
 COUNT: Final = "messaging.batch.message_count"
 PARENT: Final = "traceparent"
-MOST_LINKS: Final = 128  # by OpenTelemetry's default limits: the SDK would drop further links
+MOST_LINKS: Final = 128  # OpenTelemetry's default limit: the SDK would drop further links
 W3C: Final = TraceContextTextMapPropagator()
 
 
@@ -52,7 +52,7 @@ class Received(Protocol):
 
 
 class _Failure(threading.local):
-    """The failed batch whose callbacks and `on_ack` run on this thread. With a partition, the callbacks come first.
+    """The failed batch whose callbacks and `on_ack` run on this thread. If the batch has a partition, the callbacks run first.
 
     The callbacks have the spans of the records; `on_ack` has the error code.
     """
@@ -96,7 +96,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
         return attrs.evolve(record, headers=[*headers, *((name, value.encode()) for name, value in carrier.items())])
 
     def on_enqueue(self, delivery: Delivery) -> None:
-        """Have an accepted record's span end with the record's outcome; a span that is not recorded ends at once."""
+        """End the span of an accepted record at the record's outcome; end a span that is not recorded at once."""
         span = _accepted()
         if span is None:
             return
@@ -115,7 +115,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
             _fail(span, type(error).__name__)
 
     def _settled(self, span: Span, delivery: Delivery) -> None:
-        if delivery.lost():  # `exception()` has the reason, but would count as if the application had seen the failure
+        if delivery.lost():  # `exception()` has the reason, but would mark the failure as seen by the application
             failure = self._failure
             if delivery.partition is None and failure.topic == delivery.topic:
                 _fail(span, failure.code)

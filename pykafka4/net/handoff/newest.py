@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Newest(Generic[T]):
-    """The result of the call that began last. For any thread; the lock is held for assignments only."""
+    """The result of the newest call that has returned. For any thread; the lock is held for assignments only."""
 
     __slots__ = ("_begun", "_kept", "_lock", "value")
 
@@ -27,7 +27,7 @@ class Newest(Generic[T]):
             return self._begun
 
     def keep(self, number: int, value: T | None) -> None:
-        """Keep `value`, the result of the call `number`, unless a newer call has returned before."""
+        """Keep `value`, the result of the call `number`, unless a newer call has already returned."""
         with self._lock:
             if number > self._kept:
                 self._kept, self.value = number, value
