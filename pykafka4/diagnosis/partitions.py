@@ -136,7 +136,7 @@ def lost_disks(parts: list[PartitionState], up: set[int]) -> Iterator[Finding]:
 
 
 def _replicas(case: Case, parts: list[PartitionState], up: set[int], seconds: float) -> Iterator[Finding]:
-    """Partitions that refuse producers come first."""
+    """Findings about partitions that refuse producers come first."""
     behind = [part for part in parts if len(part.isr) < len(part.replicas)]
     if not behind:
         yield Finding("replicas", "", Outcome.FINE, f"all replicas of {len(parts)} partitions are in sync")

@@ -199,7 +199,7 @@ class Acknowledgements:
         return sum(kind is not AcknowledgeType.GAP for kind in self.types.values())
 
     def split(self, offsets: Container[int]) -> tuple[Acknowledgements | None, Acknowledgements | None]:
-        """(acknowledgements for `offsets`, the others), to use instead of this object; None for an empty part."""
+        """Return (acknowledgements for `offsets`, the other ones), which replace this object; None for an empty part."""
         inside = {offset: kind for offset, kind in self.types.items() if offset in offsets}
         outside = {offset: kind for offset, kind in self.types.items() if offset not in inside}
         if not inside:
