@@ -118,7 +118,7 @@ def _log_in(case: Case, address: Address, seconds: float) -> Login | ConfigError
     try:
         client.refresh_metadata([], seconds)
         return Login(client.status()["cluster_id"])
-    except KafkaError as error:  # mostly a timeout: the connection's own error says more
+    except KafkaError as error:  # usually a timeout: the connection's own error says more
         links = client.status()["brokers"]
         return Login(error=next((link["error"] for link in links if link["error"]), str(error)))
     finally:

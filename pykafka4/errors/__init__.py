@@ -142,7 +142,7 @@ class HostNotAllowed(ConnectionLost):
 
 
 class AuthenticationError(ConnectionLost):
-    """Raised if the client and a broker could not authenticate each other, or do not agree on the security protocol.
+    """Raised if the client and a broker could not authenticate each other, or did not agree on the security protocol.
 
     The message names the broker, the mechanism and the reason. The client tries again after a backoff: the credentials might be corrected.
     `certain` is False if the reason is a guess, because the broker only closed the connection. `is_local` is True if the
@@ -158,7 +158,7 @@ class AuthenticationError(ConnectionLost):
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
-    """Raised if the timeout expired before the operation finished; the message names the event that did not come."""
+    """Raised if the timeout expired before the operation finished; the message names the event that did not happen."""
 
     code = "TIMED_OUT"
 
@@ -268,7 +268,7 @@ class BrokerError(KafkaError):
 
 
 class InvalidOffset(KafkaError):
-    """Raised if there is no offset to continue from, and auto_offset_reset=none forbids the choice of another.
+    """Raised if there is no offset to continue from, and auto_offset_reset=none forbids the choice of another one.
 
     `topic` and `partition` name the partition, `offset` is the consumer's position (None: it had none yet). Every poll raises this error
     until `seek((error.topic, error.partition), …)` sets a position. A bounded read raises it for offsets that the log lost before they were
@@ -291,7 +291,7 @@ class NoOffsetForPartition(InvalidOffset):
 
 
 class OffsetOutOfRange(InvalidOffset, BrokerError):
-    """Raised if the log does not have the offset any more, or not yet. `earliest` and `latest` are the current ends of the log."""
+    """Raised if the log does not have the offset any more, or not yet. `earliest` and `latest` are the log's current start and end."""
 
     earliest: int
     latest: int
@@ -420,7 +420,7 @@ class ProducerFencedError(BrokerError):
 
 
 class TransactionError(KafkaError):
-    """Raised if a call does not fit the state of the transaction; the message says which call comes first."""
+    """Raised if a call does not fit the state of the transaction; the message says which call must come first."""
 
     code: ErrorCode | str = "INVALID_TXN_STATE"
 

@@ -2,7 +2,7 @@
 unless another reader collects at the same time.
 
 OpenTelemetry has no observable histogram, so a histogram `NAME` becomes two counters, `NAME.count` and `NAME.sum`. The conventions define
-`messaging.client.operation.duration` as a histogram. Its values are in `pykafka4.client.request.duration`.
+`messaging.client.operation.duration` as a histogram, so it is left out; `pykafka4.client.request.duration` has its values.
 """
 
 from __future__ import annotations
