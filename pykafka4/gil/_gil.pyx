@@ -9,10 +9,10 @@ wake up in a `Lock` do not raise the flag (`pause`); then a loop does more work 
 because a batch needs several: to send it, to read the response, and to run its callbacks; their pauses follow together. No thread pauses
 for a thread that has begun to wait in a `Lock`: this thread does not compute, and a pause would only delay the end of its wait.
 
-If other threads compute, too, one of them may take the GIL before the thread that asked, for 5 ms, and then another one may. So a
-thread that gave way gets the GIL back late. After two such returns in a row, no thread of the application gives way for 100 ms: it would hand its share of
-the processor to threads that never give way. A single late return may have another reason: the system took the processor from the thread
-that asked.
+If other threads compute, too, one of them may take the GIL before the thread that asked, for 5 ms, and then another one may. So a thread
+that gave way gets the GIL back late. After two such returns in a row, no thread of the application gives way for 100 ms: it would hand its
+share of the processor to threads that never give way. A single late return may have another reason: the system took the processor from the
+thread that asked.
 """
 
 cimport cython
