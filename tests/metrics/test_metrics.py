@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from pykafka4.metrics.catalogue import CLIENT_ID, DEFINITIONS
 from pykafka4.metrics.values import By, Kind
 from pykafka4.testing import ModelServer
 from tests.inspection import inspect
+from tests.net.net_helpers import in_child
 
 BY: tuple[By, ...] = ("client", "topic", "partition")
 SENT, CONSUMED = "messaging.client.sent.messages", "messaging.client.consumed.messages"
@@ -156,16 +156,12 @@ def test_a_client_whose_thread_hangs_is_not_connected(kafka: dict[str, Any]) -> 
         go_on.set()
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_reports_no_records_of_its_parent(kafka: dict[str, Any]) -> None:
     with Producer(**kafka) as producer, Consumer(**kafka) as consumer, ShareConsumer(**kafka, group_id="g") as sharer:
-        child = os.fork()
-        if child == 0:
-            os._exit(
-                sum(
-                    not metric.name.startswith("pykafka4.client.") for handle in (producer, consumer, sharer) for metric in handle.metrics()
-                )
-            )
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        handles = (producer, consumer, sharer)
+        names = in_child(lambda: " ".join(metric.name for handle in handles for metric in handle.metrics()))
+    assert [name for name in names.split() if not name.startswith("pykafka4.client.")] == []
 
 
 def test_an_unknown_level_is_refused(kafka: dict[str, Any]) -> None:

@@ -31,6 +31,7 @@ PARTS: Final = 64  # a segment has 1/64 of max_size, between the limits above
 DAMAGED_PART: Final = 8  # damaged segments may use 1/8 of max_size, at least LARGEST_SEGMENT, in addition to max_size
 RETRY_S: Final = 1.0  # seconds of pause after a refusal of the disk; doubles
 LONGEST_RETRY_S: Final = 30.0
+MOST_REMOVED: Final = 50  # files that `remove_left` removes in one turn of the agent's loop
 WAYS_OUT: Final = {
     errno.ENOSPC: "make room on the file system of the spool, or lower [spool] max_size",
     errno.EDQUOT: "raise the disk quota, or lower [spool] max_size",
@@ -106,7 +107,6 @@ class Disk:
             self.fail(f"write to {path}", refused)
         else:
             self.succeed()
-            self.remove_left()
 
     def account(self, segment: Segment) -> None:
         used = allocated(segment.size)
@@ -119,11 +119,11 @@ class Disk:
             self.fail(f"remove {segment.path}", refused)
 
     def remove_left(self) -> None:
-        """Try again to remove files, up to the first refusal. A new file of the topic may need the name of such a file.
+        """Try again to remove files, up to MOST_REMOVED and to the first refusal.
 
         A refusal is not recorded again: the disk may take writes all the same, for example if only one folder has another owner.
         """
-        for _ in range(len(self._left)):
+        for _ in range(min(len(self._left), MOST_REMOVED)):
             if self._try_to_remove(self._left.popleft()) is not None:
                 break
 

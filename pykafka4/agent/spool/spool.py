@@ -249,7 +249,10 @@ class Spool:
                 self.save()
 
     def save(self) -> None:
-        """Write the progress of all topics, and remove up to MOST_LEAVING empty topics. Without topics, probe the disk."""
+        """Write the progress of all topics, remove up to MOST_LEAVING empty topics, and files that the disk has refused to remove.
+
+        Without topics, probe the disk.
+        """
         leaving = MOST_LEAVING
         for fifo in list(self._fifos.values()):
             if fifo.empty and leaving:
@@ -259,6 +262,8 @@ class Spool:
                 fifo.save_progress()
         if not self._fifos:
             self._disk.probe()
+        # Not left to the next write: while such files fill the spool, no message comes to a write.
+        self._disk.remove_left()
 
     # ---- counts
 

@@ -416,6 +416,28 @@ def test_file_that_cannot_be_removed_uses_its_bytes_until_it_is_removed_before_t
     assert world.sent("a") == [0, 1]
 
 
+def test_files_that_could_not_be_removed_for_a_while_do_not_fill_the_spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    world = World(tmp_path, max_size=1 * MIB)
+    world.add(message("unacknowledged", 0))
+    world.add(*(message("a", n, 10_000) for n in range(100)))
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        world.run()
+        assert world.sender.waiting.pop(0).message[0] == "unacknowledged"
+        while world.sender.waiting:
+            world.sender.end()
+            world.run()
+    world.now += 60
+    world.spool.save()
+    world.add(*(message("b", n, 10_000) for n in range(50)))
+    assert world.ledger.lost == {}
+    world.run()
+    assert world.sent("b") == [*range(50)]
+
+
 def test_file_that_is_never_removed_is_named_once_and_discards_no_message(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
