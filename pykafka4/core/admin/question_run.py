@@ -333,7 +333,7 @@ class QuestionRun(Generic[K, V]):
         for key in keys:
             self._changed[key], self._entries[key].in_flight = None, None
         if isinstance(outcome, Failed):
-            if keys and (settled := self._question.failed(keys, outcome.reason)) is not None:
+            if (settled := self._question.failed(keys, outcome.reason)) is not None:
                 self._divide(now, keys, settled)
                 return
             for key in keys:

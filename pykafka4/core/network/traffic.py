@@ -49,7 +49,8 @@ class BrokerTraffic:
         self.sent_bytes += SIZE.size + SIZE.unpack_from(head)[0]
 
     def answered(self, api_key: int, seconds: float, size: int) -> None:
-        self.received_bytes += size
+        """`size` is the size of the response, without its size field."""
+        self.received_bytes += SIZE.size + size
         durations = self._durations.get(api_key)
         if durations is None:
             durations = self._durations[api_key] = BucketCounts()

@@ -28,3 +28,10 @@ def test_a_snapshot_is_taken_while_the_loop_counts_a_request_of_a_new_kind() -> 
         sys.setprofile(None)
     assert found.durations.keys() == {"Produce", "Fetch"}
     assert traffic.snapshot().durations.keys() == {"Produce", "Fetch", "Metadata"}
+
+
+def test_bytes_in_both_directions_include_the_size_field() -> None:
+    traffic = BrokerTraffic()
+    traffic.sent((10).to_bytes(4, "big") + bytes(10))
+    traffic.answered(METADATA, 0.1, 10)  # the frame comes without its size
+    assert (traffic.snapshot().sent_bytes, traffic.snapshot().received_bytes) == (14, 14)
