@@ -1,5 +1,5 @@
-"""Runs the command of a command line. EPILOG has the exit codes. Ctrl-C in `groups lag --watch` gives 0, and so does a reader that closes
-the pipe, unless the command failed."""
+"""Runs the command of a command line. EPILOG lists the exit codes. The exit code of `groups lag --watch` is 0 after Ctrl-C; a reader that
+closes the pipe does not make a command fail."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["COMMANDS", "run"]
 
 PROGRAM: Final = "pykafka4"
 
-# In the order of the help: records, the cluster, running clients, programs of their own.
+# The help lists the commands in this order.
 COMMANDS: Final[dict[str, Row]] = {
     "produce": ("pykafka4.cli.produce", "produce", "Send lines, files or JSON to a topic."),
     "consume": ("pykafka4.cli.consume", "consume", "Write the records of topics to standard output."),
@@ -77,7 +77,7 @@ cli = Frame(
         click.Option(["--json"], is_flag=True, expose_value=False, callback=_keep_json, help="JSON instead of tables, one object a line."),
     ],
 )
-# Only this option has the variable: a command's own --timeout would take it, too, and replace the value given before the command's name.
+# Only this option reads the variable: in a command's own --timeout, it would replace a value given before the command's name.
 next(param for param in cli.params if param.name == "timeout").envvar = "PYKAFKA4_TIMEOUT"
 cli = click.version_option(package_name="pykafka4", prog_name=PROGRAM)(cli)
 
@@ -118,7 +118,7 @@ def _outcome(arguments: Sequence[str]) -> int:
 
 
 def _invoke(arguments: Sequence[str]) -> int:
-    """Run a command without `click.Command.main`, which returns the code 1 after a closed pipe."""
+    """Run a command without `click.Command.main`, which exits with code 1 after a closed pipe."""
     try:
         with cli.make_context(PROGRAM, list(arguments), obj=Invocation()) as context:
             code: Any = cli.invoke(context)

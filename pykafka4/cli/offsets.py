@@ -198,7 +198,7 @@ def delete_offsets(invocation: Invocation, group: str, topics: tuple[str, ...], 
             except PartialFailure as failure:  # the other offsets are deleted
                 errors |= failure.errors
     outcomes = [(*tp, offset, errors.get(tp)) for tp, offset in stored.items()]
-    known = {*stored, *(tp.topic for tp in stored)}  # items of the command line with an offset
+    known = {*stored, *(tp.topic for tp in stored)}  # partitions and topics with a committed offset
     absent = [(*_place(item), None, KafkaError(f"group {group} has committed no offset of {item}")) for item in wanted if item not in known]
     if json_:
         print_json(*(_deletion_json(group, *row, executed=execute) for row in (*outcomes, *absent)))
@@ -216,7 +216,7 @@ def _place(item: str | TopicPartition) -> tuple[str, int | None]:
 
 
 def _in_use(found: GroupDescription | KafkaError, stored: Iterable[TopicPartition]) -> dict[TopicPartition, KafkaError]:
-    """An offset cannot be deleted if members have its topic, or are not consumers."""
+    """Return an error for each offset that cannot be deleted: members have partitions of its topic, or are not consumers."""
     if isinstance(found, KafkaError) or not found.is_active:
         return {}
     topics = {tp.topic for member in found.members for tp in (*member.partitions, *(member.target or ()))}

@@ -1,4 +1,4 @@
-"""Finds the partitions that a command names. A topic or partition that does not exist gets an error, and hides no other."""
+"""Finds the partitions that a command names. A topic or partition that does not exist gets an error; the others are returned."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ FORMATS: Final[dict[str, Split | None]] = {"lines": None, "json": by_separator(b
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 DEFAULTS: Final = {
     "linger_ms": 20,
-    "max_block_ms": 180_000,  # longer than delivery_timeout_ms: a full buffer is not an error of a line
-    "batch_size": 500_000,  # a request holds two; brokers use a quarter less CPU than for batches of 256 KiB
+    "max_block_ms": 180_000,  # longer than delivery_timeout_ms, after which records leave the buffer: so a full buffer fails no line
+    "batch_size": 500_000,  # two fit into a request; brokers use a quarter less CPU than for batches of 256 KiB
 }
 TRANSACTION_MS: Final = 900_000  # the longest timeout that brokers allow by default
 LOOKUP_S: Final = 60.0
@@ -123,7 +123,7 @@ def _header(name: str, equals: str, value: str) -> tuple[str, bytes | None]:
 
 
 def paced(blocks: Iterator[Block], rate: float | None) -> Iterator[Block]:
-    """No burst follows a pause of the input."""
+    """Yield the blocks in parts, at most `rate` records a second. No burst follows a pause of the input."""
     if rate is None:
         yield from blocks
         return
@@ -142,7 +142,7 @@ class Run:
     meter: Meter
 
     def each(self, producer: Producer, input_: Iterator[Block], most_failures: int) -> None:
-        """Send all, or stop after `most_failures`; return when each record has its outcome, or raise KeyboardInterrupt after Ctrl-C."""
+        """Send all input, or stop after `most_failures` failures; return when each sent record has its outcome."""
         try:
             for block in input_:
                 self.send(producer, block, self.outcomes)
@@ -168,7 +168,7 @@ class Run:
 
     @contextlib.contextmanager
     def reported(self) -> Iterator[None]:
-        """Enclose the life of the producer, and report the records without an acknowledgement, even after an error or Ctrl-C."""
+        """Enclose the life of the producer, then report how many records have no acknowledgement, even after an error or Ctrl-C."""
         outcomes = self.outcomes
         try:
             yield

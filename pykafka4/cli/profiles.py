@@ -1,4 +1,4 @@
-"""Reads profiles, which name clusters, from a file of the user. Invariant: an error names the file and, if it is known, the profile, but
+"""Reads profiles, which name clusters, from the user's file. Invariant: an error names the file and, if it is known, the profile, but
 shows no value.
 """
 
@@ -17,13 +17,13 @@ DEFAULT: Final = "default"  # the profile for commands that name no cluster
 
 
 def profiles_file() -> Path:
-    """`~/.config/pykafka4/profiles.toml`, or below `$XDG_CONFIG_HOME`."""
+    """`~/.config/pykafka4/profiles.toml`, with `$XDG_CONFIG_HOME` instead of `~/.config` if it is set."""
     folder = os.environ.get("XDG_CONFIG_HOME")
     return (Path(folder) if folder else Path.home() / ".config") / "pykafka4" / "profiles.toml"
 
 
 def profiles() -> dict[str, dict[str, str]]:
-    """Empty without a file. Raises click.UsageError."""
+    """The properties of each profile; an empty dict without a file. Raises click.UsageError."""
     import tomllib  # imported here: most command lines name the cluster themselves
 
     path = profiles_file()
@@ -54,7 +54,7 @@ def _flat(path: Path, place: str, content: Mapping[str, Any], prefix: str = "") 
     for key, value in content.items():
         if isinstance(value, dict):
             yield from _flat(path, place, value, f"{prefix}{key}.")
-        elif isinstance(value, bool):  # this check comes before int, because a bool is one
+        elif isinstance(value, bool):  # before the check for int, because a bool is an int
             yield prefix + key, str(value).lower()
         elif isinstance(value, (str, int, float)):
             yield prefix + key, str(value)

@@ -18,7 +18,7 @@ __all__ = ["quotas"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 COLUMNS: Final = ("user", "client_id", "ip", "quota", "rate")
-KINDS: Final = {"user": "user", "client_id": "client", "ip": "ip"}  # field -> the beginning of its option for defaults
+KINDS: Final = {"user": "user", "client_id": "client", "ip": "ip"}  # field -> the prefix of its option --…-defaults
 
 
 @click.group(short_help="Limits of users, client ids and addresses: list, set, remove.")

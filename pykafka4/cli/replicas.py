@@ -34,7 +34,7 @@ __all__ = ["elect_leaders", "reassign"]
 
 MOVE: Final = re.compile(r"(.+):(\d{1,9})=(\d{1,9}(?:,\d{1,9})*)")
 MOVES_LOOK_S: Final = 0.5
-SETTLING: Final = 10  # how many times at most the partitions are read, MOVES_LOOK_S apart, until all brokers know that a move has ended
+SETTLING: Final = 10  # most reads of the partitions, MOVES_LOOK_S apart, until all brokers know that a move has ended
 Targets = dict[TopicPartition, tuple[int, ...] | None]  # None: cancel
 
 
@@ -164,7 +164,7 @@ def _planned(tp: TopicPartition, part: PartitionDescription, new: tuple[int, ...
 
 
 def _sizes(admin: AdminClient, parts: Mapping[TopicPartition, PartitionDescription], timeout: float | None) -> dict[TopicPartition, int]:
-    """The largest replica counts; a partition that no broker reports has no entry."""
+    """The size of the largest replica of each partition; a partition that no broker reports has no entry."""
     nodes = sorted({node for part in parts.values() for node in part.replicas})
     found: dict[TopicPartition, int] = {}
     for directories in admin.describe_log_dirs(nodes, timeout).values() if nodes else ():
@@ -229,7 +229,7 @@ def _awaited(admin: AdminClient, plan: Sequence[Planned], timeout: float | None)
             task = progress.add_task("copying")
             while found := admin.reassignment_progress(list(totals), timeout):
                 totals |= {tp: one.total_bytes for tp, one in found.items() if one.total_bytes is not None}
-                # A move that is not under way any more counts with all its bytes.
+                # For a move that has ended, all bytes are copied.
                 done = sum(found[tp].copied_bytes or 0 if tp in found else total for tp, total in totals.items())
                 progress.update(task, description=f"{len(found)} of {len(plan)} moves", completed=done, total=sum(totals.values()))
                 time.sleep(MOVES_LOOK_S)
@@ -242,7 +242,7 @@ def _awaited(admin: AdminClient, plan: Sequence[Planned], timeout: float | None)
 
 
 def _elsewhere(admin: AdminClient, plan: Sequence[Planned], timeout: float | None) -> dict[Any, KafkaError]:
-    """An error for each partition that is not on its new brokers. Reads again for a while: brokers learn of a move's end late."""
+    """Return an error for each partition that is not on its new brokers. Read again for a while: brokers learn of a move's end late."""
     errors: dict[Any, KafkaError] = {}
     for _ in range(SETTLING):
         parts, missing = find_partitions(admin, [row.partition for row in plan], timeout)

@@ -21,7 +21,7 @@ __all__ = ["settings"]
 LISTS: Final[Mapping[str, Callable[..., Append | Subtract]]] = {"+": Append, "-": Subtract}  # by the sign before the `=`
 
 
-class ResourceType(click.ParamType):  # type: ignore[type-arg]  # click before 8.4 has no arguments there
+class ResourceType(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.4
     """The type of an argument such as `topic:orders` or `broker:1`; `broker` alone stands for all brokers."""
 
     name = "resource"

@@ -30,7 +30,7 @@ NOTHING: Final = "-"
 
 
 class Screen(Console):
-    """rich's console, which does not end the process when a pipe is closed."""
+    """A console of rich that does not end the process when a pipe is closed."""
 
     def on_broken_pipe(self) -> None:
         raise  # the current BrokenPipeError, which ends the command in `main`
@@ -66,7 +66,7 @@ def at_time(milliseconds: int | None) -> str | None:
 
 
 def as_json(value: object) -> str:
-    """Escapes stand for control characters, and for characters that standard output cannot write: JSON readers see no difference."""
+    """Escape control characters, and characters that standard output cannot write. JSON readers see no difference."""
     text = json.dumps(value, ensure_ascii=False)
     encoding = sys.stdout.encoding or "ascii"
     if text.isprintable() and _fits(text, encoding):  # nearly all texts
@@ -173,7 +173,7 @@ def plan_table(plan: OffsetPlan, errors: Mapping[TopicPartition, KafkaError]) ->
 
 
 def plan_json(plan: OffsetPlan, errors: Mapping[TopicPartition, KafkaError], executed: bool) -> Iterator[dict[str, Any]]:
-    """`executed`: whether the offset was committed."""
+    """`executed`: whether the plan was carried out, except for partitions with an error."""
     for row in plan:
         error = errors.get(row.partition)
         yield {

@@ -72,7 +72,7 @@ def _code(finding: Finding) -> int:
 
 
 def _as_page(findings: Iterable[Finding], out: Console) -> int:
-    """Show each finding as soon as it is known."""
+    """Show the findings while the diagnosis runs."""
     wrong = 0
     with out.status("looking …") if out.is_terminal else out:
         for same in _alike(findings):
@@ -85,13 +85,13 @@ def _as_page(findings: Iterable[Finding], out: Console) -> int:
 
 
 def _alike(findings: Iterable[Finding]) -> Iterator[list[Finding]]:
-    """Group the findings into rows: one for things that are fine in the same way, and one for steps that were not carried out."""
+    """Group consecutive findings into rows: one for things that are fine in the same way, and one for steps that were not carried out."""
     for _, group in groupby(findings, lambda one: (one.step, one.what) if one.outcome is Outcome.FINE else one.what == NOT_LOOKED or one):
         yield list(group)
 
 
 def _lines(same: list[Finding], out: Console) -> Iterator[Text]:
-    """Yield mark, step and, to the right of them, the folded text; a pipe gets whole lines."""
+    """Yield lines: mark and step, then the folded text in a column of its own; a pipe gets whole lines."""
     first, (marks, arrow) = same[0], (MARKS, "→ ") if _has_signs() else (WORDS, "-> ")
     is_late = first.what == NOT_LOOKED
     text = Text(f"{NOT_LOOKED}: {', '.join(one.step for one in same)}", style="dim") if is_late else _text(same, arrow)

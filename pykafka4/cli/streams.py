@@ -19,7 +19,7 @@ __all__ = ["STDIN", "STDOUT", "explained", "fill_closed", "lose", "named"]
 STDIN: Final = "standard input"
 STDOUT: Final = "standard output"
 MODES: Final = (("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY))
-# Errors of a write. Without a file's name they are about standard output, a command's only output.
+# Errors of a write. An error without a file name is about standard output, a command's only output.
 OUTPUT_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 CLOSED: Final = "closed by the program that started this one; give a file, a pipe or /dev/null"
 
@@ -41,7 +41,7 @@ def lose(stream: TextIO) -> None:
 
 @contextlib.contextmanager
 def named(thing: str) -> Iterator[None]:
-    """Give an OSError of the `with` block the name `thing`, if it has no file's name."""
+    """Give an OSError of the `with` block the name `thing`, if it has no file name."""
     try:
         yield
     except OSError as error:

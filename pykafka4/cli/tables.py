@@ -1,4 +1,4 @@
-"""Prints tables on terminals. Invariant: nothing is cut off. A wide table has its texts folded, or its lines if numbers leave no room."""
+"""Prints tables on terminals. Invariant: nothing is cut off. A wide table has folded texts, or folded lines if numbers leave no room."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ HEADING, FAILED = Style(bold=True), Style(color="red")
 
 @attrs.frozen
 class Table:
-    """A table of columns without lines between them, for tools such as `cut`. `failed` has the numbers of rows with an error.
+    """A table without lines between its columns. `failed` has the numbers of rows with an error.
 
-    The tables of `rich` measure and wrap each cell several times: minutes for the partitions of many groups.
+    The tables of `rich` measure and wrap each cell several times, which takes minutes for the partitions of many groups.
     """
 
     columns: Sequence[str]

@@ -222,7 +222,7 @@ def _partitions(partitions: dict[str, Any], width: int, most: int) -> Renderable
 
 
 def _end(name: str, room: int) -> str:
-    """The end of a name has the partition's number."""
+    """Shorten a name at its beginning, because its end has the partition's number."""
     return name if len(name) <= room else f"…{name[1 - room :]}"
 
 

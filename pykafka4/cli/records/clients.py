@@ -17,7 +17,7 @@ __all__ = ["consumer_session", "producer"]
 
 
 def consumer_session(invocation: Invocation, defaults: Mapping[str, Any], **decided: Any) -> ConsumerSession:
-    """Make a consumer without a handle: the command polls lists in its own forms. Raises the errors of `Invocation.consumer`."""
+    """Make a consumer without a handle, because the command polls lists in its own forms. Raises the errors of `Invocation.consumer`."""
     from pykafka4.consumer.session import ConsumerSession
 
     def with_options(**options: Any) -> ConsumerSession:

@@ -1,4 +1,4 @@
-"""Finds the cluster and the topic that `copy` writes to. Invariant: another cluster gets no option of the client that reads."""
+"""Finds the cluster and the topic that `copy` writes to. Invariant: a client for another cluster has no option of the client that reads."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _properties(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -
 
 
 def destination_options(command: Callable[..., int]) -> Callable[..., int]:
-    """The command gets a `Destination`."""
+    """Add the options to `command`, which gets a `Destination`."""
     options = (
         click.option("--to-bootstrap", metavar="SERVERS", help="Brokers of the cluster to write to; default: the cluster that is read."),
         click.option("--to-config", metavar="FILE", help="A .properties file for the cluster to write to."),

@@ -42,7 +42,7 @@ class ExtentOptions:
 
 
 def extent_options(*, done: str, group: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """The command gets `ExtentOptions`. `done` (such as "read") and `group` are texts for the help."""
+    """Return a decorator for a command, which gets `ExtentOptions`. `done` (such as "read") and `group` are texts for the help."""
     places = "Where to begin: earliest (default), latest, -100 (the last 100 of each partition), an offset, -1h, a time."
     options = (
         click.argument("topics", nargs=-1, required=True, metavar="TOPIC…"),

@@ -1,4 +1,4 @@
-"""Chooses the form in which `consume` writes records. A form makes the bytes of a list of records."""
+"""Chooses the form in which `consume` writes records. A form turns a list of records into bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RAW: Final = "%s"
 
 
 def form_of(wanted: Mapping[str, bool], template: str | None, separator: str | None, null: bool) -> Form:
-    """The form of `json`, `hex`, `raw` or a template; without them, lines of values and perhaps keys. Raises click.UsageError."""
+    """The form of `json`, `hex`, `raw` or a template, otherwise lines of values, perhaps with keys. Raises click.UsageError."""
     named = [name for name, is_wanted in wanted.items() if is_wanted]
     options = [f"--{name}" for name in named] + ["--format"] * (template is not None) + ["--key-separator"] * (separator is not None)
     if len(options) > 1:

@@ -34,7 +34,7 @@ Split = Callable[[Iterator[bytes]], Iterator[tuple[Items, int]]]  # turns chunks
 
 @attrs.frozen
 class Block:
-    """Items of an input. `first` is the number of the first item, `size` the bytes of all, with separators."""
+    """Items of an input. `first` is the number of the first item, `size` the number of bytes, including separators."""
 
     source: str
     first: int
@@ -53,7 +53,7 @@ class Block:
 
 
 def blocks(sources: Sequence[str], split: Split) -> Iterator[Block]:
-    """`-` is standard input. Raises OSError, and CutOff for an incomplete item."""
+    """`-` is standard input. Raises OSError, such as CutOff."""
     for source in sources:
         first = 1
         with named(STANDARD_INPUT if source == STDIN else source), _opened(source) as file:
@@ -73,7 +73,7 @@ def size_of(sources: Sequence[str]) -> int | None:
 
 
 def _opened(source: str) -> BinaryIO:
-    # Without a buffer, a read returns the bytes that are there.
+    # Without a buffer, a read returns as soon as some bytes are there.
     if source == STDIN:
         return open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # a descriptor, not a path
     return open(source, "rb", buffering=0)  # noqa: PTH123  # `Path.open` is slower to import

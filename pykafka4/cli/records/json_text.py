@@ -1,4 +1,4 @@
-"""Converts records to lines of JSON, and back. Invariant: a line that `consume` writes makes `produce` send the same bytes.
+"""Converts records to lines of JSON, and back. Invariant: for a line that `consume` wrote, `produce` sends the same key, headers and value.
 
 Bytes that are not UTF-8 are base64 in a field with another name: `key_base64`, `value_base64`, and `value_base64` in a header.
 """
@@ -57,7 +57,7 @@ def _header(header: tuple[str, bytes | None]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Escapes stand for characters that a terminal may take for commands: JSON readers see no difference."""
+    """Escape characters that a terminal may take for commands. JSON readers see no difference."""
     return encode_basestring(text) if text.isprintable() else encode_basestring_ascii(text)
 
 
@@ -77,7 +77,7 @@ def read_row(line: bytes) -> Row:
     """Raises NotSendable."""
     try:
         found = json.loads(line)
-    except json.JSONDecodeError as error:  # its own text counts lines, of which there is one
+    except json.JSONDecodeError as error:  # `str(error)` would add a line number, which is always 1
         raise NotSendable(f"is not JSON: {error.msg} at character {error.pos + 1}") from None
     except (ValueError, RecursionError) as error:  # RecursionError: thousands of brackets
         raise NotSendable(f"is not JSON: {error}") from None

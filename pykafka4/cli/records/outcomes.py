@@ -1,5 +1,5 @@
-"""Collects the outcomes of inputs. Invariant: an input is kept until its outcome; each failure is counted once, and the first ones are
-reported with their line numbers."""
+"""Collects the outcomes of items of input. Invariant: an item is kept until it has an outcome; each failure is counted once, and the first
+failures are reported with line numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_FAILURES = 1_000  # after this many failures the command stops: all later r
 
 class Outcomes:
     def __init__(self, tell: Callable[[str], object], most_told: int = 20) -> None:
-        """`tell` gets a text for each of the first `most_told` failures, and one more text if there are more."""
+        """`tell` gets a text for each of the first `most_told` failures, and one more text if there are more failures."""
         self.sent = self.failed = self.lost = 0  # accepted records; records without success; accepted records without success
         self._tell, self._most_told = tell, most_told
         self._waiting: deque[tuple[Block, int, Sequence[Delivery]]] = deque()
@@ -37,7 +37,7 @@ class Outcomes:
 
     def settle(self) -> None:
         waiting = self._waiting
-        # The check begins with the last delivery, which is seldom done first, so the check of a block that is not done ends at once.
+        # The last delivery is usually the last to be done. So the check begins there, and ends at once for most blocks that are not done.
         while waiting and all(map(Delivery.done, reversed(waiting[0][2]))):
             block, index, deliveries = waiting.popleft()
             errors = [*map(Delivery.exception, deliveries, repeat(0))]

@@ -13,7 +13,7 @@ Write = Callable[[bytes], object]
 
 def standard_output() -> Write:
     """Return a function that writes at once, and raises OSError, such as BrokenPipeError, if a write fails."""
-    sys.stdout.flush()  # earlier text comes first: the bytes below bypass its buffer
+    sys.stdout.flush()  # earlier text comes first: the writes below bypass the buffer of `sys.stdout`
     try:
         number = sys.stdout.buffer.fileno()
     except (OSError, AttributeError):  # a test or a program has replaced standard output
@@ -26,7 +26,7 @@ class _Descriptor:
         self._number = number
 
     def write(self, data: bytes) -> None:
-        """Write all of `data`: the system may take a part at a time."""
+        """Write all of `data`, although the system may take only a part at a time."""
         written = os.write(self._number, data) if data else 0
         if written < len(data):
             rest = memoryview(data)[written:]

@@ -1,4 +1,4 @@
-"""Parses `--from` and `--until`, the ends of a read in each partition. Each end becomes offsets before the first record is read."""
+"""Parses `--from` and `--until`, the limits of a read. Before the first record is read, each limit becomes an offset in each partition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["LOG_START", "LOG_END", "Place", "PlaceType", "spans", "timestamps"]
 WORDS: Final = {"earliest": EARLIEST, "beginning": EARLIEST, "latest": LATEST, "end": LATEST, "now": LATEST}
 UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 AGO: Final = re.compile(r"-(\d{1,9})(ms|[smhdw])")
-LEAST_MS_DIGITS: Final = 12  # a number with this many digits or more is a time in milliseconds: no partition has this many records
+LEAST_MS_DIGITS: Final = 12  # a number with at least this many digits is a time in milliseconds: no offset is that large
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 FORMS: Final = "earliest, latest, now, an offset, -100 (the last 100 records), -1h, 2026-01-31T12:00:00 or milliseconds since 1970"
 
@@ -45,7 +45,7 @@ class Place:
 LOG_START, LOG_END = Place(EARLIEST), Place(LATEST)
 
 
-class PlaceType(click.ParamType):  # type: ignore[type-arg]  # click before 8.4 has no arguments there
+class PlaceType(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.4
     """The type of an option whose value is a `Place`."""
 
     name = "place"

@@ -14,7 +14,7 @@ __all__ = ["Meter"]
 
 PATIENCE_S: Final = 1.0  # seconds until the bar appears
 REDRAW_S: Final = 0.2
-FIGURES, LEAST_NAME = 72, 8  # columns for the bar with its figures, and at least for the name
+FIGURES, LEAST_NAME = 72, 8  # columns of the bar with its figures; least columns of the name
 
 
 class Meter:

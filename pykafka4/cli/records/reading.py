@@ -1,7 +1,7 @@
-"""Reads records for a command, as lists in any form of a poll. Invariant: as a member of a group, the command requests a list only when the
+"""Reads records for a command, as lists in any `Form`. Invariant: as a member of a group, the command requests a list only when the
 records of the previous list are written, acknowledged or filtered out.
 
-So a member commits only such records: the next poll, or a `close` without an error, finishes them.
+So a member commits only these records: the next poll, or a `close` without an error, finishes them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Reading", "opened"]
 
 T = TypeVar("T")
-TICK_S: Final = 0.5  # a poll without records ends after this, to redraw the progress
+TICK_S: Final = 0.5  # a poll without records ends after this time, so that the progress is redrawn
 CLOSE_S: Final = 10.0  # seconds for the last commit, and for leaving the group
 LOOKUP_S: Final = 60.0
 DEFAULTS: Final = {"isolation_level": "read_committed"}

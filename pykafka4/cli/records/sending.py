@@ -1,5 +1,5 @@
 """Sends blocks of input. Invariant: each item is accepted or reported as a failure, unless an error other than a refusal ends the
-command; a refused item does not stop the next items."""
+command."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Plain:
 
 
 def send_plain(topic: str, separator: bytes | None, key: bytes | None, null: bool, **more: Any) -> Send:
-    """The key is `key`, or the text before the separator. `more`: arguments of `send_many`."""
+    """The key of an item is the text before the separator, otherwise `key`. `more`: arguments of `send_many`."""
     return Plain(topic, separator, (key or None) if null else key, null, more)
 
 

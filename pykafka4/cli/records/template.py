@@ -1,7 +1,7 @@
-r"""Makes a form of the template of `--format`, with kcat's tokens: one `%` makes a record's text, and C code reads the record's fields.
+r"""Turns the template of `--format`, with kcat's tokens, into a form. One `%` formats a record, and C code reads its fields.
 
 `%t` topic, `%p` partition, `%o` offset, `%T` timestamp in milliseconds, `%k` key, `%K` its length, `%s` value, `%S` its length, `%R` its
-length as four bytes, `%h` headers, `%%`, and `\n`, `\r`, `\t`, `\\`, `\x41`. The length of a null is -1.
+length as four bytes, `%h` headers, `%%`, and `\n`, `\r`, `\t`, `\\`, `\0`, `\x41`. The length of a null is -1.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _pieces(text: str, null: bytes) -> list[Piece]:
 
 
 def _between(match: re.Match[str]) -> bytes | None:
-    """The text of a match that is not a token, with each `%` doubled for the format; None if the match is a token."""
+    """The text of a match that is not a token, with each `%` doubled for the format; None for a token or an unknown escape."""
     if (escape := match["escape"]) is not None:
         found = bytes.fromhex(escape[1:]) if len(escape) == 3 else ESCAPED.get(escape)
     else:
