@@ -66,7 +66,7 @@ class Answers(Generic[T]):
     def wait(self) -> T:
         """The machine ends the call at the deadline."""
         try:
-            # Longer than `seconds` only if the loop does not respond.
+            # The wait is longer than `seconds` only if the loop does not respond.
             self.promise.wait(self.seconds + LOOP_ANSWER_S)
             return self.result()
         finally:
@@ -77,7 +77,7 @@ class Answers(Generic[T]):
         return self._finish(self.promise.result(0))
 
     def end(self) -> None:
-        """No caller waits any more."""
+        """End the call, for which no caller waits any more."""
         self.promise.set_exception(CALLER_GONE)
         self._asker.post(lambda now: [stop() for stop in self._stops])  # runs after `started`, which fills the list: posts keep their order
 
@@ -105,7 +105,7 @@ class Futures:
         self._workers = Workers("pykafka4-futures", 1, callbacks.client_id)
 
     def of(self, answers: Answers[T]) -> Future[T]:
-        """The future's `cancel` ends the call, unless the call has ended."""
+        """The future's `cancel` ends the call, unless the call has already ended."""
         future: CallFuture[T] = CallFuture(self._callbacks)
         # `CallFuture.add_done_callback` would run `end` on the callback executor, where a slow callback could delay it.
         Future.add_done_callback(future, lambda _: answers.end())

@@ -1,4 +1,4 @@
-"""Connects a producer, consumer or admin client with the runtime of its client. Invariant: a runtime closes its producers, consumers and
+"""Connects a producer, consumer or admin client to the runtime of its client. Invariant: a runtime closes its producers, consumers and
 admin clients before its loop.
 
 The implementation behind a handle derives from `Attachment`. The runtime keeps the implementation alive, but not the handle. So if the
@@ -62,7 +62,7 @@ class Attachment(ABC, Generic[M]):
     _push: MetricsPush | None = None
 
     def connect(self, given: Client | None, config: ClientConfig, executor: Executor | None) -> None:
-        """Use the runtime of the given client, or create a private one. Raises the errors of `Runtime.check`."""
+        """Use the runtime of the given client, or create a private one. Raises ConfigError, and the errors of `Runtime.check`."""
         self.runtime = given._runtime if given is not None else Runtime.private(config, executor)
         self.runtime.check()
 

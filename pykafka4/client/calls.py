@@ -222,7 +222,7 @@ def _place(tp: TopicPartition, place: object) -> FetchFrom:
 
 
 def as_partitions(partitions: object) -> list[TopicPartition]:
-    """Without duplicates. Raises TypeError or ConfigError for a wrong argument."""
+    """The partitions without duplicates. Raises TypeError or ConfigError for a wrong argument."""
     if isinstance(partitions, (str, bytes, TopicPartition)) or not hasattr(partitions, "__iter__"):
         raise TypeError(f"partitions={shown(partitions)}: takes a list of (topic, partition) pairs")
     return list(dict.fromkeys(map(topic_partition, partitions)))

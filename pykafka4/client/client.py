@@ -88,8 +88,8 @@ class Client(ServesStatus):
         """Have `listener(event)` called on the callback executor for PartitionOffline(tp, reason), PartitionOnline(tp), BrokerAdded and
         BrokerRemoved(node, host, port), MetadataChanged(version), and OffsetsLost(tp, first, until, reason) of the client's consumers.
 
-        A slow listener can miss intermediate states, but never the current one: opposite events cancel each other while it is busy, and of
-        several losses of offsets in one partition it gets only the last.
+        A slow listener can miss intermediate states, but never the current one: while the listener is busy, opposite events cancel each
+        other. Of several losses of offsets in one partition, a slow listener gets only the last.
         Returns a function that removes the listener: `stop = client.events(listener)`, later `stop()`.
         Raises TypeError if `listener` is not callable.
         """
@@ -102,8 +102,8 @@ class Client(ServesStatus):
         """Refresh the metadata of `topics` (an empty list: only the brokers), or of all topics in use (None).
 
         `timeout` in seconds, default `request_timeout_ms`. Raises AuthorizationError if access to one of `topics` is denied, and
-        KafkaTimeoutError. If no broker can be reached, its message has the addresses that were tried, with their errors; otherwise it names
-        the broker that has not answered, if there is one.
+        KafkaTimeoutError. If no broker can be reached, the message of the timeout has the addresses that were tried, with their errors;
+        otherwise the message names the broker that has not answered, if there is one.
         """
         names, limit = None if topics is None else _names(topics), self._seconds(timeout)
         self._runtime.refresh_metadata(names, limit)
@@ -247,8 +247,8 @@ class Client(ServesStatus):
     def close(self, timeout: float | None = None) -> None:
         """Close the producers, consumers and admin clients of this client, then the loop and its connections, within `timeout` seconds.
 
-        If `timeout` is None, producers and consumers have no limit, and a loop that does not respond has 10 s. Closing twice, or in a
-        callback, is allowed.
+        If `timeout` is None, each producer and consumer has its `close_timeout_ms`, and a loop that does not respond has 10 s. Closing
+        twice, or in a callback, is allowed.
         """
         self._runtime.close(check_timeout(timeout))
 

@@ -178,7 +178,7 @@ class Runtime:
                 page.close()
 
     def close(self, timeout: float | None = None) -> None:
-        if self._users and logs.current().on_loop():  # a destructor on a loop thread must not wait for the loop, as closing users do
+        if self._users and logs.current().on_loop():  # in a destructor on a loop thread, which must not wait for the closing of users
             # Not on the callback thread: a producer that is closed there does not wait until its records are delivered.
             system.Thread(target=self.close, args=(timeout,), name="pykafka4-close", daemon=True).start()
             return
@@ -290,7 +290,7 @@ class Runtime:
             self.loop.close(max(0.0, deadline - system.monotonic()))
 
     def __repr__(self) -> str:
-        """As a `Client`: error messages show it to applications."""
+        """Name a `Client`, not a `Runtime`: error messages show this text to applications."""
         servers = ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
         return f"<Client {self.config.client_id!r} of {servers}>"
 
@@ -323,7 +323,7 @@ def _forgotten(loop: Loop) -> None:
 
 
 def warn_unclosed(what: str) -> None:
-    """If the collector runs on a loop thread, another thread issues the warning: showing it can run code of the application."""
+    """If the garbage collector runs on a loop thread, another thread issues the warning: showing it can run code of the application."""
     text = f"{with_article(what)} was not closed; use `with` or call close()"
     logs.current().aside(lambda: warnings.warn(text, ResourceWarning, stacklevel=3))
 

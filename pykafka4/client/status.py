@@ -64,7 +64,7 @@ def in_slices(loop: Loop, items: Sequence[T], look: Callable[[Sequence[T], float
 
 
 def with_offline(status: dict[str, Any], offline: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Add offline partitions, by name, to a copy of `status`. If `status` has no reason, they become its reason."""
+    """Add offline partitions, by name, to a copy of `status`. If `status` has no reason, the offline partitions become its reason."""
     known = {**status["offline"], **{name: {"since": row["since"], "reason": row["reason"]} for name, row in offline.items()}}
     reason = status["reason"]
     if reason is None and known:

@@ -9,7 +9,7 @@ Modules; each line imports only from lines below it:
     processing/        the handlers of `process`, and streams
     handle             the methods that `Consumer` and `aio.Consumer` share
     watched            the figures of consumers and share consumers for their status pages
-    session            polls, seeks, pauses, runs and close, on application threads
+    session            polls, seeks, pauses, runs of `process`, and `close`, on application threads
     poison             the producer of dead letters for records that a deserializer refuses
     dead_letters       dead letters: their headers, and the call of `send`
     transactional      a consumer's offsets in transactions, and rewinds after uncommitted transactions
@@ -328,7 +328,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     # -- commits
 
     def commit(self, offsets: Offsets | None = None, timeout: float | None = None, *, topic: str | None = None, **unknown: Never) -> None:
-        """Commit offsets for the group; returns when the coordinator has stored them.
+        """Commit offsets for the group; return when the coordinator has stored them.
 
         Without `offsets`, the call commits all records that `poll` has returned; inside a `for` loop, all records before the current one.
         Offsets of a deleted topic are left out: in a new topic of the same name they would be offsets of other records.
@@ -372,14 +372,14 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return self._session.commits.committed(partitions, limit)
 
     def rewind_group(self, offsets: RewindOffsets, timeout: float | None = None) -> Future[dict[TopicPartition, int]]:
-        """Have all members of the running group continue at other offsets: the owner of each partition, whichever it is, moves there.
+        """Have all members of the running group continue at other offsets, whichever member owns a partition.
 
         `offsets` maps partitions to an offset, `EARLIEST`, `LATEST` or an aware datetime (the first record of that time or later; without
         such a record, the end). The call returns after the lookup of these offsets.
         Returns a Future of the offsets, done when the new offset of each partition is known to be committed. Keep polling meanwhile: the
-        group rebalances, and this member takes part. Each owner commits the new offsets and reads on from there. Its listener gets
+        group rebalances, and this member takes part. Each owner commits the new offsets and reads on from there. The owner's listener gets
         `on_partitions_revoked` (with cooperative assignors `on_partitions_lost`), then `on_partitions_assigned` for these partitions.
-        No commit of records that were read before the rewind passes the new offset. A partition whose owner leaves meanwhile may move back
+        No commit of records that were read before the rewind passes the new offset. A partition whose owner leaves meanwhile may be rewound
         twice.
         The future fails with KafkaError, and nothing has changed, if this consumer waits for another rewind, if a member uses another
         client, a version of this client that cannot rewind, or the assignor `sticky` (the message names the member), if no member is
@@ -429,13 +429,13 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         In each partition, the first unfinished record and all records after it that were handed out count as in hand: about `max_in_hand`
         in all partitions together, at most three times as many. A partition with a slow record is paused when it has its share in hand (at
         least one record); the others continue.
-        At the end, and before partitions go to another member, `process` waits up to `drain_timeout` seconds for the running handlers
-        (before a revocation for at most half of max_poll_interval_ms). At the end, reading goes back to the first unfinished record of each
-        partition.
+        When the run ends, and before partitions go to another member, `process` waits up to `drain_timeout` seconds for the running
+        handlers (before a revocation for at most half of max_poll_interval_ms). When the run ends, reading goes back to the first
+        unfinished record of each partition.
         `executor` runs the handlers instead of daemon threads of the client (then `workers` has no effect); it must use threads of this
         interpreter.
 
-        Meanwhile other threads, including handlers' threads, may only close the consumer and call methods that any thread may call
+        During the run other threads, including handlers' threads, may only close the consumer and call methods that any thread may call
         (`wakeup`, `stats`, `status`, …).
         Without a group_id, nothing is committed. Raises ConfigError with a group_id and enable_auto_commit, and inside
         `transaction(consumer)`; TypeError or ConfigError with the name of a wrong argument; KafkaError for a dead letter that could not be
