@@ -9,7 +9,7 @@ Modules; each line imports only from lines below it:
     processing/        the handlers of `process`, and streams
     handle             the methods that `Consumer` and `aio.Consumer` share
     watched            the figures of consumers and share consumers for their status pages
-    session            polls, seeks, pauses, runs of `process`, and `close`, on application threads
+    session            polls, seeks, pauses, runs of `process` and streams, `close`; on application threads
     poison             the producer of dead letters for records that a deserializer refuses
     dead_letters       dead letters: their headers, and the call of `send`
     transactional      a consumer's offsets in transactions, and rewinds after uncommitted transactions
