@@ -91,6 +91,7 @@ class Parts:
         counting: list[Counting] = [_InputCounts(self.inputs), self.router]
         if self._discard_log is not None:
             self._discard_log.start()
+            opened.callback(self._discard_log.close)
             counting.append(self._discard_log)
         self.books = Books(self.producer, self.ledger, reasons, counting, self._spool, calls)
         counts, spool = (settings.inputs, self.inputs.counters), None if self._spool is None else self._spool_state

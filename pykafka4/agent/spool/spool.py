@@ -76,7 +76,12 @@ class Spool:
         self._disk = Disk(settings, clock)
         for path in (settings.path, settings.path.parent):  # a new folder: without a sync of both, a loss of power could remove it
             self._disk.syncing.written(path)
-        self._fifos: dict[str, Fifo] = self._folder.fifos(self._disk)
+        try:
+            self._fifos: dict[str, Fifo] = self._folder.fifos(self._disk)
+        except BaseException:
+            self._disk.syncing.close()
+            self._folder.close()
+            raise
         self._restored: Counter[str] = Counter()  # messages of earlier processes, of topics without messages on disk now
         self._added: dict[str, Added] = {}
         self._added_size = 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import socket
 import threading
 from pathlib import Path
@@ -16,6 +18,7 @@ from pykafka4.agent.service.agent import Agent
 from pykafka4.agent.service.codes import Exit
 from pykafka4.agent.service.parts import Parts
 from pykafka4.agent.settings.file import read_settings
+from pykafka4.agent.spool.folder import SpoolUnusable
 from pykafka4.errors import KafkaTimeoutError
 from pykafka4.net.loop import Loop
 from pykafka4.producer import Producer
@@ -55,7 +58,11 @@ def test_a_producer_that_has_failed_ends_the_agent(agent: Agent, monkeypatch: py
 def test_a_part_that_cannot_be_opened_leaves_no_other_open(
     kafka_server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = read_settings(write_settings(tmp_path, kafka_server.bootstrap_servers, f'[spool]\npath = "{tmp_path}/spool"\n'))
+    settings = read_settings(
+        write_settings(
+            tmp_path, kafka_server.bootstrap_servers, f'[spool]\npath = "{tmp_path}/spool"\n[discard_log]\npath = "{tmp_path}/log"\n'
+        )
+    )
     producers: list[Producer] = []
 
     def make(**options: Any) -> Producer:
@@ -65,11 +72,19 @@ def test_a_part_that_cannot_be_opened_leaves_no_other_open(
     def refuse(*_: object) -> None:
         raise RuntimeError("no memory")
 
+    def cannot_list(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
     async def open_twice() -> None:
         with monkeypatch.context() as patch:
             patch.setattr("pykafka4.agent.service.parts.Producer", make)
             patch.setattr("pykafka4.agent.service.parts.AgentView", refuse)
             with pytest.raises(RuntimeError, match="no memory"):
+                Parts(settings)
+        assert "pykafka4-discard-log" not in {thread.name for thread in threading.enumerate()}
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "scandir", cannot_list)
+            with pytest.raises(SpoolUnusable, match="cannot list"):
                 Parts(settings)
         parts = Parts(settings)  # raises SpoolUnusable while the folder is locked
         parts.stop_inputs()
