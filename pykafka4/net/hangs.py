@@ -1,8 +1,8 @@
 """Finds loops that hang in one turn, and logs their stacks. Invariant: a look costs the loop nothing; the log has one warning for each
 hang, and one more if the loop continues.
 
-A turn takes milliseconds. A turn that takes seconds waits where it must not, or computes without end, and the client waits with it:
-heartbeats stop, and so do the calls of other threads.
+A turn normally takes milliseconds. A turn that takes seconds waits where it must not, or computes without end, and the client waits with
+it: heartbeats stop, and so do the calls of other threads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pykafka4.logs import get_log
 __all__ = ["LOOKS_UNTIL_HANG", "LOOK_S", "HangWatch", "WatchedLoop"]
 
 LOOK_S: Final = 2.0  # seconds between two looks
-LOOKS_UNTIL_HANG: Final = 3  # looks in a row that find the same turn; one could come right after the machine was suspended
+LOOKS_UNTIL_HANG: Final = 3  # looks in a row that find the same turn; one alone could come right after the machine was suspended
 
 log = get_log("pykafka4.loop")
 

@@ -3,7 +3,8 @@ the reason and a way out.
 
 The package `gssapi` is imported only for GSSAPI: it is an extra, because it is built from source with the headers of Kerberos. Without a
 keytab, each authentication reads the tickets from the default cache (`kinit`). With a keytab, the Kerberos library gets the tickets and
-keeps them in memory. All clients of this process share a cache per keytab and principal, because the library never frees a cache.
+keeps them in memory. All clients of this process with the same keytab and principal share a cache, because the library never
+frees a cache.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ NO_TICKET: Final = "run `kinit` as the user of this process, or set sasl_kerbero
 
 BASE: Final = -1765328384  # the library's number for code 0 of Kerberos 5 (RFC 4120, section 7.5.9)
 KERBEROS_CODES: Final = range(256)
-UNREACHABLE: Final = frozenset({156, 220})  # no KDC answers; no KDC is known
-NO_KEY: Final = frozenset({141, 181, 195})  # no cache; no key in a keytab; no file of a cache
+UNREACHABLE: Final = frozenset({156, 220})  # no KDC answers; the KDC's address cannot be resolved
+NO_KEY: Final = frozenset({141, 181, 195})  # no such ticket or cache; no key in the keytab; no file of the cache
 ADVICE: Final = {
     6: "check sasl_kerberos_principal",
     7: "check sasl_kerberos_service_name, and the host in bootstrap_servers or advertised.listeners: the KDC has to know {service}",
@@ -57,7 +58,10 @@ class Kerberos:
             self._store = {"client_keytab": keytab, "ccache": f"MEMORY:{digest(keytab, principal)}"}
 
     def mechanism(self, host: str) -> Gssapi:
-        """Blocks while the library waits for the KDC. Raises AuthenticationError if there is no ticket."""
+        """Return the mechanism with a ticket for `host`. Blocks while the library waits for the KDC.
+
+        Raises AuthenticationError if there is no ticket.
+        """
         service = f"{self._service}/{host}"
         try:
             with self._turn:
@@ -76,7 +80,7 @@ class Kerberos:
         tickets = gssapi.Credentials(name=who, usage="initiate", mechs=[kerberos], store=self._store)
         flags = [gssapi.RequirementFlag.mutual_authentication]
         context = gssapi.SecurityContext(name=target, creds=tickets, mech=kerberos, flags=flags, usage="initiate")
-        context.__DEFER_STEP_ERRORS__ = False  # otherwise `step` returns a token instead of an error, and the next call raises the error
+        context.__DEFER_STEP_ERRORS__ = False  # otherwise a `step` that fails returns a token, and the next call raises the error
         return context
 
     def _explained(self, reason: str, code: int, service: str) -> AuthenticationError:
@@ -132,13 +136,13 @@ def _package() -> Any:
 
 
 def _kerberos_code(error: Any) -> int:
-    """Codes in KERBEROS_CODES belong to Kerberos 5; the library has further codes."""
+    """Return the code relative to BASE; a code outside KERBEROS_CODES does not belong to Kerberos 5."""
     signed = error.min_code - (1 << 32) if error.min_code >= 1 << 31 else error.min_code
     return int(signed) - BASE
 
 
 def _said(error: Any) -> str:
-    """Return the library's words about its own code; unless that belongs to Kerberos 5, also about GSSAPI's code."""
+    """Return the text of the minor code; if that code does not belong to Kerberos 5, the text of GSSAPI's major code comes first."""
     words = error.get_all_statuses(error.min_code, False)
     if _kerberos_code(error) not in KERBEROS_CODES:
         words = [*error.get_all_statuses(error.maj_code, True), *words]

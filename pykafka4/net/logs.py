@@ -64,7 +64,7 @@ class LogThread:
     # -- for loops
 
     def retain(self, user: object) -> None:
-        """Start the thread if it does not run; `release` takes the same `user`."""
+        """Start the thread unless it is running; `release` takes the same `user`."""
         with self._guard:
             self._users.add(user)
             if self._thread is not None and not self._ending:
@@ -88,7 +88,7 @@ class LogThread:
                 self._queue.put(None)
 
     def enter(self, loop: WatchedLoop | None = None) -> None:
-        """Mark the calling thread as a loop thread: it runs no handlers, and is watched for hangs if there is a `loop`."""
+        """Mark the calling thread as a loop thread: it runs no handlers, and is watched for hangs if `loop` is given."""
         self._loops[system.get_ident()] = system.current_thread().name
         if loop is not None:
             self._hangs.begin(system.get_ident(), loop)
@@ -101,7 +101,7 @@ class LogThread:
         return system.get_ident() in self._loops
 
     def flush(self, timeout: float = FLUSH_S) -> bool:
-        """Wait up to `timeout` seconds until the entries logged so far have been handled; returns whether they have.
+        """Wait up to `timeout` seconds until the entries logged so far have been handled; return whether they have.
 
         Returns False at once on a loop thread, on the log thread, and without a log thread.
         """
@@ -132,7 +132,7 @@ class LogThread:
         return True
 
     def aside(self, act: Callable[[], object]) -> None:
-        """Call `act`, which may run code of the application: at once, or from a loop thread on the log thread."""
+        """Call `act`, which may run code of the application: at once, or on the log thread if the caller is a loop thread."""
         if self.on_loop():
             self._queue.put(act)
         else:
@@ -143,7 +143,7 @@ class LogThread:
     def _run(self, queue: SimpleQueue[WaitingEntry | Callable[[], object] | None]) -> None:
         look_at = monotonic() + LOOK_S
         while True:
-            if (now := monotonic()) >= look_at:  # before the queue, which may never be empty
+            if (now := monotonic()) >= look_at:  # checked before the queue, which may never be empty
                 _attempt(partial(self._hangs.look, now))
                 look_at = monotonic() + LOOK_S
             try:
@@ -167,7 +167,7 @@ class LogThread:
 
 
 def _attempt(act: Callable[[], object]) -> None:
-    """Print an exception to stderr, as `logging` does, so that the thread continues."""
+    """Call `act`, and print an exception to stderr, as `logging` does, so that the thread continues."""
     try:
         act()
     except BaseException:
@@ -183,7 +183,7 @@ def current() -> LogThread:
 
 
 def _begin() -> None:
-    """Also in a forked child, where the parent's thread does not run, and may have held its locks."""
+    """Runs also in a forked child: the parent's log thread does not exist there, and its locks may have been held at the fork."""
     _current[:] = [LogThread()]
     set_divert(_current[0].divert)
 

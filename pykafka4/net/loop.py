@@ -33,7 +33,7 @@ T = TypeVar("T")
 LONGEST_SLEEP_S = 3600.0  # `select` does not accept infinity
 JOIN_S = 10.0
 # A wait that ends more than STANDSTILL_S after its deadline shows that the process stood still (SIGSTOP, a suspended machine). The loop had
-# no time to answer either, so the caller waits EXTRA_WAIT_S more.
+# no time to answer either, so the caller waits for another EXTRA_WAIT_S.
 STANDSTILL_S, EXTRA_WAIT_S = 0.25, 1.0
 LOOKUPS = 16  # concurrent name lookups: a bad name may take half a minute to fail, and good names must not wait
 ASSIGNORS = 16  # threads: each consumer has at most two calls of its assignors under way, and any call may hang
@@ -64,11 +64,11 @@ class Loop:
         self._wakeup = self._transport.wakeup
         callbacks.serve(self._wakeup)
         self._logs = logs.current()
-        # Promises to fail when the loop or their machine ends. Weak references: after Ctrl-C both the waiting thread and the code that
-        # resolves a promise may be gone, and no code would remove the entry.
+        # Promises that must fail when the loop or their machine ends. The references are weak: after Ctrl-C both the waiting thread and the
+        # code that resolves a promise may be gone, and no code would remove the entry.
         self._promises: dict[weakref.ref[Promise[Any]], Machine | None] = {}
         engine.on_failure.append(self._machine_failed)
-        self._deliver: deque[Callable[[], None]] = deque()  # callables from the engine, until the callback executor has them
+        self._deliver: deque[Callable[[], None]] = deque()  # callables from the engine that `_callbacks` does not have yet
         self._stopping = self._ended = False
         self.client_id, self.turns = client_id, 0  # for `hangs.WatchedLoop`
         self._thread = system.Thread(target=self._run, name="pykafka4-loop", daemon=True)
@@ -115,9 +115,9 @@ class Loop:
     def ask(self, fn: Callable[[float], Any], timeout: float | None, what: str = "the operation", machine: Machine | None = None) -> Any:
         """Run `fn(now)` on the loop thread and return its result; if the result is a Promise, wait for it and return its result.
 
-        An exception of `fn` is raised here; unless it is a KafkaError, it also ends `machine`. Raises KafkaTimeoutError, which begins with
-        `what`, after `timeout` seconds (None: no limit); also the errors of `check`. The loop thread, which cannot wait, gets a KafkaError
-        for a Promise that is not done.
+        An exception of `fn` is raised here; unless it is a KafkaError, it also ends `machine`. Raises KafkaTimeoutError, whose message
+        begins with `what`, after `timeout` seconds (None: no limit); also the errors of `check`. The loop thread, which cannot wait, gets
+        a KafkaError for a Promise that is not done.
         """
         self.check()
         if self.on_loop():
@@ -185,7 +185,7 @@ class Loop:
             return
         if self._thread.is_alive():
             self._thread.join(JOIN_S if timeout is None else timeout)
-        self._logs.flush()  # also if the loop ended before: its last records may still wait for the log thread
+        self._logs.flush()  # also if the loop had ended already: its last records may still wait for the log thread
 
     # -- the thread
 
@@ -203,8 +203,8 @@ class Loop:
 
     def _turn(self) -> None:
         wakeup = self._wakeup
-        # Before the inbox is read. Otherwise: the inbox is empty, a thread posts a call and sets `news`, this line clears `news`, and the
-        # loop sleeps although a call waits.
+        # Cleared before the inbox is read. Otherwise: the inbox is empty, a thread posts a call and sets `news`, this line clears `news`,
+        # and the loop sleeps although a call waits.
         wakeup.news = False
         self.turns += 1
         now = self.now()
@@ -262,7 +262,7 @@ class Loop:
         return f"; {why}" if why else ""
 
     def _end(self) -> KafkaError:
-        """A new instance for each caller."""
+        """Return the error of the ended loop, a new instance for each caller."""
         return ClosedError("this client is closed; create a new one") if self.crashed is None else self.crashed.again()
 
     def _machine_failed(self, machine: Machine, reason: KafkaError) -> None:
@@ -299,7 +299,7 @@ class Loop:
     def abandon(self) -> None:
         """Close the descriptors of a forked child, which has no loop thread.
 
-        Takes no lock: a thread of the parent may have held it at the fork.
+        Takes no lock: a thread of the parent may have held any lock at the fork.
         """
         self.forked = True
         self._wakeup.asleep = False

@@ -1,5 +1,5 @@
-"""Gives one thread at a time its turn at a library whose calls must not overlap. Invariant: a thread holds the lock only while it uses the
-library, and runs no code of the application meanwhile."""
+"""Keeps locks by name, for calls of a library that must not overlap. Invariant: a thread holds such a lock only during the call, and runs
+no code of the application meanwhile."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Makes threads wait for a change (`Signal`), for a result (`Promise`), or in a queue for room (`Gate`). Invariant: a waiting thread holds
 no lock.
 
-Threads sleep on latches only: KeyboardInterrupt can end such a sleep, and each sleep can have a timeout. `Signal` and `Promise` must not
-wait on a loop thread, which may run destructors of the application: these may call any client, and the result of the call may need this
-very loop.
+Threads sleep on latches only: KeyboardInterrupt can end such a sleep, and each sleep can have a timeout. A loop thread
+must not wait for a `Signal` or a `Promise`: it may run destructors of the application, which may call any client, and the result of such a
+call may need this very loop.
 
 KeyboardInterrupt can be raised between any two bytecodes of an application thread. So such a thread holds no lock here: dicts and deques,
 whose single operations are atomic, list the waiting threads. An entry is added inside the `try` that removes it. An entry that would block
@@ -29,7 +29,7 @@ T = TypeVar("T")
 Counted = Callable[[int, frozenset[object] | None], object]
 FOREVER = system.TIMEOUT_MAX
 ON_LOOP = "a destructor called this on the thread of a client, which must not wait: make such calls before the object is garbage"
-NO_THREAD = -1  # in the tickets of tasks: many tasks wait on one thread, and no task interrupts another
+NO_THREAD = -1  # in the tickets of tasks: many tasks share one thread, and no task interrupts another
 
 
 def _left(deadline: float | None) -> float:
@@ -64,8 +64,8 @@ class Signal:
             raise KafkaTimeoutError(ON_LOOP)
         latch, deadline = new_latch(), _deadline(timeout)
         try:
-            # Before the predicate. Otherwise: the predicate is false, a thread makes it true and calls `notify`, which finds no sleeper,
-            # and this thread sleeps.
+            # Added before `predicate` is called again. Otherwise: the predicate is false, a thread makes it true and calls `notify`, which
+            # finds no sleeper, and this thread sleeps.
             self._sleepers[latch] = None
             while not predicate():
                 if not latch.acquire(True, _left(deadline)):
@@ -91,7 +91,7 @@ class Signal:
 
 
 class Promise(Generic[T]):
-    """A result to come. The first `set_result` or `set_exception` counts."""
+    """A future result or error. Only the first `set_result` or `set_exception` has an effect."""
 
     __slots__ = ("__weakref__", "_callbacks", "_client_id", "_outcome", "_signal")
 
@@ -115,7 +115,7 @@ class Promise(Generic[T]):
         return self._signal.wait(self.done, timeout)
 
     def result(self, timeout: float | None = None) -> T:
-        """Wait up to `timeout` seconds. Raises the promise's error (a KafkaError as a copy) or KafkaTimeoutError."""
+        """Wait up to `timeout` seconds, and return the result. Raises the promise's error (a KafkaError as a copy) or KafkaTimeoutError."""
         error = self.exception(timeout)
         if error is not None:
             raise error.again() if isinstance(error, KafkaError) else error
@@ -134,7 +134,7 @@ class Promise(Generic[T]):
             self._call_back()
 
     def _finish(self, outcome: tuple[T | None, BaseException | None]) -> None:
-        if self._outcome.setdefault("", outcome) is outcome:  # atomic under the GIL: the first outcome counts
+        if self._outcome.setdefault("", outcome) is outcome:  # atomic under the GIL: the first outcome stays
             self._signal.notify()
             self._call_back()
 
@@ -159,18 +159,18 @@ class _Ticket:
         self.key, self.hindered, self.latch, self.thread, self.gone = key, hindered, latch, thread, gone
         self.steps_aside = False  # whether only the ticket's own key is full, so that tickets with other keys may go first
         self.starves = False  # whether the ticket has tried without success and does not step aside
-        self.left = False  # and the next tickets have been woken
+        self.left = False  # whether the ticket has left the queue, and the next tickets have been woken
 
 
 class Gate:
     """A queue of threads that wait for room: first come, first served.
 
-    Only the first thread in the queue tries, so a small request cannot starve a large one. A thread whose own key (its partition) is full
-    steps aside: the threads after it try, except threads with the same key, which wait for the same room.
-    While a thread is in the queue, a signal handler or a destructor may call `wait` on it again. This ticket enters at the front, because
-    the thread's other tickets cannot move before the inner call returns.
+    Only the first thread in the queue tries to get room, so a small request cannot starve a large one. A thread whose own key (its
+    partition) is full steps aside: the threads after it try, except threads with the same key, which wait for the same room.
+    While a thread is in the queue, a signal handler or a destructor may call `wait` again on that thread. The ticket of the inner call
+    enters at the front, because the thread's other tickets cannot leave before the inner call returns.
     The gate calls `counted(waiting, aside)` whenever one of these properties changes, and `starving()` when a thread finds too little of
-    the room that all threads share. `lock` is for the data structures of the plain-Python core.
+    the room that all threads share. `lock` is for rate limits and the accumulator of the plain-Python core.
     """
 
     __slots__ = ("_counted", "_starving", "lock", "tickets")
@@ -233,10 +233,11 @@ class Gate:
     def queued(
         self, latch: Latch, key: object, hindered: Callable[[], bool], gone: Callable[[], bool] | None = None
     ) -> Iterator[Callable[[Callable[[], bool]], bool]]:
-        """Hold a place in the queue during this `with` block. For tasks, which cannot block: they attempt, sleep on `latch`, and repeat.
+        """Hold a place in the queue during this `with` block. For tasks, which cannot block: they call `attempt`, sleep on
+        `latch`, and repeat.
 
         Yields `attempt(try_again)`, which returns whether it was this task's turn and `try_again()` succeeded. `gone()` returns whether the
-        task can never continue, because its event loop is closed: then the queue drops its place. Any thread may call `gone`.
+        task can never continue, because its event loop is closed: then the queue drops the place. Any thread may call `gone`.
         """
         ticket = _Ticket(key, hindered, latch, NO_THREAD, gone)
         try:
@@ -250,7 +251,7 @@ class Gate:
             self._leave(ticket)
 
     def _attempt(self, ticket: _Ticket, try_again: Callable[[], bool]) -> bool:
-        """Returns whether it was this ticket's turn and `try_again` succeeded."""
+        """Return whether it was this ticket's turn and `try_again` succeeded."""
         if ticket not in self._turn():
             return False
         if try_again():
@@ -270,9 +271,9 @@ class Gate:
         return any(ticket.thread == thread for ticket in self.tickets.copy())
 
     def _first(self) -> list[_Ticket]:
-        """Return the tickets that may try: the first that does not step aside, and the first ticket of each key ahead of it.
+        """Return the tickets that may try: the first ticket of each key, up to the first of these tickets that does not step aside.
 
-        Removes tickets of tasks that are gone, which would block all others for good.
+        Also removes the tickets of tasks that are gone, which would block all others for good.
         """
         first: list[_Ticket] = []
         aside: set[object] = set()

@@ -44,7 +44,7 @@ class Wakes(Protocol):
 class Wakeup:
     """Wakes the loop from other threads, with one byte (a few after a race) however many threads call.
 
-    `news` means that there is work. The loop clears `news`, works, sets `asleep`, reads `news` once more, and then sleeps. So a `wake`
+    `news` means that there is work. The loop clears `news`, works, sets `asleep`, reads `news`, and then sleeps. So a `wake`
     after this read finds `asleep` set and writes the byte; an earlier `wake` has set the `news` that the loop reads.
     """
 
@@ -66,7 +66,7 @@ class Wakeup:
             try:
                 self.asleep = False
                 self._writer.send(b"\0")
-            except OSError:  # the pipe is full: the loop wakes up anyway; the pipe is closed: there is no loop
+            except OSError:  # the buffer is full: the loop wakes up anyway; or the socket is closed: there is no loop
                 return
             except BaseException:  # Ctrl-C, perhaps before the byte was sent: the next `wake` sends a byte
                 self.asleep = True

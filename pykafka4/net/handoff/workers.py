@@ -25,12 +25,12 @@ from pykafka4.net.handoff.wakeup import Wakes
 __all__ = ["Callbacks", "Feed", "Helper", "Workers"]
 
 log = get_log("pykafka4.handoff")
-HELPERS = 4  # threads for slow codecs
+HELPERS = 4  # threads for short work of the loop, such as compression
 IDLE_S = 10.0  # a thread ends after this long without a call
 
 
 _forks = itertools.count(1)
-_process = 0  # changes with each fork, so that a thread or a callback knows its process
+_process = 0  # a new number in each forked child, where threads and callbacks of the parent must not continue
 
 
 def _after_fork() -> None:
@@ -87,7 +87,7 @@ class Workers:
             self._attempt(fn)
 
     def _start(self) -> bool:
-        """Returns False while the interpreter shuts down (Python 3.12), and if the system is out of threads."""
+        """Start a thread. Returns False while the interpreter shuts down (from Python 3.12 on), or if the system is out of threads."""
         given_up: list[None] = []
         self._threads += 1
         try:
@@ -119,7 +119,7 @@ class Workers:
             log.exception("%s: a call on a %s thread raised an exception", self._client_id, self._name)
 
     def _take(self) -> Callable[[], Any] | None:
-        """Return None, at which the thread ends, after IDLE_S without a call or after `end`."""
+        """Wait for a call and return it; return None, which ends the thread, after IDLE_S without a call or after `end`."""
         while True:
             with self._lock:
                 if self._queue:
@@ -144,7 +144,7 @@ class _Callback:
     __slots__ = ("_fn", "_owner", "_process")
 
     def __init__(self, fn: Callable[[], Any], owner: Callbacks) -> None:
-        """`owner` lists the callback as pending until it begins."""
+        """With an executor, `owner` lists the callback as pending until it begins."""
         self._fn = [fn]
         self._owner = owner
         self._process = _process
@@ -157,7 +157,7 @@ class _Callback:
         if self._process != _process:
             return
         try:
-            fn = self._fn.pop()  # atomic under the GIL, so one thread gets it
+            fn = self._fn.pop()  # atomic under the GIL, so only one thread gets it
         except IndexError:
             return
         self._owner._pending.pop(self, None)
@@ -178,9 +178,9 @@ class _Callback:
 class Callbacks:
     """Runs the application's callbacks: in order on a thread of the client, or on the executor that the application passed.
 
-    Each callback runs once, even if the executor rejects or cancels it: memory and waiting threads depend on callbacks. The executor's
-    `submit` may block, so the client's callback thread calls it, not the loop. While every thread of a ThreadPoolExecutor is in a wait that
-    only callbacks can end (`waiting`), callbacks run on the client's thread.
+    Each callback runs once, even if the executor rejects or cancels it, because memory and waiting threads depend on callbacks. The
+    executor's `submit` may block, so the client's callback thread calls it, not the loop. While every thread of a ThreadPoolExecutor is in
+    a wait that only callbacks can end (`waiting`), callbacks run on the client's thread.
 
     `submit` takes a lock and is for threads of the client. Application threads call `post`, and the loop submits for them. Otherwise: an
     application thread takes the lock, a signal handler on this thread waits for the loop, and the loop waits for the lock.
@@ -198,8 +198,8 @@ class Callbacks:
 
     def post(self, fn: Callable[[], Any]) -> None:
         """Have the loop submit `fn`; submit it here if the loop has ended."""
-        # Appended before `_wakeup` is read; the loop unsets `_wakeup` before its last `submit_posted`. Otherwise: this thread finds the
-        # wake-up, the loop ends, this thread appends, and `fn` is never submitted.
+        # Appended before `_wakeup` is read; the loop unsets `_wakeup` before its last `submit_posted`. Otherwise: this thread reads
+        # `_wakeup`, the loop ends, this thread appends, and `fn` is never submitted.
         self._posted.append(fn)
         wakeup = self._wakeup
         if wakeup is None:
@@ -247,7 +247,7 @@ class Callbacks:
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Mark the calling thread as blocked during this `with` block: it may wait there until callbacks have run."""
+        """Mark the calling thread, if it belongs to the executor, as blocked in this `with` block, where it may wait for callbacks."""
         me = system.current_thread()
         if not self.on_executor():
             yield
@@ -334,7 +334,7 @@ class Helper:
         self._workers = Workers(name, most, client_id)
 
     def submit(self, run: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        """Run `run()` on a helper thread, then there call `then` with its result or exception."""
+        """Run `run()` on a helper thread, then call `then` on the same thread with the result or exception."""
 
         def work() -> None:
             try:
