@@ -57,8 +57,10 @@ T = TypeVar("T")
 
 @attrs.define
 class Invocation:
-    """The cluster of a command, and the timeout of its calls. `Frame` fills the fields from the options.|`admin`, `client`, `producer` and
-    `consumer` take `options` of their class, which replace all others. They raise click.UsageError, ConfigError and OSError.
+    """The cluster of a command, and the timeout of its calls. `Frame` fills the fields from the options.
+
+    `admin`, `client`, `producer` and `consumer` take `options` of their class, which replace all others. They raise click.UsageError,
+    ConfigError and OSError.
     """
 
     bootstrap: str | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -115,7 +116,7 @@ def whole(chunks: Iterator[bytes]) -> Iterator[tuple[Items, int]]:
 def by_lengths(chunks: Iterator[bytes]) -> Iterator[tuple[Items, int]]:
     """Each item follows its length in four bytes, the most significant first; the length -1 is a null."""
     data = b""
-    for chunk in chunks:
+    for chunk in chain(chunks, (b"",)):  # the empty chunk is for an impossible length after the last items
         data += chunk
         items, at = _measured(data)
         yield items, at
@@ -130,6 +131,8 @@ def _measured(data: bytes) -> tuple[list[bytes | None], int]:
     while at + LENGTH.size <= len(data):
         (size,) = LENGTH.unpack_from(data, at)
         if size < NULL_LENGTH:
+            if items:  # they are sent before the error
+                break
             raise CutOff(f"{size} is not a length")
         end = at + LENGTH.size + max(0, size)
         if end > len(data):

@@ -76,3 +76,13 @@ def test_lines_are_numbered_in_each_file_and_the_last_one_needs_no_end(tmp_path:
 def test_parts_of_a_block_keep_their_numbers() -> None:
     parts = list(Block("-", 11, [b"a", b"b", b"c"], 6).parts(2))
     assert [(part.name_of(0), part.items, part.size) for part in parts] == [("line 11", [b"a", b"b"], 4), ("line 13", [b"c"], 2)]
+
+
+def test_items_before_an_impossible_length_are_there_before_the_error(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    file.write_bytes(b"\0\0\0\1a\0\0\0\1b\xff\0\0\0")
+    found: list[object] = []
+    with pytest.raises(CutOff, match=r"is not a length, after item 2"):
+        for block in blocks([str(file)], by_lengths):
+            found += block.items
+    assert found == [b"a", b"b"]

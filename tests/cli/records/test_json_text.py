@@ -69,3 +69,7 @@ def test_what_people_write_is_accepted(line: str, key: bytes | None, value: byte
 def test_what_is_no_record_is_told(line: str, text: str) -> None:
     with pytest.raises(NotSendable, match=text):
         read_row(line.encode("latin-1"))
+
+
+def test_the_line_of_a_record_without_a_timestamp_can_be_sent() -> None:
+    assert read_row(b'{"value": "v", "timestamp": -1}').timestamp_ms is None
