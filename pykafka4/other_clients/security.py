@@ -32,7 +32,7 @@ ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\
 
 
 def _store(name: str, others: tuple[str, ...], found: Translation, item: Property, option: str) -> str:
-    """A store that is no PEM file is refused with the commands that convert it."""
+    """Return the path of a PEM file. Raises ConfigError for another store, with the commands that convert it."""
     location = item.text().strip()
     if "-----BEGIN" in location:
         raise item.error(f"is the content of a file: must be its path; for contents set {CONTENTS[name]}")
@@ -46,7 +46,7 @@ def _store(name: str, others: tuple[str, ...], found: Translation, item: Propert
 
 
 def _conversion(name: str, options: tuple[str, ...], location: str, form: str) -> str:
-    """An empty `form` means that ssl.….type is missing."""
+    """An empty `form` means that ssl.….type is missing or empty."""
     path = PurePath(location)
     pkcs12, pem = str(path.with_suffix(".p12")), str(path.with_suffix(".pem"))
     if not form and path.suffix.lower() in (".pem", ".crt", ".cer"):
@@ -87,7 +87,7 @@ def _ciphers(found: Translation, item: Property, option: str) -> str:
 
 
 def _uses_sasl(found: Translation) -> bool:
-    """Files without SASL often list Java's defaults for it, such as the mechanism GSSAPI."""
+    """Files without SASL often list Java's SASL defaults, such as the mechanism GSSAPI."""
     return found.said("security_protocol").upper().startswith("SASL_")
 
 
@@ -109,7 +109,7 @@ def _token(found: Translation, item: Property, option: str) -> Any:
 
 
 def _kerberos(found: Translation, item: Property, option: str) -> str | None:
-    """Ignore the option without GSSAPI: files list the defaults of other clients for any mechanism."""
+    """Ignore the property unless the mechanism is GSSAPI: files often list other clients' Kerberos defaults for any mechanism."""
     if _uses_sasl(found) and found.said("sasl_mechanism").upper() == "GSSAPI":
         return item.text()
     found.ignore(item, "sasl_mechanism is not GSSAPI")
@@ -156,7 +156,7 @@ def _keytab(found: Translation, item: Property, options: dict[str, str]) -> dict
 def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
     """Parse `class flag name=value …;` as Kafka does. Returns the class of the login module and its options.
 
-    Raises ValueError, whose text repeats no part of `text`.
+    Raises ValueError with a message that repeats no part of `text`.
     """
     tokens, at, end = [], 0, len(text.rstrip())
     while at < end:
@@ -191,7 +191,7 @@ RULES: Final[dict[str, Rule]] = {
     "sasl_mechanism": _mechanism,
     "sasl_oauth_token": _token,
     "security_protocol": lambda found, item, option: item.text().strip().upper(),  # librdkafka's values are in lower case
-    "ssl_ca_location": lambda found, item, option: None if item.value == "probe" else item.text(),  # the system's authorities, the default
+    "ssl_ca_location": lambda found, item, option: None if item.value == "probe" else item.text(),  # "probe" is the default here
     "ssl_ciphers": _ciphers,
     "ssl_endpoint_identification_algorithm": _check_hostname,
     "ssl_keystore_location": partial(_store, "keystore", ("ssl_keyfile",)),

@@ -17,14 +17,14 @@ __all__ = ["LARGEST_FILE", "Properties", "Property", "read"]
 
 Properties: TypeAlias = str | os.PathLike[str] | Mapping[str, str | int | float | bool | None]
 
-LARGEST_FILE: Final = 2**20  # bytes; a larger file has no properties of a client
+LARGEST_FILE: Final = 2**20  # bytes; a larger file is not a file of client properties
 LINE_END: Final = re.compile(r"\r\n|\r|\n")
 SECRET: Final = re.compile("user.?name|password|passphrase|jaas|key|token|secret|pem|certificate|credential|user.info", re.IGNORECASE)
 
 
 @attrs.frozen
 class Property:
-    """A property, and its place. As text it is `name='value'`, or only the name if the value may be secret."""
+    """A property, and its place in the source. `str` gives `name='value'`, or only the name if the value may be secret."""
 
     name: str
     value: Any = attrs.field(repr=False)
@@ -43,7 +43,7 @@ class Property:
 
     @property
     def empty(self) -> bool:
-        """An empty property leaves the default."""
+        """An empty property leaves the default, except in `security._check_hostname`."""
         return self.value is None or (isinstance(self.value, str) and not self.value.strip())
 
     def text(self) -> str:
@@ -79,7 +79,7 @@ def _of_file(path: Path) -> Iterator[Property]:
     while True:
         try:
             element = next(elements, None)
-        except InvalidUEscapeError:  # its message has a part of the value, so it must not become a context
+        except InvalidUEscapeError:  # its message has a part of the value, so the error must not become a `__context__`
             break
         if element is None:
             return
@@ -101,7 +101,7 @@ def _content(path: Path) -> str:
         if "=" not in str(path) and "\n" not in str(path):
             raise
         data = None
-    if data is None:  # the path may be a text with a password, so the error above must not become a context
+    if data is None:  # `path` may be text with a password, so the error above must not become a `__context__`
         raise ConfigError("the argument is not the path of a readable file, but perhaps the content of a file: pass the path, or a dict")
     if len(data) > LARGEST_FILE:
         raise ConfigError(f"{path}: larger than {LARGEST_FILE:,} bytes, so it is not a file of properties")

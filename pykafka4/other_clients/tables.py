@@ -2,7 +2,7 @@
 counterpart exists.
 
 The other clients are Java's, kafka-python, confluent-kafka (librdkafka) and aiokafka. A key is one name or several. Names of options have
-underscores for dots; a final `*` means any further characters.
+underscores instead of dots; a final `*` means any further characters.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class NoCounterpart(str):
 
 
 class Ignorable(NoCounterpart):
-    """The reason why the client works as expected without the option: `from_properties` ignores the property."""
+    """The reason why the client works as expected without the option; `from_properties` ignores the property."""
 
     __slots__ = ()
 
@@ -178,8 +178,8 @@ PROPERTIES: Final = _each({
 })
 
 UNITS: Final = {"queue_buffering_max_kbytes": 1024, "queued_max_messages_kbytes": 1024}  # factors from the property's unit to the option's
-# Values with which a property without a counterpart has no effect, because this client does the same anyway. The values are patterns,
-# which ignore case.
+# Values with which a property without a counterpart asks only for this client's own behaviour. The values are regular expressions;
+# case is ignored.
 AS_HERE: Final = _each({
     "enable_auto_offset_store enable_ssl_certificate_verification": "true|t|1",
     "enable_gapless_guarantee enable_partition_eof transaction_two_phase_commit_enable": "false|f|0",

@@ -1,5 +1,5 @@
-"""Serves web pages on loopback: the status page of a client, and the parts that this page shares with the page of the agent. Invariant:
-pages only read.
+"""Serves the status page of a client on loopback, and has the parts that this page shares with the page of the agent. Invariant: pages
+only read.
 
 A status page needs only the standard library. It has two threads: one accepts connections (each request has its own thread), the other
 looks at the client.
@@ -8,10 +8,10 @@ Modules; each line imports only from lines below it:
     status_page       `StatusPage`: opens and closes the page; the paths
     processes         the file by which `pykafka4 watch` finds pages
     watcher           looks at a client, rates, outages, the page's JSON
-    server            HTTP on loopback, with limits of connections and time
+    server            HTTP on loopback, with limits on connections and time
     client_headline   the state of a client in plain words
     partition_rows    the rows of partitions, the worst first
-    watched           the figures of a client at a moment
+    watched           the figures of a client at one moment
 Shared with the agent:
     shared_look       one look for all readers, and its cost
     rates             rates of the last ten minutes

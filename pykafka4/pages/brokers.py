@@ -1,4 +1,4 @@
-"""Joins the connections in `status()["brokers"]` to a row for each broker."""
+"""Joins the connections in `status()["brokers"]` into one row for each broker."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ MOST_BROKERS: Final = 200
 def brokers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """A row for each broker, with an error only while no connection is ready and attempts fail.
 
-    A connection that has ended, as after a restart of the broker, keeps its error until a request needs the connection, perhaps for hours:
-    the error would show a healthy broker as away.
+    A connection that has ended, as after a restart of the broker, keeps its error until a request needs the connection, perhaps for hours.
+    This error would show a healthy broker as away.
     """
     links: dict[tuple[int | None, str], list[Mapping[str, Any]]] = {}
     for link in status.get("brokers", ()):

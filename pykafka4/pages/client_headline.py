@@ -1,6 +1,6 @@
 """Says in plain words whether the records of a client flow, and if not, why and since when.
 
-`JUDGES` are called in order, and the first headline counts: a trouble that stops all records comes before one that stops some.
+`client_headline` calls `JUDGES` in order until one returns a headline: trouble that stops all records comes before trouble that stops some.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MEMBERS: Final[Mapping[Kind, str]] = {Kind.CONSUMER: "consumer", Kind.SHARE_CONS
 
 @attrs.frozen
 class View:
-    """A look, with its partitions, rates and outages. Once `settled`, `rates` are means over the last few seconds."""
+    """A look, with its partitions, rates and outages. Once `settled` is True, `rates` are means over the last few seconds."""
 
     kind: Kind
     look: Look
@@ -116,7 +116,7 @@ def _brokers(view: View) -> Headline | None:
 
 
 def _member(view: View) -> Headline | None:
-    """The member has no partitions, because it joins or the group rebalances."""
+    """The member is joining or leaving, or its group is rebalancing."""
     member = view.member
     if not member or member["state"] in ("stable", "unjoined") or member["reason"] is None:
         return None
@@ -142,14 +142,14 @@ def _share_errors(view: View) -> Headline | None:
 
 def _unread(view: View) -> Headline | None:
     waiting = view.stats.get("buffered_bytes", 0) if view.kind is Kind.CONSUMER else 0
-    # A new page makes no judgement: a rate of 0 may only mean that there is one sample.
+    # A new page makes no judgement: a rate of 0 may mean only that the page has a single sample.
     if not waiting or not view.settled or view.rates["read_bytes"] > 0 or all(row[1] == "paused" for row in view.partitions.rows if row[6]):
         return None
     return Headline(Level.WARNING, "The application takes no records", (f"{waiting:,} bytes wait for its next poll.",))
 
 
 def _reason(view: View) -> Headline | None:
-    """The reason in `status()`, for which no other judge has words."""
+    """The reason in `status()`, if no other judge has returned a headline."""
     return None if view.status["reason"] is None else Headline(Level.WARNING, "Something waits", _details(str(view.status["reason"])))
 
 

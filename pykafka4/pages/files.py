@@ -1,4 +1,4 @@
-"""Reads the HTML, CSS and JavaScript of pages, once."""
+"""Reads the HTML, CSS, JavaScript and icon of pages."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ KINDS: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript",
 
 
 def page_files(package: str, own: Mapping[str, str]) -> dict[str, tuple[bytes, str]]:
-    """The content and type of the file at each path: `own` files of `package`, and the files of all pages."""
+    """The content and type of the file at each path: `own` files of `package`, and the files that all pages share."""
     found = {path: ("pykafka4.pages", name) for path, name in SHARED.items()} | {path: (package, name) for path, name in own.items()}
     return {path: ((files(home) / "page" / name).read_bytes(), KINDS[name.rpartition(".")[2]]) for path, (home, name) in found.items()}

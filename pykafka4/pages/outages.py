@@ -1,7 +1,7 @@
 """Keeps a timeline of outages: of the cluster, a broker, partitions, a disk. Invariant: the timeline is bounded, and a subject has at
 most one open outage.
 
-An outage counts when two looks in a row have shown it: a connection that is lost and dialled again at once is no outage.
+An outage is recorded once two looks in a row have shown it: a connection that is lost and dialled again at once is not an outage.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Outages:
         self._ended: deque[Outage] = deque(maxlen=MOST_ENDED)
 
     def note(self, at: float, found: Mapping[str, str]) -> None:
-        """Record the subjects that a look has found out of order, with the reasons. Ends the outages of other subjects."""
+        """Record the subjects that a look has found out of order, with the reasons. Ends the outages of all other subjects."""
         for subject in [subject for subject in self._open if subject not in found]:
             outage = self._open.pop(subject)
             self._ended.append(attrs.evolve(outage, ended_at=max(at, outage.started_at)))

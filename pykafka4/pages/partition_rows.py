@@ -1,8 +1,8 @@
-"""Makes the rows of partitions that a status page shows. Invariant: a response has at most MOST_ROWS; the worst rows come first, unless
-the reader has chosen a column.
+"""Makes the rows of partitions that a status page shows. Invariant: a response has at most MOST_ROWS rows; the worst rows come first,
+unless the reader has chosen a column.
 
 Rule: a new column goes to the end of its tuple. The functions `_badness_…` and `client_headline` find values of a row by number. A column
-also needs a heading in `COLUMNS` of page/client.js; `cli.watch` shows it under its name.
+also needs a heading in `COLUMNS` of page/client.js, and `cli.watch` shows the column under its own name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Row = list[Any]
 
 @attrs.frozen
 class Query:
-    """A reader's choice: at most `most` rows whose names contain `text`, by the column `sort` (empty: the worst first)."""
+    """A reader's choice: at most `most` rows whose names contain `text`, sorted by the column `sort` (empty: the worst first)."""
 
     text: str = ""
     sort: str = ""

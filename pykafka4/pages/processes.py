@@ -41,7 +41,7 @@ class Process:
 
 
 def folder() -> Path:
-    """`$XDG_RUNTIME_DIR/pykafka4`, or a folder of this user among the temporary files."""
+    """`$XDG_RUNTIME_DIR/pykafka4`, or this user's folder in the temporary directory."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime:
         return Path(runtime) / "pykafka4"
@@ -69,7 +69,7 @@ def forget() -> None:
 
 
 def serving() -> list[Process]:
-    """The processes with pages. Removes the files of dead processes."""
+    """The processes that serve pages. Removes the files of dead processes."""
     found = []
     home = folder()
     for path in sorted(home.glob("*.json")) if _is_private(home) else ():
@@ -94,7 +94,7 @@ def _write(client_id: str) -> None:
             path.unlink(missing_ok=True)
             return
         data = {"pid": os.getpid(), "program": program(), "since": time.time(), "pages": list(_pages.values())}
-        # A new file, put in place in one step: `serving` of another process never reads half of it.
+        # A new file, put in place in one step: `serving` in another process never reads half of it.
         temporary = path.with_suffix(".new")
         temporary.unlink(missing_ok=True)
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
@@ -113,7 +113,7 @@ def _read(path: Path) -> Process:
 
 def _is_private(home: Path) -> bool:
     try:
-        found = home.lstat()  # among temporary files another user may have put a link under this name
+        found = home.lstat()  # in the temporary directory another user may have put a link under this name
     except OSError:
         return False
     if sys.platform == "win32":

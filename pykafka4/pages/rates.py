@@ -34,7 +34,7 @@ class Rates:
         self._samples: deque[Sample] = deque(maxlen=MOST)
 
     def add(self, sample: Sample) -> None:
-        """Keep a sample that is later than the last one. Drops samples that no curve needs."""
+        """Keep the sample if it is later than the last one. Drops samples that no curve needs."""
         if self._samples and sample.at <= self._samples[-1].at:
             return
         self._samples.append(sample)
@@ -73,7 +73,7 @@ def _slopes(times: Sequence[float], ats: Sequence[float], counts: Sequence[int])
 
 
 def _at(time: float, ats: Sequence[float], counts: Sequence[int]) -> float | None:
-    """The count on the line between two samples; None before the first and after the last sample."""
+    """The count at `time`, interpolated between two samples; None before the first and after the last sample."""
     after = bisect_left(ats, time)
     if after == len(ats) or (after == 0 and ats[0] > time):
         return None

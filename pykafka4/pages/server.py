@@ -92,7 +92,7 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     def _close_connections(self, connections: Any) -> None:
         for each in list(connections):
             with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)  # ends the thread's read or write; it then closes the socket
+                each.shutdown(socket.SHUT_RDWR)  # ends the read or write of the connection's thread, which then closes the socket
 
     # ---------------------------------------------------------------- called by socketserver
 

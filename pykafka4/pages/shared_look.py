@@ -1,4 +1,4 @@
-"""Takes looks at a client or agent, and shares each look between all readers of a page. Invariant: a page takes at most two looks a second
+"""Takes looks at a client or agent, and shares each look among all readers of a page. Invariant: a page takes at most two looks a second
 for any number of readers, and fewer while looks are slow.
 """
 
@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 __all__ = ["SharedLook"]
 
 KEPT_S: Final = 0.5  # seconds; a look is used for this time or longer
-# A look of 200 ms, as with many thousand partitions, is used for 2 s: looks of readers cost a tenth of a core.
+# A look of 200 ms, as with many thousands of partitions, is used for 2 s: looks for readers cost at most a tenth of a core.
 KEPT_COST_FACTOR: Final = 10
 PAUSE_S: Final = 1.0  # between two samples
 LONGEST_PAUSE_S: Final = 10.0
@@ -19,7 +19,7 @@ L = TypeVar("L")
 
 
 class SharedLook(Generic[L]):
-    """The last look, and the time of the next one. Only one thread at a time may use this object."""
+    """The last look, with its time and its cost. Only one thread at a time may use this object."""
 
     def __init__(self, take: Callable[[float], L], monotonic: Callable[[], float]) -> None:
         """`take(now)` takes a look; `monotonic` is the clock, in seconds."""

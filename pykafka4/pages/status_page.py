@@ -1,6 +1,6 @@
 """Serves the status page of one client on loopback, until the page is closed or the client has ended.
 
-Invariant: a page only reads, and keeps no handle of the application alive: the client notices a handle that is garbage-collected.
+Invariant: a page only reads, and keeps no handle of the application alive: the client must notice when a handle is garbage-collected.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class StatusPage:
     # ---------------------------------------------------------------- threads of the page
 
     def _sample(self) -> None:
-        """Rates and outages must exist before somebody opens the page. Closes the page after the client has ended."""
+        """Take looks, so that rates and outages exist before somebody opens the page. Closes the page after the client has ended."""
         next_look = 0.0
         while not self._stop.acquire(timeout=TURN_S):
             self._server.sweep()
@@ -141,7 +141,7 @@ _PAGES: Living[StatusPage] = Living()
 
 
 def _after_fork() -> None:
-    """In a forked child, the copy of the port would take connections of the parent's page, and never respond."""
+    """In a forked child, the copy of the listening socket would accept connections to the parent's page, and never respond."""
     for page in list(_PAGES):
         page._closed = True
         page._server.abandon()

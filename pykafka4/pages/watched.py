@@ -20,7 +20,7 @@ class Kind(StrEnum):
     CLIENT = "client"
 
 
-ENDED: Final = frozenset({"closed", "forked"})  # states after which a page has nothing to show
+ENDED: Final = frozenset({"closed", "forked"})  # states in which a page has nothing to show
 SERIES: Final[Mapping[Kind, tuple[str, ...]]] = {  # the counts whose rates are drawn
     Kind.PRODUCER: ("accepted", "acknowledged"),
     Kind.CONSUMER: ("fetched_bytes", "read_bytes"),
@@ -65,7 +65,7 @@ class Watched(Protocol):
         """The id of the client."""
 
     def figures(self) -> Figures:
-        """Waits for the client's thread, for several seconds if it is stuck."""
+        """Waits for the client's thread, for several seconds if the thread is stuck."""
 
 
 def counts_of(kind: Kind, stats: Mapping[str, Any]) -> dict[str, int] | None:

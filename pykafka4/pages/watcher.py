@@ -115,7 +115,7 @@ class Watcher:
 
 
 class _Held:
-    """A `with` block with the lock of a Watcher. Raises Busy if the lock is not free within WAIT_S."""
+    """A `with` block that holds the lock of a Watcher. Raises Busy if the lock is not free within WAIT_S."""
 
     def __init__(self, lock: Any) -> None:
         self._lock = lock
@@ -129,7 +129,7 @@ class _Held:
 
 
 def program() -> str:
-    """The name of this process's program, without its arguments, which may have secrets."""
+    """The name of this process's program, without its arguments, which may contain secrets."""
     path = Path(sys.argv[0] if sys.argv else "")
     name = path.parent.name if path.name == "__main__.py" else path.name
     return "python" if name in ("", "-c", "-m") else name
