@@ -38,7 +38,7 @@ class Spread(IntEnum):
 
     STICKY = 0  # records go to one partition until it has received about a batch, then to another one
     ROUND_ROBIN = 1  # each record goes to the next partition
-    LATE = 2  # a batch gets its partition when a request with it is built
+    LATE = 2  # a batch gets its partition when its request is built
 
 
 class PartitionArgument(IntEnum):

@@ -57,8 +57,8 @@ class Producer(ProducerHandle):
     `Producer(bootstrap_servers="host:9092", **options)` owns a client; `Producer(client=client, **options)` shares one.
     The options are the fields of `ProducerConfig` (docs/options.md). All methods may be called from any thread.
     Leaving a `with` block delivers everything or raises `DeliveryFailed`, unless the application has already seen each failure: from
-    `result()` or `exception()` of its Delivery, or from `delivery_scope` or `raise_failures` inside the block. Deliveries delay an
-    exception raised inside the block by at most 5 s; a note gives the number of undelivered records.
+    `result()` or `exception()` of its Delivery, or from `delivery_scope` or `raise_failures` inside the block. An exception
+    raised inside the block waits at most 5 s for deliveries; a note gives the number of undelivered records.
     """
 
     _name = "Producer"
@@ -153,7 +153,7 @@ class Producer(ProducerHandle):
 
         Returns a `Delivery` for each record. `keys` has as many items as `values`; `headers`, `partition`, `timestamp_ms` and `on_delivery`
         apply to all records. The call blocks for each record as `send` does. The exception for a refused record has a note with its number,
-        and the attribute `accepted`: the Deliveries of the records before it, which are sent. So the application can continue with
+        and the attribute `accepted`: the Deliveries of the earlier records, which are sent. So the application can continue with
         `values[len(error.accepted):]`, which begins with the refused record. A KeyboardInterrupt has the attribute, too.
         A `ProducerRecord` holds bytes, which no serializer changes: `send_many(other.close())` sends the undelivered records again.
         Raises the exceptions of `send`, and TypeError or ValueError if `values` and `keys` do not fit together.
@@ -176,24 +176,24 @@ class Producer(ProducerHandle):
         timestamp: str | None = "timestamp",
         partition: str | None = "partition",
     ) -> SentRows:
-        """Send a record for each row of `data`, in order, as `send` would; returns one handle for all rows.
+        """Send a record for each row of `data`, in order, as `send` would; return one handle for all rows.
 
         `data` is a table, a batch or a stream of pyarrow, polars, pandas, DuckDB, PySpark (4.2 or newer): anything with the Arrow C
-        interface. A stream is read batch after batch. Each of the other arguments names a column, or is None for no column. The default is
+        interface. A stream is read batch by batch. Each of the other arguments names a column, or is None for no column. The default is
         the column of the same name, which may be missing, except for `value`. Data without columns (a polars Series) are the values.
 
-        Keys and values are binary or string columns, headers a list of structs of name and value or a map, timestamps a timestamp, date or
+        Keys and values are binary or string columns, headers lists of (name, value) structs or maps, timestamps a timestamp, date or
         integer column (milliseconds), partitions an integer column. Another type raises TypeError before the first row is sent. A null
         means None in `send`. Keys and values are copied before the call returns. The call blocks for each row as `send` does.
         A refused row ends the call. As with `send_many`, the exception has a note with the row's number, and the attribute `accepted`, the
-        handle of the rows before it, which are sent.
+        handle of the earlier rows, which are sent.
         Raises the exceptions of `send`, ConfigError for a column that does not exist, ValueError for a row that cannot be sent.
         """
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
         return send_arrow(self._session, topic, data, columns)
 
     def send_raw(self, topic: str, batch: RawBatch, partition: int | None = None) -> RawDelivery:
-        """Queue a complete record batch, from `poll_raw` or `RawBatch.from_bytes`, without decompression; returns its `RawDelivery`.
+        """Queue a complete record batch, from `poll_raw` or `RawBatch.from_bytes`, without decompression; return its `RawDelivery`.
 
         The batch keeps keys, values, headers, timestamps, order and compression; the broker assigns new offsets. The batch comes
         after all earlier records of `partition`, by default the partition from which the batch was read. Retries, idempotence,
@@ -222,8 +222,8 @@ class Producer(ProducerHandle):
         Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all) for deliveries, then
         fails the remaining records. `close` aborts an open transaction, and waits for one that is already ending. Each returned
         record says whether it may be in the log (`written`). `close` may be called twice; after a Ctrl-C the next call finishes the
-        close. In a callback `close` does not wait, and does nothing while another thread closes. In a forked child it does nothing.
-        Raises KafkaTimeoutError if the client's thread is stuck.
+        close. In a callback `close` does not wait, and does nothing while another thread closes the producer. In a forked child it does
+        nothing. Raises KafkaTimeoutError if the client's thread is stuck.
         """
         undelivered = self._session.close(check_timeout(timeout))
         if self._session.undelivered is not None:
@@ -242,8 +242,8 @@ class Producer(ProducerHandle):
     def begin_transaction(self) -> None:
         """Open a transaction: from now on `send` accepts records, from any thread. Sends no request.
 
-        Raises TransactionError if the call does not fit (before `init_transactions`, or while a transaction is open), ProducerFencedError,
-        ConfigError without a `transactional_id`.
+        Raises TransactionError before `init_transactions` and while a transaction is open, ProducerFencedError, ConfigError without a
+        `transactional_id`.
         """
         self._session.transactions.begin()
 
@@ -305,7 +305,7 @@ class Producer(ProducerHandle):
 
     @contextlib.contextmanager
     def delivery_scope(self, timeout: float | None = None) -> Iterator[Producer]:
-        """A `with` block that flushes at its end, and then raises failures since its start, as `raise_failures` does.
+        """A `with` block that flushes at its end, and then raises DeliveryFailed for failures since its start, as `raise_failures` does.
 
         These include failures of records that other threads sent meanwhile. An exception raised inside the block ends it without a flush.
         `timeout` (seconds) is the timeout of the flush.

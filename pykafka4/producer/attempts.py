@@ -1,7 +1,7 @@
 """Marks the threads on which `send` must not wait. Invariant: in an attempt `send` raises WouldBlock at the point where it would wait.
 
-A task of asyncio calls `send` in an attempt, waits for the named obstacle without blocking the loop, and calls `send` again. The asyncio
-loop runs on one thread, and `send` does not suspend the task, so at any time a thread is in at most one attempt of a task.
+An asyncio task calls `send` in an attempt, awaits the obstacle that WouldBlock names, and calls `send` again. The asyncio
+loop runs on one thread, and `send` does not suspend the task, so a thread is in at most one attempt at a time.
 """
 
 from __future__ import annotations

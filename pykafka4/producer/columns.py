@@ -1,7 +1,7 @@
 """Sends the rows of Arrow data. Invariant: `send_arrow` accepts and refuses each row as a loop of `send` over the rows would.
 
-Without serializers and hooks of `send`, the accumulator reads the rows without an object for each row. Otherwise each row becomes the
-arguments of a `send`.
+Without serializers and without a hook `on_send` or `on_enqueue`, the accumulator reads the rows without an object for each row. Otherwise
+each row becomes the arguments of one `send`.
 """
 
 from __future__ import annotations

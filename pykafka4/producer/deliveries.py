@@ -63,7 +63,7 @@ class Deliveries(Signal):
         return super().wait(predicate, limit)
 
     def why_open(self, topic: str, partition: int | None) -> str:
-        """The known reason why records have no outcome yet, as `: broker1:9092 connection refused`, or "". Does not wait."""
+        """The known reason why records have no outcome yet, such as `: broker1:9092 connection refused`, or "". Does not wait."""
         engine = self._engine()
         if engine is None:
             return ""
@@ -126,7 +126,7 @@ class Deliveries(Signal):
 
 
 class Sleeper:
-    """The future of one `await delivery`. Only the task keeps it alive: a delivery may outlive the task by far."""
+    """The future of one `await delivery`. Only the task keeps this object alive: a delivery may live much longer than the task."""
 
     __slots__ = ("__weakref__", "future")
 
@@ -184,8 +184,8 @@ class TaskWaker:
                 self._calls.clear()  # RuntimeError: the asyncio loop is closed, so no task waits any more
 
     def _run_calls(self) -> None:
-        # Before the loop below. Otherwise: the queue is empty, a thread appends and makes no call, `_asleep` becomes True, and the entry
-        # stays in the queue.
+        # Set before the queue is read. Otherwise: this thread finds the queue empty, another thread appends a call and does not schedule
+        # `_run_calls`, `_asleep` becomes True, and the call stays in the queue.
         self._asleep = True
         try:
             while self._calls:

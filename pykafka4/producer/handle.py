@@ -32,7 +32,7 @@ class ProducerHandle(ServesStatus):
     _failures_at_start = 0  # the number of failed records when the `with` block began
 
     def purge(self, *, in_flight: bool = False) -> int:
-        """Fail the records that wait to be sent, with the code `PURGED`; returns the number of failed records. The producer stays open.
+        """Fail the records that wait to be sent, with the code `PURGED`; return the number of failed records. The producer stays open.
 
         `written` is NO, or MAYBE for records that may be in the log and wait to be sent again. With `in_flight`, records in flight
         fail as well (MAYBE); their partitions send nothing until the requests with these records have ended. Callbacks run as for other
@@ -81,7 +81,7 @@ class ProducerHandle(ServesStatus):
         self._failures_at_start = self._session.machine.ledger.failures_seen
 
     def _end_block(self, error: BaseException | None, undelivered: list[ProducerRecord]) -> None:
-        """Raise the first unseen failure of the `with` block, or add a note to the `error` that ended it. The producer is closed."""
+        """Raise the first unseen failure of the `with` block, or add a note to the `error` that ended it. Call this after `close`."""
         if error is None:
             self._session.raise_failures(self._failures_at_start)
         elif undelivered:

@@ -27,7 +27,7 @@ ON_CALLER: Final = ("on_send", "on_enqueue", "on_refuse", "on_close")
 
 class HookCalls:
     def __init__(self, hooks: Sequence[Any], submit: Callable[[Callable[[], object]], object], client_id: str) -> None:
-        """`submit` has the callback executor run a callable; called on the loop thread."""
+        """`submit(fn)` has the callback executor run `fn`; it is called on the loop thread."""
         self._submit, self._client_id = submit, client_id
         self._methods = {name: [(hook, method) for hook in hooks for method in methods(hook, name)] for name in METHODS}
         self._failed: set[tuple[int, str]] = set()
@@ -96,9 +96,9 @@ class HookCalls:
             self._post("on_request", RequestSent(node, len(batches), records, size))
 
     def watch(self, batch: Batch) -> None:
-        """Have `batch`, which is about to get its outcome, call the hooks.
+        """Have `on_ack` of the hooks run when `batch` gets its outcome, which is the caller's next step.
 
-        A batch keeps its memory until its callbacks have returned: slow hooks slow `send` down, and no queue grows.
+        A batch keeps its memory until its callbacks have returned, so slow hooks slow `send` down, and no queue grows.
         """
         if self._methods["on_ack"]:
             try:
@@ -111,8 +111,8 @@ class HookCalls:
             self._left_out += 1
             return
         self._waiting.append((name, event))
-        # Read after the append: `_run` clears the flag before it reads the queue. The other way round: the flag is set, `_run` clears it
-        # and finds no event, the event is appended, and no job takes it.
+        # Read the flag after the append: `_run` clears the flag before it reads the queue. In the other order: this thread finds the flag
+        # set, `_run` clears it and finds no event, this thread appends the event, and no job takes the event.
         if not self._scheduled:
             self._scheduled = True
             self._submit(self._run)

@@ -1,7 +1,7 @@
-"""Calls callbacks of dropped records on the callback executor. Invariant: each callback runs at most once, and
-at most about `MOST_WAITING` callbacks wait.
+"""Calls callbacks of dropped records on the callback executor. Invariant: each callback runs at most once, and at most about
+`MOST_WAITING` callbacks wait.
 
-The options `on_full` and `on_rate_limit` drop records. A dropped record has no batch that would call back.
+The options `on_full` and `on_rate_limit` drop records. A dropped record has no batch that would run its callback.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class CallbackTurn:
 
 
 class FlushMark:
-    """The mark of a flush in the queue, after all callbacks that waited or ran when the mark was made.
+    """The mark that a flush appends to the queue, after all callbacks that wait or run when the mark is made.
 
-    A flush waits for marks as for batches, so a mark has the attributes of a batch that a flush reads.
+    A flush waits for marks as for batches, so a mark has the batch attributes that a flush reads.
     """
 
     count, done = 0, True
@@ -108,7 +108,8 @@ class DroppedCalls:
         self._scheduled = False
         while self._waiting:
             call = CallbackTurn()
-            # Before the callback is taken: a thread that takes the mark after it has to find this turn, or the flush ends too early.
+            # Stored before the callback is taken: a thread that takes the mark behind the callback must find this turn, or the flush would
+            # end too early.
             self._running[call] = None
             try:
                 self._take(call)

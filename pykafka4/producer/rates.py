@@ -26,7 +26,8 @@ MANY: Final = 1_000  # windows; from this number on, ended and unused windows ar
 
 @attrs.define(eq=False)
 class Window:
-    """The window of one topic in which the next place is free. If it begins in the future, waiting records have all earlier places.
+    """The window of one topic in which the next place is free. If the window begins in the future, waiting records have taken all earlier
+    places.
 
     A signal handler, or a destructor, may take a place while its own thread is in `take`, where no lock helps. So `_state` is replaced in
     one step: no other Python code runs between the comparison with the state that was read and the assignment. Otherwise the handler's
@@ -44,7 +45,7 @@ class Window:
         return self._state[0]
 
     def take(self, now: float, patience: float) -> tuple[float, float] | None:
-        """Take the next place; returns (seconds until the place may be used, the time when its window begins).
+        """Take the next place; return (seconds until the place may be used, the time when its window begins).
 
         Returns None, and takes no place, if the record would have to wait for more than `patience` seconds, or forever (`most` is 0).
         First come, first served.
@@ -102,8 +103,8 @@ class RateLimits:
     def admission(self, topic: str, *, drop: bool) -> TopicRateLimit | None:
         """The callable that gives each record of `topic` its place; None for a topic without a limit.
 
-        If a record would have to wait, then with `drop` the callable returns the error for which the record is dropped. Without `drop` it
-        waits, and returns an Admission, or raises BufferFull if the wait would be too long.
+        If a record would have to wait, then with `drop` the callable returns the error with which the record is dropped. Without `drop` the
+        callable waits, and returns an Admission, or raises BufferFull if the wait would be too long.
         """
         limit = self._find(topic)
         if limit is None or limit.max_messages is None:
@@ -127,7 +128,7 @@ class RateLimits:
         return self.windows.setdefault(topic, Window(most, interval))
 
     def take(self, window: Window, over: str, deadline: float, *, drop: bool) -> tuple[float, float] | BufferFull:
-        """Returns (the time when the place's window begins, the record's deadline for waits), after the wait for the place.
+        """Take a place, and wait for it; return (the time when the place's window begins, the record's deadline for waits).
 
         With `drop`, returns a BufferFull instead of waiting. Raises BufferFull if the wait would be too long.
         """

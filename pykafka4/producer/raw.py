@@ -1,6 +1,6 @@
 """Sends complete record batches. Invariant: a batch is accepted or refused as a unit; its handle is done when each record has its outcome.
 
-Brokers may refuse a batch as too large, or refuse some of its records. Then the sender splits it, and the handle follows all parts.
+Brokers may refuse a batch as too large, or refuse some of its records. Then the sender splits the batch, and the handle follows all parts.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class RawDelivery:
         return self._batch.done
 
     def result(self, timeout: float | None = None) -> RawMetadata:
-        """Wait until all records of the batch are acknowledged; returns the position of the batch in the log.
+        """Wait until all records of the batch are acknowledged; return the position of the batch in the log.
 
         Raises KafkaTimeoutError after `timeout` seconds (None: no limit). If records failed, raises the DeliveryFailed of the first failed
         record, with a note that has the number of failed records.
@@ -79,7 +79,7 @@ class RawDelivery:
         return RawMetadata(self.topic, self.partition, offset, self.count, append_time, repeated)
 
     def exception(self, timeout: float | None = None) -> DeliveryFailed | None:
-        """Wait as `result` does; returns the DeliveryFailed of a batch with failed records, None for an acknowledged batch."""
+        """Wait as `result` does; return the DeliveryFailed of the first failed record, None for an acknowledged batch."""
         if not self._batch.done and not self._signal.wait(self.done, timeout):
             raise KafkaTimeoutError(
                 f"{self.topic}-{self.partition}: not acknowledged within {timeout:g} s; the batch is still being sent, "
@@ -98,7 +98,7 @@ class RawDelivery:
         _WhenDone(self, fn).wait()
 
     def open_delivery(self) -> Delivery | None:
-        """The handle of a record without an outcome; None if there is none."""
+        """The handle of a record without an outcome; None if each record has its outcome."""
         part = next((part for part in self._batch.leaves() if part.state < ACKED), None)
         return None if part is None else part.handle()
 
@@ -120,7 +120,7 @@ class RawDelivery:
 
 
 class _WhenDone:
-    """The batch may be split while `fn` waits, so each callback looks for an open part."""
+    """The batch may be split before it is done, so each callback looks for another part without an outcome."""
 
     __slots__ = ("_delivery", "_fn")
 
@@ -169,7 +169,7 @@ class RawSending:
         return RawDelivery(taken, batch.count, self._signal)
 
     def _admissions(self, topic: str, count: int) -> list[Admission] | Exception:
-        """An admission by the rate limit for each record, perhaps after a wait; or the error for which the batch is dropped.
+        """An admission by the rate limit for each record, perhaps after a wait; or the error with which the batch is dropped.
 
         After an error or exception, the places are given back for other records of the topic.
         """

@@ -1,7 +1,7 @@
 """Calls serializers and hooks for each record before the accumulator takes it.
 
 Invariant: the exception of a serializer ends only the call that ran the serializer, with a note that names the topic and the option. Only a
-producer with serializers, or with hooks that run in `send`, has a `Serializing`: the `send` of other producers is the accumulator's own.
+producer with serializers, or with a hook `on_send` or `on_enqueue`, has a `Serializing`: other producers use the accumulator's `send`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Serializing:
             self._hooks.on_refuse(error)
 
     def send_into(self, out: list[Delivery], topic: str, value: Any, key: Any, more: More, on_delivery: Any) -> None:
-        """Append the record's Delivery to `out` as soon as it is accepted."""
+        """Append the record's Delivery to `out` as soon as the record is accepted."""
         prepared = self.prepare(topic, value, key, more)
         count = len(out)
         try:
@@ -149,7 +149,7 @@ def _others(
 
 
 def each_pair(topic: str, values: Iterable[Any], keys: Iterable[Any] | None) -> Iterator[tuple[Any, Any]]:
-    """Checks the arguments at once, and at the end the numbers of values and keys."""
+    """Check the arguments now. The iterator raises ValueError if the numbers of keys and values differ."""
     items, others = many_values(topic, values, keys)
 
     def pairs() -> Iterator[tuple[Any, Any]]:
@@ -199,7 +199,7 @@ def each_record(records: Iterable[ProducerRecord]) -> Iterator[ProducerRecord]:
 
 
 def send_records(acc: Accumulator, hooks: HookCalls | None, records: Iterable[ProducerRecord]) -> list[Delivery]:
-    """Send `records` without serializers and `on_send`: their bytes have passed both before. See `Producer.send_many`."""
+    """Send `records` without serializers and `on_send`: their bytes have already passed both. See `Producer.send_many`."""
     out: list[Delivery] = []
     items = each_record(records)
     try:

@@ -1,7 +1,7 @@
 """Runs a producer's calls on the threads of the application: `send` with its waits, flush, purge, status and close.
 
 Invariant: `close` returns only when every accepted record has its outcome, except in a forked child, and in a callback while another thread
-closes. If Ctrl-C ends a `close`, the next call continues there.
+closes. If Ctrl-C ends a `close`, the next `close` continues it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ProducerSession(Attachment[Sender]):
         self.undecided: list[Batch | Delivery | FlushMark] = []  # the items of `pending` without an outcome at that time
         self.undelivered: list[ProducerRecord] | None = None  # the result of `close`
         self._missing: dict[str, tuple[int, float]] = {}  # by topic: the number of partitions that brokers report, and since when
-        self._busy: dict[int, float] = {}  # by thread: the latest end of its `send`'s wait, or the end of its last wait
+        self._busy: dict[int, float] = {}  # by thread: the time at which its `send` stops waiting at the latest, or has stopped
         self._serial = next(_serials)
         self.attempts = Attempts()
         self._final: KafkaError | None = None  # the reason why this producer accepts no more records
@@ -167,10 +167,10 @@ class ProducerSession(Attachment[Sender]):
         return min(deadline, system.monotonic() + self.config.max_block_ms / 1000)
 
     def _find_partition(self, topic: str, partition: int, deadline: float) -> float:
-        """Wait until an unknown partition exists, `deadline` has passed, or MISSING_PARTITION_S have passed since brokers first lacked it.
+        """Wait until an unknown partition exists, at most until `deadline`, or MISSING_PARTITION_S after brokers first reported it missing.
 
-        The partition may be new, and brokers learn of it at different times. Later calls with the partition do not wait again
-        (KNOWN_MISSING_S). Returns the deadline for further waits. Inside a callback there is no wait.
+        The partition may be new, and brokers learn of it at different times. For KNOWN_MISSING_S, later calls with the
+        partition do not wait again. Returns the deadline for further waits. Inside a callback there is no wait.
         """
         if self.attempts.is_attempt and not self.attempts.has_waited_for(Obstacle.PARTITION):
             raise WouldBlock(f"{topic}-{partition} has to be looked up", Obstacle.PARTITION, topic, partition)
@@ -198,7 +198,7 @@ class ProducerSession(Attachment[Sender]):
         return missing[1] + MISSING_PARTITION_S
 
     def _find_topic(self, topic: str, deadline: float) -> float:
-        """Wait until `deadline` for the partitions of `topic`, which the application's partitioner needs.
+        """Wait, at most until `deadline`, for the partitions of `topic`, which the application's partitioner needs.
 
         Returns the deadline for further waits. Raises KafkaTimeoutError with the reason; BrokerError if brokers refuse the topic;
         BufferFull inside a callback.
@@ -223,7 +223,7 @@ class ProducerSession(Attachment[Sender]):
         return until
 
     def _make_room(self, topic: str, partition: int, size: int, deadline: float) -> float:
-        """Wait for `size` free bytes, first come, first served. Returns the deadline for another wait, if another thread takes the bytes.
+        """Wait for `size` free bytes, first come, first served. Returns the deadline for further waits: another thread may take the bytes.
 
         Raises BufferFull when `deadline` has passed; at once inside a callback and with on_full=raise.
         """
@@ -258,7 +258,7 @@ class ProducerSession(Attachment[Sender]):
         return 0.0 if self._inside() else self.config.max_block_ms / 1000
 
     def _pause(self, seconds: float) -> None:
-        """Raises the error of `send` if the producer ends meanwhile."""
+        """Raises the error that ended the producer, if the producer ended meanwhile."""
         with self._waiting(system.monotonic() + seconds), self.runtime.callbacks.waiting():
             self.signal.wait(self._refused, seconds)
         self.check()
@@ -271,7 +271,7 @@ class ProducerSession(Attachment[Sender]):
         try:
             yield
         finally:
-            # Not removed: `send` accepts its record a moment later, and without the entry `ForgottenProducer` would close the producer.
+            # The entry stays: `send` accepts its record a moment later, and otherwise `ForgottenProducer` would close the producer.
             self._busy[thread] = system.monotonic()
 
     def busy_until(self) -> float:
@@ -346,7 +346,7 @@ class ProducerSession(Attachment[Sender]):
         return snapshot.stats(drops)
 
     def _on_loop(self, look: Callable[[], T]) -> T:
-        """The result of `look` on the loop thread, or here after that thread has ended and changes no counts any more."""
+        """The result of `look`, called on the loop thread, or on this thread after the loop thread has ended (then no count changes)."""
         loop = self.runtime.loop
         try:
             return loop.ask(lambda _: look(), LOOP_ANSWER_S, "the producer's stats")
@@ -511,7 +511,7 @@ class ProducerSession(Attachment[Sender]):
         """Call `on_close` of the hooks after the callbacks of all records that were open have run, including `on_ack`.
 
         `close` does not wait for these callbacks beyond its timeout, so `progress` tries again after each change. The loop must not run
-        code of the application: for the loop and for callbacks, the executor calls `on_close`.
+        code of the application: on the loop thread and in a callback, this method has the executor call `on_close`.
         """
         pending, hooks = self._unannounced, self.hooks
         if pending is None or hooks is None:
@@ -530,7 +530,7 @@ class ProducerSession(Attachment[Sender]):
             self.runtime.callbacks.post(hooks.on_close)
 
     def begin_close(self) -> list[Batch | Delivery | FlushMark]:
-        """Refuse further records, and without a transactional_id send accepted records without linger. Returns the items to wait for."""
+        """Refuse further records. Without a transactional_id, accepted records are sent without linger. Returns the items to wait for."""
         self.refuse(ClosedError("this producer is closed; create a new one"))  # first: no record may be accepted after the list below
         if self.pending is None:
             unfinished = [*self.acc.unfinished(), *self.dropped_calls.mark()]
@@ -550,7 +550,7 @@ class ProducerSession(Attachment[Sender]):
             )
 
     def drain(self, timeout: float) -> None:
-        """Close at the exit of the interpreter, and log how many records were not delivered."""
+        """Close at interpreter exit, and log how many records were not delivered."""
         if self.undelivered is None and self.close(timeout):
             log.warning(
                 "%s: %d records were not delivered when the interpreter exited; close the producer before it exits",
@@ -560,9 +560,9 @@ class ProducerSession(Attachment[Sender]):
 
 
 def _age(item: Batch | Delivery | FlushMark) -> tuple[float, float, int]:
-    """A key to sort the batches of a partition by age, parked records last: their topic has no batches, or has been forgotten.
+    """A key to sort the batches of a partition by age, parked records last: batches of their partition, if any, are older.
 
-    Batches filled from parked records at one time differ in `sent_at`, parts of a split batch only in their sequence numbers.
+    Batches filled from parked records at the same time differ in `sent_at`, parts of a split batch only in their sequence numbers.
     """
     return (item.sent_at, item.created, item.base_sequence) if isinstance(item, Batch) else (INFINITY, 0.0, 0)
 

@@ -1,4 +1,4 @@
-"""Turns options into policies of topics. Invariant: topics of one pattern share a `Policy`, but a topic with a rate limit has a copy."""
+"""Turns options into policies of topics. Invariant: topics of one pattern share a `Policy`; a topic with a rate limit has its own copy."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Runs a `with` block as one transaction: begin, offsets of the consumer, commit or abort. Threads and tasks share this code (`Steps`).
 
-Invariant: records that a block has read are committed with its transaction, or read again.
+Invariant: the offsets of records that a block has read are committed with its transaction, or the records are read again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ConsumerSide(Protocol):
         """The offsets after the records that the application has received and no transaction has committed."""
 
     def settle(self, reading: Any) -> None:
-        """Settle an ended transaction: after a known commit, the consumer owes no rewind."""
+        """Settle an ended transaction: after a known commit, the consumer needs no rewind."""
 
     def fail(self, reading: Any, timeout: float | None) -> Any:
         """Rewind the consumer, so that it reads again the records of an uncommitted transaction."""

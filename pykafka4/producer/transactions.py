@@ -1,7 +1,7 @@
 """Has the loop begin, commit and abort transactions, and waits for the outcomes, on threads of the application.
 
-Invariant: a call that timed out or was interrupted is resumed by the next call of the same name; until then other calls of a transaction
-are refused. Only `send_offsets_to_transaction` is not resumed, because the commit waits for its offsets. One thread at a time is in a call.
+Invariant: a call that timed out or was interrupted is resumed by the next call of the same name; until then other transaction calls are
+refused. Only `send_offsets_to_transaction` is not resumed, because the commit waits for its offsets. One thread at a time is in a call.
 `core.producer.transactions.machine` does the work on the loop thread.
 """
 
@@ -51,7 +51,7 @@ class Reading(Protocol):
 
 
 class ProducerSide(Protocol):
-    """The producer's session: the part that transactions use."""
+    """The part of the producer's session that transactions use."""
 
     machine: Sender
     runtime: Runtime
@@ -191,7 +191,7 @@ class TransactionCalls:
     # ---------------------------------------------------------------- waits for outcomes
 
     def _run(self, what: str, start: Start, timeout: float | None, resumes: bool = True) -> Any:
-        """`resumes`: after a timeout or Ctrl-C, the next call resumes."""
+        """`resumes`: after a timeout or Ctrl-C, the next call of the same name resumes this one."""
         if self._config.transactional_id is None:
             raise ConfigError(f"{what}: {NOT_TRANSACTIONAL}")
         self._check()
@@ -212,13 +212,13 @@ class TransactionCalls:
                 self._leave(mine, outer)
         finally:  # again, in case of Ctrl-C in the first `_leave`: an entry that stays would lock all other threads out
             self._leave(mine, outer)
-        for given_up in self._given_up:  # the caller has given these records up: the producer's `with` block must not raise them
+        for given_up in self._given_up:  # the caller has given these records up: the producer's `with` block must not raise their failures
             self._owner.mark_failures_seen(*given_up)
         self._given_up = []
         self._saw(operation)  # last: if Ctrl-C ends this call earlier, the application has not seen the outcome, and calls again
 
     def _enter(self, mine: Caller) -> Caller | None:
-        """Enter a call; returns the call that a signal handler interrupts with this one, on this thread.
+        """Enter a call; return the call of this thread, if any, that a signal handler interrupts with this one.
 
         Raises TransactionError if another living thread is in a call.
         """
