@@ -55,10 +55,11 @@ class TopicPartition(NamedTuple):
 
 @attrs.frozen
 class SubscriptionPattern:
-    """A pattern of topic names that the group's coordinator matches; `subscribe` accepts it with group_protocol="consumer".|`pattern` is a
-    regular expression for the complete name, with the same meaning in RE2, which the coordinator uses, and in Python's `re`, by which the
-    client finds the topics whose metadata it needs. The coordinator assigns only topics that the member is allowed to describe. Raises
-    TypeError if `pattern` is not a str.
+    """A pattern of topic names that the group's coordinator matches; `subscribe` accepts it with group_protocol="consumer".
+
+    `pattern` is a regular expression for the complete name. It must mean the same in RE2, which the coordinator uses, and in Python's `re`,
+    with which the client finds the topics whose metadata it needs. The coordinator assigns only topics that the member is allowed to
+    describe. Raises TypeError if `pattern` is not a str.
     """
 
     pattern: str = attrs.field()
@@ -106,7 +107,7 @@ class ProducerRecord:
 
 @attrs.frozen
 class OffsetAndMetadata:
-    """The offset of a group's next record in a partition, with the leader epoch of the record before it and free text."""
+    """The offset of a group's next record in a partition, with the leader epoch of the previous record, and free text."""
 
     offset: int
     leader_epoch: int = -1

@@ -80,7 +80,7 @@ def str_deserializer(topic: str, data: bytes) -> str:
 def json_deserializer(topic: str, data: bytes) -> Any:
     """Decode JSON in UTF-8, UTF-16 or UTF-32 with `json.loads`.
 
-    Raises ValueError for other bytes, RecursionError for too many nested brackets.
+    Raises ValueError for other bytes, RecursionError for too deeply nested brackets.
     """
     return json.loads(data)
 

@@ -43,7 +43,7 @@ class ShareConsumer(ServesStatus):
 
     `ShareConsumer(bootstrap_servers="host:9092", group_id="jobs", **options)` owns a client; `ShareConsumer(client=client, …)` shares one.
     The options are the fields of `ShareConsumerConfig` (docs/options.md). Use a share consumer from one thread at a time. Timeouts are
-    seconds.
+    in seconds.
     """
 
     _name = "ShareConsumer"
@@ -124,7 +124,7 @@ class ShareConsumer(ServesStatus):
         return self._session.poll(timeout, max_records)
 
     def __iter__(self) -> Iterator[ShareRecord]:
-        """An endless loop over single records, which requests one record at a time (brokers may lock other records of its batch as well).
+        """An endless iterator, which requests one record at a time (brokers may lock other records of its batch as well).
 
         With implicit acknowledgement, each record is accepted when the next one is requested. An exception from a poll does not end the
         iterator. Until the iterator is deleted, `poll` in another thread raises KafkaError.
@@ -134,7 +134,7 @@ class ShareConsumer(ServesStatus):
     def wakeup(self) -> None:
         """Make the running poll, or the next one, return immediately, with [] if there are no records.
 
-        Any thread and signal handler may call it.
+        Any thread or signal handler may call this method.
         """
         self._session.wakeup()
 
@@ -191,8 +191,9 @@ class ShareConsumer(ServesStatus):
     def set_acknowledgement_callback(self, callback: OnAcknowledged | None) -> None:
         """Have `callback(results)` run on the callback executor; `results` is like the result of `commit`. None removes the callback.
 
-        It gets the outcomes of acknowledgements that a call other than `commit` has sent (`commit_async` only without `on_done`), and
-        records whose lock has ended. Without a callback, failures are logged as warnings. Raises TypeError if `callback` is not callable.
+        The callback gets the outcomes of acknowledgements that a call other than `commit` has sent (`commit_async` only without `on_done`),
+        and records whose lock has ended. Without a callback, failures are logged as warnings. Raises TypeError if `callback` is not
+        callable.
         """
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be callable, not {callback!r}")
@@ -225,7 +226,8 @@ class ShareConsumer(ServesStatus):
         """Send all acknowledgements, release all other records, leave the group.
 
         Takes at most `timeout` seconds (default: `close_timeout_ms`). With implicit acknowledgement the records of the last poll
-        are accepted, unless an exception is being handled, or another thread closes; then they are released. Closing twice is allowed.
+        are accepted, unless an exception is being handled, or another thread closes the consumer; then the records are released. Closing
+        twice is allowed.
         """
         limit = check_timeout(timeout)
         self._finalizer.detach()
@@ -249,7 +251,7 @@ class ShareIterator:
     __slots__ = ("__weakref__", "_consumer", "_iteration")
 
     def __init__(self, consumer: ShareConsumer) -> None:
-        """Keeps `consumer` alive: a `for` loop may have the only reference."""
+        """Keeps `consumer` alive: in `for record in ShareConsumer(…)`, only this iterator refers to the consumer."""
         self._consumer, self._iteration = consumer, Iteration()
         self._iteration.follow(self)
 

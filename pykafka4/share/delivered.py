@@ -2,8 +2,8 @@
 application accepted it, or had it in hand and called `poll`, `commit` or `close`; and only while the client believes that its lock holds.
 
 One thread at a time uses `DeliveredRecords` (see `Guard`), and no call here waits. Ctrl-C can end any step: then `changing` stays set, and
-the next call begins with `recover`, which takes back the records that no poll has returned. The records cannot be fetched again: the broker
-has locked them.
+the next call begins with `recover`, which takes back the records that no poll has returned. These records cannot be fetched again: the
+broker has locked them.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ class DeliveredRecords:
         self._stocked = 0  # bytes in memory of the records decoded since `stock` last found `ready` empty
         self.changing = False  # True during a step, and after a step that Ctrl-C has ended
         self.out: list[ShareRecord] = []  # records that the running poll has taken and not returned
-        self._leaving: Outgoing | None = None  # the object that is between `sending` and the end of `sent`
-        self._renew_from = INFINITY  # at or before the earliest end of a lock in `ready`
+        self._leaving: Outgoing | None = None  # the `Outgoing` between `sending` and the end of `sent`, if any
+        self._renew_from = INFINITY  # a time at or before the earliest end of a lock in `ready`
 
     # ---------------------------------------------------------------- taking
 
@@ -206,7 +206,7 @@ class DeliveredRecords:
         return reading.part(chunk.position, AcknowledgeType.GAP, out, chunk.decoded)
 
     def take(self, limit: int) -> list[ShareRecord]:
-        """Move up to `limit` records whose locks hold from `ready` to `held`; drop records before them whose locks have ended."""
+        """Move up to `limit` records whose locks hold from `ready` to `held`; drop the records before them whose locks have ended."""
         out = self.out = []
         now = self._clock()
         while self.ready and len(out) < limit:
@@ -244,7 +244,7 @@ class DeliveredRecords:
         self.changing = False
 
     def renewals(self, within: float) -> dict[Acquired, dict[int, ShareRecord]]:
-        """Waiting records whose locks end `within` seconds, without locks that are being renewed or end too soon (`LATE_SHARE`)."""
+        """Waiting records whose locks end within `within` seconds, but not too soon (`LATE_SHARE`), and are not being renewed."""
         now = self._clock()
         if now + within < self._renew_from:
             return {}
@@ -276,7 +276,6 @@ class DeliveredRecords:
         self.held[record] = kind
 
     def accept_all(self) -> None:
-        """The application has called `poll`, `commit` or `close`."""
         for record, kind in self.held.items():
             if kind is None:
                 self.held[record] = AcknowledgeType.ACCEPT
@@ -317,7 +316,7 @@ class DeliveredRecords:
         self._leaving = outgoing
 
     def sent(self, outgoing: Outgoing) -> None:
-        """The loop has `outgoing`. Records with a renewal stay in hand. After Ctrl-C in here, `recover` calls this again."""
+        """Remove `outgoing`: the loop has it. Records with a renewal stay in hand. After Ctrl-C in here, `recover` calls this again."""
         # The loop becomes the taker first: from here on, parts of `outgoing` are removed, and after Ctrl-C an application that took the
         # remaining part would never send the removed part.
         outgoing.take(LOOP)
