@@ -117,7 +117,6 @@ def _kerberos(found: Translation, item: Property, option: str) -> str | None:
 
 
 def _jaas(found: Translation, item: Property, option: str) -> None:
-    """Raises ConfigError for a login module without a counterpart."""
     if found.given.keys() & {"sasl_oauth_token", "sasl_kerberos_keytab"}:  # the application replaces the login module
         return
     try:

@@ -47,7 +47,6 @@ class Property:
         return self.value is None or (isinstance(self.value, str) and not self.value.strip())
 
     def text(self) -> str:
-        """Raises ConfigError if the value is neither text nor a number."""
         if isinstance(self.value, bool) or not isinstance(self.value, (str, int, float)):
             raise self.error(f"must be text, not a {type(self.value).__name__}")
         return str.__str__(self.value) if isinstance(self.value, str) else str(self.value)

@@ -27,8 +27,6 @@ class Sample:
 
 
 class Rates:
-    """The samples, and the rates between them."""
-
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
         self._samples: deque[Sample] = deque(maxlen=MOST)

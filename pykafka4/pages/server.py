@@ -39,8 +39,6 @@ class PageContent(Protocol):
 
 
 class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """A listening socket on loopback, and the open connections."""
-
     allow_reuse_address = True
     daemon_threads = True
     block_on_close = False
@@ -115,7 +113,7 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """The handler of one request. HTTP/1.0: the connection ends with the response."""
+    """HTTP/1.0: the connection ends with the response."""
 
     server: PageServer
     server_version = "pykafka4"

@@ -38,7 +38,6 @@ class Watcher:
     def __init__(
         self, watched: Watched, monotonic: Callable[[], float] = time.monotonic, wall_clock: Callable[[], float] = time.time
     ) -> None:
-        """`monotonic` and `wall_clock` are in seconds."""
         self._watched, self._wall_clock = watched, wall_clock
         self._lock = system.Lock()
         self._looks = SharedLook(self._take, monotonic)

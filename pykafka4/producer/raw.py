@@ -169,10 +169,7 @@ class RawSending:
         return RawDelivery(taken, batch.count, self._signal)
 
     def _admissions(self, topic: str, count: int) -> list[Admission] | Exception:
-        """An admission by the rate limit for each record, perhaps after a wait; or the error with which the batch is dropped.
-
-        After an error or exception, the places are given back for other records of the topic.
-        """
+        """An admission by the rate limit for each record, perhaps after a wait; or the error with which the batch is dropped."""
         admit, admissions, deadline = self._policies(topic).admit, list[Admission](), INFINITY
         if admit is None:
             return admissions

@@ -437,7 +437,6 @@ class ProducerSession(Attachment[Sender]):
 
     @property
     def exit_seconds(self) -> float:
-        """The seconds by which deliveries may delay an exception that leaves a `with` block."""
         return min(EXIT_S, self.close_seconds)
 
     @property

@@ -35,7 +35,6 @@ TYPES: Final = {kind.name.lower(): kind for kind in AcknowledgeType if kind is n
 
 
 def as_type(kind: object) -> AcknowledgeType:
-    """Raises ConfigError for GAP and all values that are neither an AcknowledgeType nor its name."""
     if isinstance(kind, AcknowledgeType) and kind is not AcknowledgeType.GAP:
         return kind
     found = TYPES.get(str.lower(kind)) if isinstance(kind, str) else None
