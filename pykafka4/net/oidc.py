@@ -1,8 +1,8 @@
 """Fetches tokens from an OpenID Connect issuer. Invariant: the secret goes only to the host of `token_url`, over TLS, and is shown nowhere;
 no answer can cost much time or memory.
 
-The standard library does the work, because an HTTP library would be the package's only dependency with certificates of its own:
-`http.client`, not `urllib.request`, which opens `file:` URLs, follows redirects and takes proxies from the environment (CVE-2025-27817 of
+The standard library does the work, because an HTTP library would be the package's only dependency with certificates of its own. The module
+uses `http.client`, because `urllib.request` opens `file:` URLs, follows redirects and takes proxies from the environment (CVE-2025-27817 of
 Kafka's Java client was of this kind).
 """
 
@@ -34,7 +34,7 @@ __all__ = ["OidcToken"]
 MAX_BODY_BYTES: Final = 64 * 1024  # bytes of a response's body
 MAX_HEAD_BYTES: Final = 64 * 1024  # bytes of status line, header and framing
 LONGEST_LIFE_S: Final = 10 * 366 * 86_400.0  # seconds
-LATEST_S: Final = 1e11  # seconds since 1970; a higher number counts milliseconds
+LATEST_S: Final = 1e11  # seconds since 1970; a higher number is in milliseconds
 LONGEST_TIMEOUT_S: Final = 300.0
 NUMBER: Final = re.compile(r"[0-9]{1,10}(\.[0-9]{1,10})?")
 URL: Final = re.compile(r"[\x21-\x7e]+")
@@ -50,7 +50,7 @@ def _url(value: str) -> str:
         parts = urlsplit(text)
         host, _ = parts.hostname, parts.port
         (host or "").encode("idna")
-    except ValueError:  # a UnicodeError is one, too
+    except ValueError:  # a UnicodeError is a ValueError, too
         host = None
     if not host:
         raise ConfigError("token_url is not a URL such as https://issuer.example/oauth2/token")
@@ -109,12 +109,12 @@ def _flag(value: bool) -> bool:
 
 @attrs.frozen(eq=False)
 class OidcToken(Secret):
-    """A callable for `sasl_oauth_token`: gets a token for a client id and its secret from an OpenID Connect issuer (KIP-768).
+    """A callable for `sasl_oauth_token` that gets a token for a client id and its secret from an OpenID Connect issuer (KIP-768).
 
-    `client_secret` may be a callable, which is called each time. The issuer's certificate must be signed by an authority in `ca_file` (PEM;
-    default: the system's authorities). Redirects are not followed, and proxies are not used. A call takes at most `timeout` seconds, not
-    counting the lookup of the host's name and a callable `client_secret`. Errors are raised, not retried: the client tries again, with a
-    backoff.
+    `client_secret` may be a callable, which is called for each token. The issuer's certificate must be signed by an authority in `ca_file`
+    (PEM; default: the system's authorities). Redirects are not followed, and proxies are not used. A call takes at most `timeout` seconds,
+    not counting the lookup of the host's name and a callable `client_secret`. A failed call is not retried here: the client calls again,
+    with a backoff.
 
     Id and secret are encoded as RFC 6749 demands before they become the user name and password of HTTP. `form_encode=False` leaves them as
     they are, for issuers that do not decode them. The token lives for the issuer's `expires_in`; without `expires_in`, until the `exp` of a
@@ -140,8 +140,8 @@ class OidcToken(Secret):
     def __call__(self) -> Token:
         """Fetch a token from the issuer.
 
-        Raises AuthenticationError if the issuer refuses, cannot be reached, or sends an invalid response; its `certain` is False if another
-        call may succeed. Raises ConfigError for a bad `client_secret` or `ca_file`.
+        Raises AuthenticationError if the issuer refuses, cannot be reached, or sends an invalid response; the error's `certain` is False if
+        another call may succeed. Raises ConfigError for a bad `client_secret` or `ca_file`.
         """
         secret = text_of(self.client_secret() if callable(self.client_secret) else self.client_secret, "client_secret")
         asked_at = self.clock()
@@ -271,7 +271,7 @@ class ResponseTooLarge(Exception):
 
 
 class DeadlineSocket(ssl.SSLSocket):
-    """One deadline and one limit for the complete exchange: the timeout of a plain socket begins again with each byte."""
+    """Has one deadline and one limit of bytes for the complete exchange; the timeout of a plain socket begins again with each byte."""
 
     deadline: float
     room: int
@@ -333,7 +333,7 @@ def _number(value: object) -> float | None:
 
 
 def _expiry_in(token: str) -> float | None:
-    """Return the `exp` claim of a JWT, unverified, as brokers verify it; None if `token` is not a JWT with a valid `exp`."""
+    """Return the `exp` claim of a JWT, unverified, because brokers verify it; None if `token` is not a JWT with a valid `exp`."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

@@ -84,7 +84,7 @@ class PortableTransport:
 
     def close(self, link: int) -> None:
         self._dialler.cancel(link)
-        self._events = [event for event in self._events if event.link != link]  # with LOST among them, `link` has no socket any more
+        self._events = [event for event in self._events if event.link != link]  # after LOST, `link` has no socket
         s = self._sockets.pop(link, None)
         if s is not None:
             self._drop(s)

@@ -5,7 +5,7 @@ sends.
 The proxy, not the client, looks up the broker's name. A proxy sends bytes only as an answer, and a broker never sends first, so bytes after
 an answer are an error. No error repeats received bytes, because a proxy may send back a password.
 
-No library fits. socksio and the private messages of python-socks accept only complete messages, so the code that reads from the socket
+No library fits. socksio and the private classes of python-socks accept only complete messages, so the code that reads from the socket
 would have to know where each message ends. h11 would be a dependency of every installation for one request and one status line.
 """
 
@@ -25,7 +25,7 @@ __all__ = ["MAX_HANDSHAKE_BYTES", "Handshake", "begin_handshake"]
 
 MAX_HANDSHAKE_BYTES: Final = 16 << 10  # bytes that a proxy may send during the handshake
 VERSION, CONNECT, NO_AUTHENTICATION, PASSWORD, NOTHING = 5, 1, 0, 2, 0xFF  # numbers of SOCKS 5
-IPV4, NAME, IPV6 = 1, 3, 4  # kinds of addresses
+IPV4, NAME, IPV6 = 1, 3, 4  # types of addresses
 SIZES: Final = {IPV4: 4, IPV6: 16}
 HOST_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,255}")
 HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
@@ -63,7 +63,7 @@ Host: TypeAlias = str | IPv4Address | IPv6Address
 
 
 def begin_handshake(proxy: Proxy, host: str, port: int, prefix: str) -> Handshake:
-    """Return the handshake for a connection to this broker. `prefix` names broker and proxy in errors.
+    """Return the handshake for a connection to the broker at `host`. `prefix` names broker and proxy in errors.
 
     Raises ConnectionLost if a proxy cannot be asked for `host` and `port`.
     """
@@ -74,7 +74,7 @@ def begin_handshake(proxy: Proxy, host: str, port: int, prefix: str) -> Handshak
 
 
 def _parse(host: str) -> Host | None:
-    """Return the address, or the name in IDNA. None for any other text, which a broker may send, too."""
+    """Return the IP address, or the name in IDNA; None for any other text, because a broker may advertise any text."""
     if "%" not in host:  # the proxy does not know the client's zones of IPv6
         try:
             return ip_address(host)
@@ -145,7 +145,7 @@ class Handshake(ABC):
 
 
 class Socks5(Handshake):
-    """SOCKS 5: the offer of methods, user name and password on demand, and the request; an answer follows each."""
+    """SOCKS 5: the client offers methods, sends user name and password on demand, then the request; the proxy answers each message."""
 
     __slots__ = ("_answer_reader",)
 
@@ -212,7 +212,7 @@ class Socks5(Handshake):
 
 
 class HttpConnect(Handshake):
-    """HTTP CONNECT: one request, and one answer, of which only the head is read: a proxy that refuses may add a page."""
+    """HTTP CONNECT: one request and one final answer. Only the head of the answer is read: a proxy that refuses may add a page."""
 
     __slots__ = ("_searched",)
 

@@ -1,12 +1,12 @@
 """Moves bytes over TLS, with sockets of Python's `ssl` on the portable transport. Invariant: CONNECTED comes after the handshake.
 
 OpenSSL may hold bytes that it has read from the socket and not returned yet; no selector sees them. So a read continues until OpenSSL has
-no more bytes. If the budget of a turn ends the read, the next turn reads the rest before it waits. Either direction may need the other one
-first (a new key, a renegotiation): a read that has to write waits until the socket is writable, and a write that has to read is tried again
-after a read.
+no more bytes. If the budget of a turn ends the read, the next turn reads the rest before it waits. A read may first have to write, and
+a write to read (a new key, a renegotiation). Such a read waits until the socket is writable; such a write is tried again after a read.
 
 A long response arrives in many pieces, and a wake-up for each piece costs more than its decryption. So the loop sleeps until a large part
-of the response is there. The sleep ends after LONGEST_WAIT_S, because not every system reports a smaller part while buffers are full.
+of the response is there. The sleep ends after LONGEST_WAIT_S at the latest, because not every system reports a smaller part while buffers
+are full.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SESSIONS: Final = 256  # limit of the sessions that are kept, a few KiB each
 
 
 class Sessions:
-    """The last TLS session with each of up to SESSIONS brokers, which shortens the next handshake. A new context begins without any."""
+    """The last TLS session with each of up to SESSIONS brokers, which shortens the next handshake. A new context clears the sessions."""
 
     def __init__(self) -> None:
         self._context: ssl.SSLContext | None = None
@@ -65,7 +65,7 @@ class Sessions:
             del self.kept[next(iter(self.kept))]
 
     def forget(self, target: tuple[str, int]) -> None:
-        """A handshake has failed, perhaps because of the session."""
+        """Call this after a failed handshake, which may have failed because of the session."""
         self.kept.pop(target, None)
 
 
@@ -77,7 +77,7 @@ class SecureTransport(PortableTransport):
         self._helper, self._post, self._contexts = helper, post, contexts
         self._preparing: dict[int, tuple[str, int]] = {}  # links that wait for their context -> (host, port)
         self._is_asking = False  # whether a helper thread reads the certificates
-        self._prepared: dict[int, tuple[ssl.SSLContext, str, int]] = {}  # links that are dialled
+        self._prepared: dict[int, tuple[ssl.SSLContext, str, int]] = {}  # links that are being dialled
         self._shaking: dict[Socket, bytes] = {}  # sockets in their handshake -> the first received bytes, for the error
         self._unread: dict[int, Socket] = {}  # sockets of which OpenSSL may hold more bytes
         self._overdue: dict[int, Socket] = {}  # such sockets of the last turn, until this turn reads them
@@ -100,7 +100,7 @@ class SecureTransport(PortableTransport):
         super().close(link)
 
     def select(self, timeout: float) -> list[Event]:
-        """Move also the bytes that OpenSSL holds. Waits again while only parts of frames have arrived."""
+        """Also read the bytes that OpenSSL holds, and wait again while only parts of frames have arrived."""
         until = system.monotonic() + timeout
         while True:
             self._overdue, self._unread = self._unread, {}
@@ -124,7 +124,7 @@ class SecureTransport(PortableTransport):
     # -- the handshake
 
     def _ask(self) -> None:
-        """Read the certificates once for all links that wait: a password callable that hangs blocks only one thread."""
+        """Read the certificates once for all links that wait, so that a password callable that hangs blocks only one thread."""
         self._is_asking = True
         links = list(self._preparing)
         self._helper.submit(self._contexts.current, lambda context: self._post(lambda now: self._dial(links, context)))
@@ -153,7 +153,7 @@ class SecureTransport(PortableTransport):
         super()._take_dialled()
 
     def _opened(self, dialled: Dialled) -> None:
-        """LOST follows if the peer is gone, or if no certificate can have the host's name."""
+        """Begin the handshake. LOST follows if the peer is gone, or if no certificate can have the host's name."""
         context, host, port = self._prepared.pop(dialled.link)
         assert dialled.sock is not None
         try:
@@ -259,8 +259,8 @@ class SecureTransport(PortableTransport):
     def _await_many(self, s: Socket) -> None:
         """Have the selector report the socket when it has a large part of the frame's missing bytes, or at the end of the connection.
 
-        That part must be sure to come. So it leaves out HELD_BYTES, which OpenSSL may have taken from the socket already, and is at most a
-        quarter of the socket's buffer, because more may not fit. Does nothing with TLS 1.2, where the broker may first wait for a
+        That part must be certain to arrive. So it leaves out HELD_BYTES, which OpenSSL may have taken from the socket already, and is at
+        most a quarter of the socket's buffer, because more may not fit. Does nothing with TLS 1.2, where the broker may first wait for a
         message of the client (a renegotiation).
         """
         if not s.least:
@@ -298,7 +298,7 @@ def _server_name(host: str) -> str:
 def _next_piece(out: deque[Buffer]) -> Buffer:
     """Return the bytes for one `send`, with small buffers joined: each call makes a TLS record of its own.
 
-    After a call that wrote nothing, OpenSSL expects the same bytes again, or more: `out` only grows.
+    After a call that wrote nothing, OpenSSL expects the same bytes again, or more: meanwhile `out` only grows.
     """
     first = out[0]
     if len(first) > TURN_BYTES:

@@ -22,7 +22,7 @@ from pykafka4.native import allocate_lock, get_ident, monotonic, start_new_threa
 __all__ = ["GreenletThread", "Thread", "caller", "caller_ident", "frame_of", "greenlets", "new_lock"]
 
 SLICE_S: Final = 1.0  # longest part of a wait: a signal that comes just before the system call is handled only after it
-FIRST_NAP_S: Final = 0.0005  # first sleep of a greenlet that waits for a lock; each next one doubles, up to LONGEST_NAP_S
+FIRST_NAP_S: Final = 0.0005  # first sleep of a greenlet that waits for a lock; each further sleep is twice as long, up to LONGEST_NAP_S
 LONGEST_NAP_S: Final = 0.01
 
 _own: dict[int, Thread] = {}  # the running threads of the client, by their idents
@@ -48,7 +48,7 @@ class Thread(threading.Thread):
 
     def __init__(self, target: Callable[..., Any], args: tuple[Any, ...] = (), name: str = "", daemon: bool = True) -> None:
         super().__init__(target=target, args=args, name=name, daemon=daemon)
-        # A WeakSet for tests of `threading`, whose callback would run where this object is freed, and could swallow Ctrl-C.
+        # `_dangling` is a WeakSet for tests of `threading`. Its callback would run when this object is freed, and could swallow Ctrl-C.
         getattr(threading, "_dangling", set()).discard(self)
         self._begun: Any = None  # if a library has replaced threads: a lock, held from the start to the end of the thread
         self._number: int | None = None
@@ -138,10 +138,10 @@ def caller_ident() -> int:
 
 
 def frame_of(thread: Any) -> FrameType | None:
-    """Return the innermost frame of `thread`, a result of `caller`; None after its end."""
+    """Return the innermost frame of `thread`, a result of `caller`; None after the end of `thread`."""
     if isinstance(thread, GreenletThread):
         return thread.frame()
-    return sys._current_frames().get(thread.ident or 0) if thread.is_alive() else None  # after its end another thread may have its number
+    return sys._current_frames().get(thread.ident or 0) if thread.is_alive() else None  # after its end another thread may have its ident
 
 
 def new_lock() -> Any:
@@ -161,7 +161,7 @@ class GreenletLock:
         return _acquire(self._lock, timeout if blocking else 0.0)
 
     def release(self) -> None:
-        """Any thread may call it."""
+        """Any thread may call this."""
         self._lock.release()
 
     def locked(self) -> bool:
@@ -188,7 +188,7 @@ def _current_greenlet() -> Any:
 
 
 def _in_hub() -> bool:
-    """The hub runs all other greenlets and cannot sleep. Destructors may run there."""
+    """The hub runs all other greenlets and cannot call `sleep` of the library. Destructors may run there."""
     if _library == "gevent":
         return _current_greenlet() is sys.modules["gevent"].get_hub()
     return _current_greenlet() is sys.modules["eventlet.hubs"].get_hub().greenlet

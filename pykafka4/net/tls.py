@@ -96,7 +96,7 @@ class Contexts:
     def current(self) -> ssl.SSLContext:
         """Return the context for a new connection: the last one, unless a file has changed.
 
-        If the files cannot be used now, perhaps because they are being replaced, logs a warning and returns the last context. Raises
+        If the files cannot be used now, perhaps because they are being replaced, log a warning and return the last context. Raises
         ConfigError if there is none.
         """
         if self._config.ssl_context is not None:
@@ -119,7 +119,7 @@ class Contexts:
         return self._made[1]
 
     def _warn_of_unchecked(self, context: ssl.SSLContext) -> None:
-        """The client authenticates at addresses that brokers advertise: only certificates reveal a stranger there."""
+        """The client connects to addresses that brokers advertise, and only certificates reveal a stranger there."""
         if context.verify_mode != ssl.CERT_REQUIRED:
             log.warning("%s: ssl_context does not verify certificates: anybody in the network can read the traffic", self._client_id)
         elif not context.check_hostname:
@@ -269,7 +269,7 @@ def _password(config: SecurityConfig) -> str:
 
 
 def _asked(callable: Callable[[], Any]) -> Any:
-    """An exception of the callable may repeat the password: the ConfigError has only its type and place, and no `__context__`."""
+    """An exception may repeat the password: the ConfigError has its text only if it is a KafkaError, and has no `__context__`."""
     try:
         return callable()
     except KafkaError as error:
@@ -281,7 +281,7 @@ def _asked(callable: Callable[[], Any]) -> Any:
 
 @contextlib.contextmanager
 def _as_file(path: str | None, content: str | None) -> Iterator[Any]:
-    """Yield the path of a file with `content`, in memory if possible: `ssl` reads client certificates only from files."""
+    """Yield `path`, or the path of a file with `content`, in memory if possible: `ssl` reads client certificates only from files."""
     if content is None:
         yield path
         return
@@ -294,7 +294,7 @@ def _as_file(path: str | None, content: str | None) -> Iterator[Any]:
 
 
 def _in_memory(content: bytes, stack: contextlib.ExitStack) -> str | None:
-    """Returns None if the system has no files in memory, does not allow them, or has no /proc."""
+    """Return the path of a file in memory; None if the system has no such files, does not allow them, or has no /proc."""
     if not hasattr(os, "memfd_create"):
         return None
     try:
@@ -328,7 +328,7 @@ def _warn_of_open_key(path: str, mode: int) -> None:
 
 
 def explain_handshake(address: str, error: BaseException, heard: bytes, rest: bytes = b"") -> ConnectionLost:
-    """`heard` has the first bytes of the peer; if it is empty, `rest` has the bytes after those that OpenSSL took from the socket."""
+    """`heard` has the first bytes from the peer; if it is empty, `rest` has the bytes after those that OpenSSL took from the socket."""
     certain = True
     if isinstance(error, ssl.SSLCertVerificationError):
         hint = VERIFY.get(error.verify_code)

@@ -1,4 +1,4 @@
-"""Declares `Transport`, the loop's interface to its sockets, and its events. Invariant: a transport handles bytes and frames, not requests.
+"""Declares `Transport`, the loop's interface to its sockets, and `Event`. Invariant: a transport handles bytes and frames, not requests.
 
 Three modules implement the interface: `portable` (on `selectors`, everywhere), `pump` (compiled, on Linux), and `secure` (TLS, derived from
 `portable`). Errors of connections reach the loop as events: `ConnectionLost`, or `AuthenticationError` if client and broker do not agree on

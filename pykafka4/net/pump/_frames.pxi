@@ -1,8 +1,8 @@
-# Frames and their memory. Invariant: a block is in one place at a time: a frame, the pool, or the pump.
+# Frames and their memory. Invariant: at any time, a block belongs to a frame, to the pool, or to the pump.
 
 @cython.final
 cdef class _Pool:
-    """The blocks of freed frames, for reuse: fresh pages cost more than the read into them."""
+    """The blocks of freed frames, for reuse, because fresh pages cost more than the read into them."""
 
     cdef Block* blocks             # returned blocks, last in, first out; touched under the GIL only
     cdef size_t total              # bytes of these blocks and of the pump's spare blocks

@@ -47,7 +47,7 @@ static int watch(int epoll, int operation, int fd, uint32_t events, void *data) 
     return epoll_ctl(epoll, operation, fd, &event);
 }
 
-/* Wait as epoll_wait does, up to `us` microseconds, which kernels before Linux 5.11 round up to milliseconds. A signal is not an event. */
+/* Wait like epoll_wait, up to `us` microseconds (rounded up to milliseconds without epoll_pwait2). After a signal, the result is 0. */
 static int wait_for(int epoll, struct epoll_event *events, int most, int64_t us) {
     int n;
 #ifdef SYS_epoll_pwait2

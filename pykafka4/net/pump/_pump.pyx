@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=False, auto_pickle=False
-"""Moves the bytes of one loop's sockets without the GIL. Invariant: of Kafka, the pump knows only the four bytes before a frame; only the
-loop thread calls the pump, except for `abandon` in a forked child.
+"""Moves the bytes of one loop's sockets without the GIL. Invariant: of Kafka's protocol, the pump knows only the four bytes before a
+frame; only the loop thread calls the pump, except for `abandon` in a forked child.
 
 `run` is the one call of a turn that waits. Without the GIL it writes the queued buffers, waits, reads, and cuts frames, until it has news
 for Python: a complete frame, the end of a connection, a finished dial, the end of a reported write, a wake-up, or the end of the timeout.
-Then it asks for the GIL (`pykafka4.gil`) until the next `run`, because code of the turn may release the GIL. No other thread touches the
-memory of the stretch without the GIL: queues, connections and finished frames. A freed frame returns its block under the GIL; the next
+Then it raises the GIL flag (`pykafka4.gil`) until the next `run`, because code of the turn may release the GIL. No other thread touches the
+memory that `run` uses without the GIL: queues, connections and finished frames. A freed frame returns its block under the GIL; the next
 `run` takes the block.
 """
 
@@ -95,7 +95,7 @@ cdef struct Conn:
     int64_t link
     int fd, kind
     bint news, to_write, registered_out, dead, dialled, written
-    int error                      # errno; 0 at the end of the stream; WRONG_SIZE for the size of a frame
+    int error                      # errno; 0 at the end of the stream; WRONG_SIZE after a wrong size of a frame
     Out* first
     Out* last
     Block* block                   # the frame that is partly read
@@ -124,7 +124,7 @@ cdef class Pump:
     cdef char* scratch
     cdef _Pool pool
     cdef Block* spare              # blocks that `run` may take without the GIL
-    cdef size_t taken              # bytes of the spare blocks that this `run` took; `pool.total` counts them until its end
+    cdef size_t taken              # bytes of the spare blocks that this `run` took; `pool.total` counts them until the end of `run`
     cdef bint crowded              # whether the pool is more than half full
     cdef Block* frames             # finished frames, in order of arrival
     cdef Block** frames_end
@@ -148,7 +148,7 @@ cdef class Pump:
             raise OSError(errno, os.strerror(errno))
 
     def __dealloc__(self):
-        if not self.abandoned:     # a forked child: the parent's loop may have been changing these lists at the fork
+        if not self.abandoned:     # in a forked child, these lists may be half changed by the parent's loop
             self.lower()
             self.free_all()
         if self.epoll >= 0:
@@ -172,7 +172,7 @@ cdef class Pump:
         return self.pool.total
 
     def shut(self) -> None:
-        """The caller closes the sockets."""
+        """Forget all connections, and close the epoll set. The caller closes the sockets."""
         self.lower()
         self.free_all()
         if self.epoll >= 0:
@@ -419,7 +419,7 @@ cdef class Pump:
                 return
 
     cdef bint grow(self, Conn* c) noexcept nogil:
-        """Lengthen the full block of a frame. Without memory, loses the connection and returns False."""
+        """Lengthen the full block of a frame. If there is no memory, lose the connection and return False."""
         cdef size_t room = min(c.size, 2 * c.block.room)
         cdef Block* block = <Block*>realloc(c.block, sizeof(Block) + room)
         if block == NULL:
@@ -430,7 +430,7 @@ cdef class Pump:
         return True
 
     cdef void fill(self, Conn* c) noexcept nogil:
-        """Read the bytes that have arrived; those of a begun frame go straight into its block."""
+        """Read the bytes that have arrived; bytes of a begun frame go straight into its block."""
         cdef ssize_t n
         cdef size_t room
         cdef int64_t budget = TURN_BYTES
@@ -503,7 +503,7 @@ cdef class Pump:
                 return
 
     cdef void pace(self) noexcept nogil:
-        """Leave the GIL for a while to a thread that gave way a moment ago, because it computes. Meanwhile frames gather."""
+        """Leave the GIL for a while to a computing thread that gave way a moment ago, then read the bytes that have arrived meanwhile."""
         if pause():
             self.stretch(0)
 
@@ -594,7 +594,7 @@ cdef class Pump:
 
 
 cdef void release(Out* out):
-    """Call this with the GIL: the last reference to a buffer's owner may go, and its destructor run."""
+    """Call this with the GIL, because it may free the owner of a buffer, whose destructor then runs."""
     while out.count:
         out.count -= 1
         PyBuffer_Release(out.views + out.count)

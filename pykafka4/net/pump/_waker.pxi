@@ -1,4 +1,4 @@
-# Wake-ups of the loop. Invariant: any thread may call `wake`, and so may a signal handler that interrupts `wake`.
+# Wake-ups of the loop. Invariant: any thread may call `wake`, also in a signal handler.
 
 @cython.final
 cdef class Waker:
