@@ -65,7 +65,7 @@ def as_float(value: Any) -> Any:
         return value
     try:
         return float(value)
-    except OverflowError:  # no float is so large: the check of the range names the value
+    except OverflowError:  # too large for a float: the check of the range names the value
         return value
 
 

@@ -28,7 +28,7 @@ def translate(kind: type[ClientConfig], source: Properties, more: Mapping[str, A
 def create(make: Callable[..., T], kind: type[ClientConfig], source: Properties, options: Mapping[str, Any], **others: object) -> T:
     """Call `make` with the options of `source`, overridden by `options`, and with the `others` that are not None.
 
-    None is not passed because a subclass may lack an argument of `others`. A note on a ConfigError names the property and the file from
+    A None is not passed, because a subclass may lack the argument. A note on a ConfigError names the property and the file from
     which an option comes.
     """
     more = {**options, **{name: value for name, value in others.items() if value is not None}}

@@ -31,7 +31,7 @@ class AllowedHosts:
 
 
 def address_or_name(host: str) -> IPv4Address | IPv6Address | str:
-    """The value by which hosts are compared: equal for all spellings of an IPv6 address, and for a name with capitals or a final dot."""
+    """The value by which hosts are compared: equal for all spellings of an IPv6 address; capitals and a final dot in a name are ignored."""
     try:
         return ip_address(host)
     except ValueError:

@@ -8,12 +8,12 @@ from typing import Final
 
 __all__ = ["restore_lines"]
 
-_ESCAPED: Final = re.compile(r"\\+[nr]")  # a line end as \n in text: neither base64 nor a label has a backslash of its own
+_ESCAPED: Final = re.compile(r"\\+[nr]")  # a line end written as `\n`; neither base64 nor a label contains a backslash
 _BLOCK: Final = re.compile(r"(-----BEGIN ([A-Z0-9 ]+)-----)(.*?)(-----END \2-----)", re.DOTALL)
 
 
 def restore_lines(text: str) -> str:
-    """Give the blocks of `text` the lines that OpenSSL needs; a text without a block is returned unchanged."""
+    """Return the blocks of `text` with the lines that OpenSSL needs; a text without a block is returned unchanged."""
     blocks = _BLOCK.findall(_ESCAPED.sub("\n", text))
     return "".join(f"{begin}\n{_body(body)}\n{end}\n" for begin, _, body, end in blocks) or text
 

@@ -1,6 +1,6 @@
 """Parses topic policies and rate limits, and finds the entry for a topic: the exact name, otherwise the first pattern that matches.
 
-Invariant: at most one entry applies to a topic. For a setting that the entry lacks, the producer's value counts. Patterns are as in
+Invariant: at most one entry applies to a topic. For a setting that the entry lacks, the producer's value applies. Patterns are as in
 `fnmatch`: `*`, `?`, `[ab]`.
 """
 
@@ -18,7 +18,7 @@ from pykafka4.options.fields import MAX_INT, as_float, as_int, bad
 
 __all__ = ["LEVELS", "SETTINGS", "Matcher", "RateLimit", "TopicPolicy", "check_level", "policies_of", "policy_with", "rates_of"]
 
-# Settings that a topic can have of its own. The producer's options with these names have the same checks.
+# Settings that can differ by topic. The producer's options with these names have the same checks.
 SETTINGS: Final = (
     "linger_ms",
     "batch_bytes",
@@ -30,7 +30,7 @@ SETTINGS: Final = (
     "compression_max_ratio",
     "max_message_bytes",
 )
-# The same as `wire.records.compression.LEVELS`, which options must not import; a test compares both.
+# The same as `wire.records.compression.LEVELS`, which options must not import; a test compares the two.
 LEVELS: Final = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
 LONGEST_INTERVAL_MS: Final = 86_400_000  # ms, a day
 T = TypeVar("T")
@@ -89,7 +89,7 @@ def _rows(name: str, value: object) -> list[tuple[str, Any]]:
 
 
 def policies_of(value: object) -> Any:
-    """`policy_with` checks the settings."""
+    """Check the names of the settings; `policy_with` checks their values."""
     if isinstance(value, tuple) and all(isinstance(row, TopicPolicy) for row in value):
         return value
     rows = _rows("topic_policies", value)
@@ -105,7 +105,7 @@ def policies_of(value: object) -> Any:
 
 
 def policy_with(policy: TopicPolicy, fields: Mapping[str, attrs.Attribute[Any]], codec: str) -> TopicPolicy:
-    """The producer's `fields` check the settings; `codec` is the producer's. Raises ConfigError with the pattern."""
+    """Return `policy` with its values checked and converted by the producer's `fields`; `codec` is the producer's. Raises ConfigError."""
     checked: dict[str, Any] = {}
     try:
         for name, value in policy.settings:

@@ -31,7 +31,7 @@ Deserialize: TypeAlias = Callable[[str, bytes, Any], Any]  # with topic, data an
 
 @attrs.frozen
 class TopicSerializers:
-    """An option that is a mapping. It can be hashed, because the pool of `pykafka4.spark` has configurations as keys."""
+    """The value of an option that was given as a mapping. Hashable, because the pool of `pykafka4.spark` has configurations as keys."""
 
     rows: tuple[tuple[str, str | Callable[..., Any]], ...]
 
@@ -65,7 +65,7 @@ def parse_value_deserializers(given: Any) -> Any:
 
 
 def _parse(option: str, kind: Kind, given: object) -> str | Callable[..., Any] | TopicSerializers | None:
-    """Check `given`, and make TopicSerializers of a mapping. Raises ConfigError with the option and the value."""
+    """Check `given`, and turn a mapping into TopicSerializers. Raises ConfigError with the option and the value."""
     if given is None or isinstance(given, TopicSerializers):
         return given
     if not isinstance(given, Mapping):
@@ -94,12 +94,12 @@ def _parse_one(option: str, kind: Kind, given: object) -> str | Callable[..., An
 
 
 def serializer_finder(given: Any) -> Callable[[str], Serializer | None]:
-    """Returns a function of a topic; the function returns None if the topic's bytes and str are sent as they are."""
+    """Return a function of a topic, which returns a serializer, or None if the topic's bytes and str are sent as they are."""
     return _finder(given, _serializer)
 
 
 def deserializer_finder(given: Any) -> Callable[[str], Deserialize | None]:
-    """Returns a function of a topic, which returns a callable with topic, data and record, or None."""
+    """Return a function of a topic, which returns a callable with topic, data and record, or None."""
     return _finder(given, _deserializer)
 
 

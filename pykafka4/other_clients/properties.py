@@ -48,12 +48,12 @@ def _take(found: Translation, item: Property) -> None:
         found.set(option, item, value, None if option.startswith(UNCHECKED) else _converted(found, item, option, value))
 
 
-# Options of TLS and SASL are checked when the client is made, so that an error shows no value; they may be spelt with underscores.
+# Options of TLS and SASL are checked when the client is made, so that an error shows no value; their properties may have underscores.
 UNCHECKED: Final = ("ssl_", "sasl_", "security_")
 
 
 def _converted(found: Translation, item: Property, option: str, value: Any) -> Any:
-    """Raises the error of the option's check, with the property's name and place."""
+    """Return the checked value. Raises the error of the option's check, with the property's name and place."""
     field = found.fields()[option]
     try:
         converted = value if field.converter is None else field.converter(value)  # type: ignore[operator]
@@ -104,7 +104,7 @@ def _typed(found: Translation, item: Property, option: str) -> Any:
 
 
 def _level(found: Translation, item: Property, option: str) -> Any:
-    """The level of one codec (Java) or of the codec in use (librdkafka). None for an unused codec, and for -1, gzip's default in both."""
+    """The level of one codec (Java) or of the codec in use (librdkafka). None for an unused codec, and for -1, the default level."""
     codec, used = item.option_name.split("_")[1], found.said("compression_type") or "none"
     if str(item.value).strip() == "-1" and codec in ("level", "gzip"):
         return None
@@ -147,7 +147,7 @@ def _serializer(found: Translation, item: Property, option: str) -> Any:
 
 
 def _deserializer(found: Translation, item: Property, option: str) -> Any:
-    """Without a deserializer, records have bytes."""
+    """Without a deserializer, keys and values of records are bytes."""
     if not item.text():
         return None
     return _named_class(found, item, option, "pass a callable as key_deserializer or value_deserializer; without one, records have bytes")
