@@ -65,7 +65,7 @@ class Sessions:
             del self.kept[next(iter(self.kept))]
 
     def forget(self, target: tuple[str, int]) -> None:
-        """Call this after a failed handshake, which may have failed because of the session."""
+        """Call this after a failed handshake, because the session may be the reason."""
         self.kept.pop(target, None)
 
 

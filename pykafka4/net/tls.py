@@ -269,7 +269,7 @@ def _password(config: SecurityConfig) -> str:
 
 
 def _asked(callable: Callable[[], Any]) -> Any:
-    """An exception may repeat the password: the ConfigError has its text only if it is a KafkaError, and has no `__context__`."""
+    """The ConfigError repeats only the text of a KafkaError, because other exceptions may show the password. It has no `__context__`."""
     try:
         return callable()
     except KafkaError as error:

@@ -48,7 +48,7 @@ def _take(found: Translation, item: Property) -> None:
         found.set(option, item, value, None if option.startswith(UNCHECKED) else _converted(found, item, option, value))
 
 
-# Options of TLS and SASL are checked when the client is made, so that an error shows no value; their properties may have underscores.
+# Options of TLS and SASL are checked when the client is made, so that an error shows no value. Properties for them may have underscores.
 UNCHECKED: Final = ("ssl_", "sasl_", "security_")
 
 
@@ -104,7 +104,8 @@ def _typed(found: Translation, item: Property, option: str) -> Any:
 
 
 def _level(found: Translation, item: Property, option: str) -> Any:
-    """The level of one codec (Java) or of the codec in use (librdkafka). None for an unused codec, and for -1, the default level."""
+    """The level of one codec (Java) or of the codec in use (librdkafka). None for an unused codec, and for -1, the default of librdkafka
+    and of Java's gzip."""
     codec, used = item.option_name.split("_")[1], found.said("compression_type") or "none"
     if str(item.value).strip() == "-1" and codec in ("level", "gzip"):
         return None
