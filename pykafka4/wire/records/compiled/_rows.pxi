@@ -337,7 +337,8 @@ cdef class SentRows:
     cdef Delivery newest           # the last argument of `took`: a second call with the same handle does nothing
     cdef Hooks hooks
     cdef readonly str topic
-    cdef readonly int64_t acked    # rows that are known to be acknowledged
+    cdef int64_t gone              # acknowledged rows of entries that have left `pending`
+    cdef int64_t early             # acknowledged rows of split batches in `pending`
     cdef int64_t rows
     cdef Py_ssize_t enough         # number of entries of `pending` beyond which entries with outcomes are removed
 
@@ -398,14 +399,15 @@ cdef class SentRows:
     cdef int remove_acknowledged(self) except -1:
         """Move failed entries to `failing`, and remove acknowledged ones. Of several threads here, one succeeds and the others repeat."""
         cdef list seen, pending, failing
-        cdef int64_t acked
+        cdef int64_t acked, early
         cdef int outcome
         while True:
-            seen, pending, failing, acked = self.pending, [], [], 0
+            seen, pending, failing, acked, early = self.pending, [], [], 0, 0
             for entry in seen:
                 outcome = outcome_of(batch_of(entry))
                 if outcome == S_OPEN:
                     pending.append(entry)
+                    early += rows_between(entry, S_ACKED, S_ACKED)
                     continue
                 acked += rows_of(entry)
                 if outcome == S_FAILED:
@@ -414,8 +416,14 @@ cdef class SentRows:
             failing = self.failing + failing
             if self.pending is seen:  # from here on no Python code runs
                 self.pending, self.failing = pending, failing
-                self.acked += acked
+                self.gone += acked
+                self.early = early
                 return 0
+
+    @property
+    def acked(self) -> int:
+        """The number of rows that were acknowledged at the last call of `done`."""
+        return self.gone + self.early
 
     def __len__(self):
         return self.rows
@@ -441,7 +449,7 @@ cdef class SentRows:
 
     cdef int await_outcomes(self, timeout) except -1:
         if not self.done() and not self.hooks.wait(self.done, timeout):
-            raise rows_unfinished(self.topic, sum([rows_of(entry) for entry in self.pending]), self.rows, timeout or 0)
+            raise rows_unfinished(self.topic, sum([rows_between(entry, 0, S_ACKED - 1) for entry in self.pending]), self.rows, timeout or 0)
         return 0
 
     def failures(self, timeout=None) -> dict:
@@ -509,6 +517,21 @@ cdef Batch batch_of(object entry):
 
 cdef int64_t rows_of(object entry) except -1:
     return (<BatchRows>entry).rows if type(entry) is BatchRows else 1
+
+
+cdef int64_t rows_between(object entry, int least, int most) except -1:
+    """The number of rows whose batches, after splits, have a state from `least` to `most`."""
+    cdef Batch b = batch_of(entry)
+    cdef BatchRows home
+    cdef int64_t i, found = 0
+    cdef int32_t k
+    if b.state != S_SPLIT:
+        return rows_of(entry) if least <= b.state <= most else 0
+    home = <BatchRows>entry  # a Delivery follows the splits
+    for i in range(home.used):
+        for k in range(home.runs[i].count):
+            found += least <= delivery_of(home.batch, home.runs[i].index + k).home().state <= most
+    return found
 
 
 cdef Batch open_part(Batch b):

@@ -75,7 +75,10 @@ def test_a_batch_that_is_split(core: ModuleType) -> None:
     assert not handle.done()
     one.finish(-1, -1, -1)
     one.complete(0, -1)
-    assert not handle.done()
+    assert handle.acked == 0
+    assert (handle.done(), handle.acked) == (False, 3)
+    with pytest.raises(KafkaTimeoutError, match="2 of 5 rows not acknowledged"):
+        handle.result(0)
     other.fail("WHY", Written.NO, None)
     assert handle.done()
     assert [(row, error.record.value) for row, error in handle.failures().items()] == [(3, b"d"), (4, b"e")]
