@@ -30,12 +30,12 @@ Modules; each line imports only from lines below it:
     hooks           interface of hooks
     serializers     built-in serializers and deserializers
     assignors/      assignors of groups
-    errors/         exceptions, error codes, and the filter of texts from brokers and other clients
+    errors/         exceptions, error codes, and the filter for texts from brokers and other clients
     partitioners    the table of named partitioners
     records         values that applications and this package exchange
     gil/            the loop thread's priority in taking the GIL
     logs            loggers of this package
-    native          threads, locks, clock and sockets without patches of gevent or eventlet
+    native          threads, locks, clock and sockets without the patches of gevent or eventlet
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Runs the command line (`python -m pykafka4`), or names the packages to install for it. The client and the commands `agent`, `demo` and
 `send` do not need these packages.
 
-Invariant: after `main` has begun, Ctrl-C ends the program without a traceback, even while the modules of a command are imported. SIGTERM
-and SIGHUP do the same in the commands of `pykafka4.cli`: a consumer leaves its group, and the topic of `bench` is deleted.
+Invariant: after `main` has begun, Ctrl-C ends the program without a traceback, even while the modules of a command are being
+imported. SIGTERM and SIGHUP do the same in the commands of `pykafka4.cli`, so a consumer leaves its group, and `bench` deletes its topic.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _run() -> int:
     from pykafka4.cli.main import run
 
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # as for standard error: a name that cannot be encoded must not end a table
+        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr does: a name that cannot be encoded must not break off a table
     return run(sys.argv[1:])
 
 
@@ -78,9 +78,9 @@ def _run_program(name: str, program: Callable[[list[str]], int]) -> int:
 
 
 def _collect_less() -> None:
-    """Imports make tens of thousands of objects that stay. The repeated search for cyclic garbage among them takes a quarter of the CPU
-    time of a short command. Records are not part of cyclic garbage, so rarer searches cost no memory for them. At the end, `freeze` hides
-    all objects from the last collections, and the system frees their memory at once.
+    """Imports create tens of thousands of long-lived objects. The repeated search for cyclic garbage among them takes a quarter of the CPU
+    time of a short command. Records are not part of cyclic garbage, so rarer searches keep no records in memory. At exit, `freeze` hides
+    all objects from the last collections, and the operating system frees their memory at once.
     """
     gc.set_threshold(YOUNG_OBJECTS, 10, 10)
     atexit.register(gc.freeze)

@@ -5,7 +5,7 @@ Invariant: a description or a plan changes nothing, and the error of one item ne
 Modules; each line imports only from lines below it:
     topics     topics: create, describe, extend, delete, list
     configs    settings: describe, change, list
-    records    records: delete those before an offset; offsets of logs: list
+    records    records before an offset: delete; offsets of logs: list
     shares     start offsets of share groups: describe, set, delete
     cluster    brokers, the quorum of controllers, features: describe; levels of features: change; a broker: unregister
     transactions  producers of partitions; transactions: list, describe, abort a hanging one
@@ -15,8 +15,8 @@ Modules; each line imports only from lines below it:
     tokens     delegation tokens: create, describe, renew, expire
     replicas   log directories: describe; replicas: move; leaders: elect
     rewinding  plans new offsets: earliest, latest, an offset, a time, a shift
-    groups     lists, describes and deletes groups; their lag and their offsets
-    calls      the base of calls by subject
+    groups     groups: list, describe, delete; lag and offsets of groups: describe; offsets: set, delete
+    calls      common parts of the calls
     session    begins the questions of application threads on the loop
     topic_arguments  checks of arguments: topics, settings
     arguments  checks of arguments: group ids, topics, goals of a plan
@@ -79,15 +79,15 @@ class AdminClient(
     TokenCalls,
     Handle,
 ):
-    """Describes and changes a cluster: topics, settings, records, groups, replicas, transactions, rights, users, quotas, tokens.
+    """Describes and changes a cluster: topics, settings, records, groups, replicas, transactions, ACLs, users, quotas, tokens.
 
     `AdminClient(bootstrap_servers="host:9092", **options)` owns a client; `AdminClient(client=client)` shares one. Options are fields of
     `ClientConfig` (docs/options.md). All methods may be called from any thread. `timeout` is in seconds (default 60), for the whole call.
 
     A call that describes several named things returns a dict with an outcome for each: its value, or a KafkaError (AuthorizationError,
-    KafkaTimeoutError, BrokerError). A call about one thing, or with a filter, raises its error. A change that is not done completely raises
-    the error that all items have in common, or PartialFailure with `errors` and `done`. A call sends its requests to different brokers at
-    the same time.
+    KafkaTimeoutError, BrokerError). A call about one thing, or with a filter, raises its error, but `list_groups` and `list_transactions`
+    return the errors of brokers. A change that is not done completely raises the error that all items have in common, or PartialFailure
+    with `errors` and `done`. A call sends its requests to different brokers at the same time.
     """
 
     _name = "AdminClient"
@@ -108,7 +108,7 @@ class AdminClient(
     @classmethod
     @guarded
     def from_properties(cls, properties: Properties, /, client: Client | None = None, **options: Unpack[ClientOptions]) -> Self:
-        """Create an admin client from a file or mapping of options with the names of Java's or librdkafka's clients.
+        """Create an admin client from a file or mapping of options, named as in the Java client or librdkafka.
 
         See `Client.from_properties`.
         """
@@ -133,8 +133,8 @@ class AdminClient(
         """Return all groups, or only the groups that match all given filters.
 
         `states` has names such as Stable and Empty, `types` such as classic and consumer, `protocol_types` such as consumer. An empty
-        filter matches every group. `errors` of the result has the brokers that returned no list of the groups that they coordinate. Brokers
-        leave out groups that this user is not allowed to DESCRIBE.
+        filter matches every group. `errors` of the result has the brokers that returned no list. Brokers leave out groups that this user is
+        not allowed to DESCRIBE.
         """
         wanted = _words("states", states), _words("types", types), _words("protocol_types", protocol_types)
         return self._groups.listed(*wanted, self._begin(timeout))
@@ -182,9 +182,9 @@ class AdminClient(
         """Plan new offsets for `set_offsets`. `topics` has names or (topic, partition) pairs; None: all partitions with a committed offset.
 
         `to`: "earliest", "latest", "current", an offset, an aware datetime, a timedelta before now, or a mapping of partitions to offsets.
-        With a mapping, `topics` defaults to its partitions, and each of `topics` needs an offset in it. `shift` moves each committed offset
-        forward, or back if negative, by this many offsets. An offset outside the log becomes the start or the end of the log, with a note
-        in the plan. Source: the option `--reset-offsets` of `kafka-consumer-groups`.
+        With a mapping, `topics` defaults to the mapping's partitions, and each of `topics` needs an offset in the mapping. `shift` moves
+        each committed offset forward, or back if negative, by this many offsets. An offset outside the log becomes the start or the end of
+        the log, with a note in the plan. Source: the option `--reset-offsets` of `kafka-consumer-groups`.
 
         Raises PartialFailure with the errors of partitions; BrokerError, AuthorizationError, KafkaTimeoutError about the group or a topic.
         The call waits for the end of an open transaction with offsets of the group, because those offsets would replace the new ones.
@@ -252,7 +252,7 @@ class AdminClient(
     # -- status and end
 
     def status(self) -> dict[str, Any]:
-        """Return the state of the client, and the reason why calls get no answer: see `Client.status`."""
+        """Return the client's state and, if calls get no answer, the reason: see `Client.status`."""
         return self._session.runtime.status()
 
     def close(self, timeout: float | None = None) -> None:

@@ -20,12 +20,12 @@ V = TypeVar("V")
 
 
 class AdminCalls:
-    """The base class of the calls about one subject."""
+    """The base class of AclCalls, TopicCalls and the other classes of calls."""
 
     _session: AdminSession
 
     def _begin(self, timeout: float | None) -> Deadline:
-        """Raises ConfigError for a wrong `timeout`, or an error of `AdminSession.check`."""
+        """Raises ConfigError for a wrong `timeout`, or the error of `AdminSession.check`."""
         limit = api_timeout(timeout)
         self._session.check()
         return Deadline(limit)
@@ -48,7 +48,7 @@ class AdminCalls:
 
 
 def require_all_done(what: str, found: Mapping[K, V | KafkaError]) -> dict[K, V]:
-    """Raise the error that all outcomes have in common, or PartialFailure with all errors, if there are errors."""
+    """Return `found` if it has no errors. Otherwise raise the error that all outcomes have in common, or PartialFailure."""
     errors = {key: one for key, one in found.items() if isinstance(one, KafkaError)}
     done = {key: one for key, one in found.items() if not isinstance(one, KafkaError)}
     if not done and len(set(map(cause_of, errors.values()))) == 1:
@@ -59,12 +59,12 @@ def require_all_done(what: str, found: Mapping[K, V | KafkaError]) -> dict[K, V]
 
 
 def are_too_old(errors: Mapping[Any, KafkaError]) -> bool:
-    """Whether there are errors, and all say that brokers lack the request. Their texts differ: each names its broker."""
+    """Whether there are errors, and all say that brokers lack the request. The texts differ, because each names its broker."""
     return bool(errors) and all(isinstance(one, UnsupportedVersion) for one in errors.values())
 
 
 def cause_of(error: KafkaError) -> object:
-    """Errors with equal keys need only one message: brokers lack the request, a right is missing, or the texts are equal."""
+    """Equal for errors that need only one message: brokers lack the request, the same right is missing, or the texts are equal."""
     if isinstance(error, UnsupportedVersion):
         return UnsupportedVersion
     return error.subject if isinstance(error, AuthorizationError) else str(error)

@@ -29,15 +29,15 @@ __all__ = ["ClusterCalls"]
 
 V = TypeVar("V")
 DOWNGRADES: Final = {"no": Downgrade.NO, "safe": Downgrade.SAFE, "unsafe": Downgrade.UNSAFE}
-MOST_LEVEL: Final = 2**15 - 1  # an int16 of UpdateFeatures
-MOST_BROKER: Final = 2**31 - 1  # an int32, as all ids of brokers
+MOST_LEVEL: Final = 2**15 - 1  # an int16 in UpdateFeatures
+MOST_BROKER: Final = 2**31 - 1  # an int32, like all broker ids
 
 
 class ClusterCalls(AdminCalls):
     def describe_cluster(self, timeout: float | None = None) -> ClusterDescription:
-        """Return the cluster's id, its controller, and its brokers with host, port and rack; from Kafka 4.0 on, fenced brokers, too.
+        """Return the cluster's id, its controller, and its brokers with host, port and rack; from Kafka 4.0 on, also fenced brokers.
 
-        The call needs no right. Source: KIP-700, KIP-1073.
+        The caller needs no rights. Source: KIP-700, KIP-1073.
         """
         deadline = self._begin(timeout)
         found = self._one(DescribeCluster(), deadline)
@@ -55,7 +55,7 @@ class ClusterCalls(AdminCalls):
     def describe_features(self, timeout: float | None = None) -> Features:
         """Return the levels of the cluster's features, and the levels that the responding broker supports.
 
-        The call needs no right. Source: KIP-584.
+        The caller needs no rights. Source: KIP-584.
         """
         found: Features | KafkaError = self._one(DescribeFeatures(), self._begin(timeout))
         return value_or_raise(found)
@@ -85,7 +85,7 @@ class ClusterCalls(AdminCalls):
     def unregister_broker(self, broker: int, timeout: float | None = None) -> None:
         """Have the controllers forget a broker that has been removed for good.
 
-        Do not unregister a running broker: its replicas would be offline until a restart registers it again.
+        Do not unregister a running broker: its replicas would be offline until a restart registers the broker again.
 
         Raises BrokerError BROKER_ID_NOT_REGISTERED if no such broker is registered. Needs KRaft. Source: KIP-631.
         """

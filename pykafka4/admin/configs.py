@@ -69,7 +69,7 @@ class ConfigCalls(AdminCalls):
         require_all_done("settings cannot be changed", self._of_resources(question, ConfigChangerChoice, wanted, self._begin(timeout)))
 
     def list_config_resources(self, kinds: Iterable[str] = (), *, timeout: float | None = None) -> list[Resource]:
-        """Return the resources that can have settings, in order: topics, brokers, groups and client metrics, or only the given `kinds`.
+        """Return the resources that can have settings, sorted by kind and name, or only resources of the given `kinds`.
 
         Needs Kafka 4.1 (KIP-1142), or Kafka 3.7 for `kinds=["client-metrics"]` (KIP-714). Raises UnsupportedVersion, AuthorizationError.
         """

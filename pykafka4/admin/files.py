@@ -2,7 +2,7 @@
 line or item that cannot be read.
 
 CSV: `topic,partition,offset` for one group, `group,topic,partition,offset` for several, without a header. JSON: a list of objects with
-these keys. The format follows from the text, not from the name of the file. A group id can be any text, so spaces around it and line ends
+these keys. The text shows the format; the file's name does not matter. A group id can be any text, so spaces around it and line ends
 in it belong to the id.
 """
 
@@ -32,9 +32,9 @@ def to_csv(groups: Mapping[str, Offsets], *, named: bool) -> str:
 
 
 def _cell(value: object) -> str:
-    """A cell, with quotes if it needs them. Python's `csv` before 3.13 writes a carriage return without quotes, and reads it as a line end.
+    """A cell, in quotes if necessary. Before Python 3.13, `csv.writer` leaves a carriage return unquoted, and readers see a line end.
 
-    Readers would take a byte order mark at the start of the first cell for the mark of the file, and drop it.
+    Readers would take an unquoted byte order mark in the first cell for the file's own mark, and drop it.
     """
     text = str(value)
     needs_quotes = any(c in text for c in ',"\r\n') or text != text.strip() or text.startswith(BYTE_ORDER_MARK)
@@ -96,7 +96,7 @@ def _rows_of(text: str, where: str) -> Iterable[Row]:
 
 
 def _of_csv(text: str, where: str) -> Iterable[Row]:
-    """The place of a row is its first line, because quoted cells can have line ends."""
+    """The place of a row is the row's first line, because quoted cells can have line ends."""
     reader = csv.reader(io.StringIO(text, newline=""))
     while True:
         place = f"{where}, line {reader.line_num + 1}"

@@ -1,4 +1,4 @@
-"""Lists, describes and deletes groups, and sets their offsets. Invariant: the error of one group hides no other outcome.
+"""Lists, describes and deletes groups, and sets and deletes their offsets. Invariant: the error of one group hides no other outcome.
 
 Coordinators refuse to change offsets that members use.
 """
@@ -29,7 +29,7 @@ Committed = dict[TopicPartition, OffsetAndMetadata]
 
 
 class Groups:
-    """The calls of an admin client about groups. A call is a sequence of questions."""
+    """The calls of an admin client about groups."""
 
     def __init__(self, session: AdminSession) -> None:
         self._session = session
@@ -75,7 +75,7 @@ class Groups:
         return found
 
     def find(self, group: str, deadline: Deadline) -> GroupDescription | None:
-        """None if no group of consumers has this id."""
+        """Return the group's description, or None if no group of consumers has this id."""
         found: GroupDescription | KafkaError = self._session.ask(calls.described([group]), deadline).wait()[group]
         if isinstance(found, BrokerError) and found.code.name == "GROUP_ID_NOT_FOUND":
             return None
@@ -95,7 +95,7 @@ class Groups:
         require_all_done("groups cannot be deleted", self._session.ask(calls.deleted(groups), deadline).wait())
 
     def _require_done(self, group: str, found: Mapping[TopicPartition, bool | KafkaError], done: str, deadline: Deadline) -> None:
-        """Raise the common error of all `found`, or PartialFailure, if there are errors. `done` is the participle: set, or deleted."""
+        """If there are errors, raise the error that all partitions have in common, or PartialFailure. `done` is "set" or "deleted"."""
         errors = {tp: one for tp, one in found.items() if isinstance(one, KafkaError)}
         errors |= self._occupied(group, errors, done, deadline)
         if len(set(map(cause_of, errors.values()))) == 1 and len(errors) == len(found):
@@ -107,7 +107,7 @@ class Groups:
     def _occupied(
         self, group: str, errors: Mapping[TopicPartition, KafkaError], done: str, deadline: Deadline
     ) -> dict[TopicPartition, KafkaError]:
-        """The errors of partitions that were refused because of members: GroupNotEmpty with the members if they can be found."""
+        """The errors of partitions that were refused because of members, as GroupNotEmpty if the members can be found."""
         refused = {tp: error for tp, error in errors.items() if is_occupied(error)}
         if not refused:
             return {}
