@@ -37,7 +37,7 @@ class Split:
 
 
 def divide(spans: Mapping[TopicPartition, Span], sizes: Mapping[TopicPartition, float], n: int) -> list[Split]:
-    """The ranges, one after the other, are cut into at most `n` splits of about equal weight.
+    """Cut the ranges, one after the other, into at most `n` splits of about equal weight.
 
     `sizes` has the bytes per offset of each partition; if it is empty, all offsets weigh the same.
     """

@@ -42,9 +42,9 @@ Types = Mapping[Acquired, Mapping[int, AcknowledgeType]]
 OnAcknowledged = Callable[[Results], Any]
 
 # While decoded records are left for later polls, acknowledgements wait this many seconds for later acknowledgements, because each request
-# is expensive. After a longer wait they might reach the broker when the locks have ended.
+# is expensive. After a longer wait they might reach the broker only after the locks have ended.
 FLUSH_S: Final = 0.1
-MOST_OWED: Final = 10_000  # callbacks of acknowledgements that wait for the executor: bounds memory while the application blocks it
+MOST_OWED: Final = 10_000  # the most callbacks that may wait for the executor: bounds memory while the application blocks the executor
 WARN_INTERVAL_S: Final = 60.0  # seconds between two warnings about expired locks: a slow application loses locks with each poll
 
 
@@ -90,7 +90,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         self._taken_at = -INFINITY
         self._pause = 0.0  # seconds between the last two polls
         self._renews = True  # False after a broker without renewals has refused a renewal
-        self._warned, self._warn_at = 0, -INFINITY  # expired records that warnings have counted; time of the next warning
+        self._warned, self._warn_at = 0, -INFINITY  # expired records that warnings have counted; earliest time of the next warning
         self.machine = self.runtime.loop.ask(self._start, LOOP_ANSWER_S, "starting the share consumer")
         self.runtime.attach(self)
 
@@ -115,7 +115,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             names = tuple(dict.fromkeys(check_topic(topic) for topic in topics))
             if not names:
                 raise ConfigError("subscribe([]): no topics; call unsubscribe() to leave the group")
-            # This call waits for the loop, which clears `mailbox.fatal`: otherwise the next poll could raise the last subscription's error.
+            # This waits for the loop, which clears `mailbox.fatal`: otherwise the next poll could raise the previous subscription's error.
             self.runtime.loop.ask(lambda _: self.machine.subscribe(names), LOOP_ANSWER_S, "subscribing", self.machine)
             with self._step:
                 self.topics = names
@@ -218,9 +218,9 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         return records
 
     def _renew(self) -> None:
-        """Renew locks of waiting records that may end before the polls that return them.
+        """Renew the locks of waiting records, if the locks may end before polls return the records.
 
-        Polls renew, not the loop: an application that has stopped polling must not keep records from other members.
+        Polls renew, not the loop: an application that has stopped polling must not withhold records from other members.
         """
         lock = self.mailbox.lock_seconds
         if lock is None or not self._renews:
@@ -231,8 +231,8 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         report = AcknowledgementReport(self._renewed)
         parts = [Acknowledgements(acquired, dict.fromkeys(records, AcknowledgeType.RENEW), report) for acquired, records in found.items()]
         self.post(lambda _: self.machine.acknowledge(parts, report))
-        # After the hand-over: if Ctrl-C comes before this loop, the next poll renews the same locks again. In the other order, the records
-        # would refer to a report that stays open, and would never be renewed.
+        # After the hand-over: if Ctrl-C comes before the `for` loop, the next poll renews the same locks again. In the other order, the
+        # records would refer to a report that stays open, and would never be renewed.
         for records in found.values():
             for record in records.values():
                 record._renewal = report
@@ -243,7 +243,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             self._renews = False
 
     def _warn(self) -> None:
-        """At most once per WARN_INTERVAL_S."""
+        """Log the number of newly expired records, at most once per WARN_INTERVAL_S."""
         now = self.runtime.loop.now()
         if now >= self._warn_at:
             lost, self._warned, self._warn_at = self.records.expired - self._warned, self.records.expired, now + WARN_INTERVAL_S
@@ -277,9 +277,9 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
                 self.records.acknowledge(record, chosen)
 
     def _flush(self, *, soon: bool) -> None:
-        """Send the acknowledgements that a poll has collected: at once, because the next poll may come late.
+        """Collect the acknowledgements, and send them at once, because the next poll may come late.
 
-        With `soon` they wait for later acknowledgements, unless one is urgent. Raises BufferFull if too many callbacks wait.
+        With `soon`, they wait up to FLUSH_S for later ones, unless `Outgoing.is_urgent`. Raises BufferFull if too many callbacks wait.
         """
         outgoing = self.records.collect()
         if outgoing and self.on_acknowledged is not None:
@@ -292,8 +292,8 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
     def _send_soon(self, outgoing: Outgoing) -> None:
         self.records.sending(outgoing)
         self._collected.append(outgoing)
-        # The clock is read after the append. If it were read before: the time is before `_taken_at`; the loop takes `_collected`; this
-        # thread appends, and posts no call, because one seems to be pending: the acknowledgements wait for the next poll.
+        # The clock is read after the append. In the other order: this thread reads a time before `_taken_at`; the loop takes `_collected`;
+        # this thread appends, and posts no call, because a call seems to be pending. The acknowledgements then wait for the next poll.
         now = self.runtime.loop.now()
         if now >= self._taken_at:  # only then, because a wake-up of the loop takes longer than the handling of a record
             self.post(lambda at: self.machine.call_at(at + FLUSH_S, self._pass_collected))
@@ -394,7 +394,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
                 self._owe(on_done, {})
 
     def _commit(self, done: Callable[[AcknowledgementReport], object]) -> bool:
-        """Returns whether there are acknowledgements to send."""
+        """Collect and send the acknowledgements; return whether there are any."""
         with self._step:
             if self.config.is_implicit:
                 self.records.accept_all()

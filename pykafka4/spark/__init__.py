@@ -3,7 +3,7 @@
 Modules; each line imports only from lines below it:
     data_source  the readers and writers of `format("pykafka4")`
     source/      reads: offset ranges on the driver, records in tasks
-    sink/        writes, with `arrow_writer` and `foreach_batch`
+    sink/        writes, and the functions `arrow_writer` and `foreach_batch`
     options      the options of the data source
     rows/        `partition_writer`: writes the rows of a partition
     outcomes     waits for the acknowledgements of a task's records
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pykafka4.spark.sink.foreach_batch import foreach_batch as foreach_batch
     from pykafka4.spark.workers import worker_stats as worker_stats
 
-# A module is imported when one of its names is used, because Spark plans each read and ends each micro-batch in a new process, which needs
+# A module is imported only when one of its names is used: Spark plans each read and ends each micro-batch in a new process, which needs
 # none of these modules.
 _HOME = {
     "ArrowWriter": "pykafka4.spark.sink.arrow_writer",

@@ -17,7 +17,7 @@ __all__ = ["batch_reader", "batch_writer", "schema", "stream_reader", "stream_wr
 
 
 def schema(options: Mapping[str, str]) -> StructType:
-    """Spark calls this for batches and for streams, and does not say for which."""
+    """Spark calls this for batches and for streams, and does not say which it needs."""
     from pykafka4.spark.source.schema import schema_of
 
     return schema_of(options)
@@ -30,7 +30,7 @@ def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceRe
     parsed = SourceOptions.parse(options, Use.BATCH_READ)
     if not parsed.filter_pushdown:
         return KafkaBatchReader(parsed, schema)
-    from pykafka4.spark.source.pushdown import FilteringReader  # here: PySpark 4.0 has no filters
+    from pykafka4.spark.source.pushdown import FilteringReader  # here: PySpark 4.0 has no filter classes
 
     return FilteringReader(parsed, schema)
 
@@ -63,7 +63,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-    """`overwrite`: the output mode is complete, so each micro-batch has all rows of the result, which are appended to the topic."""
+    """`overwrite`: the output mode is "complete". Then each micro-batch has all rows of the result, and all are appended to the topic."""
     from pykafka4.spark.sink.schema import check_columns
     from pykafka4.spark.sink.stream import KafkaStreamWriter
 

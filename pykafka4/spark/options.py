@@ -1,6 +1,6 @@
 """Parses the options of `format("pykafka4")`: checks names, parses values, and translates `kafka.*` into options of pykafka4.
 
-Invariant: an option for another use is refused with an error that names its uses, or only logged if the JVM connector ignores it; no
+Invariants: an option for another use is refused with an error that names its uses, or only logged if the JVM connector ignores it. No
 error and no `repr` has a value of `kafka.*` unless that value is known not to be a secret. Names are case-insensitive, as in Spark.
 """
 
@@ -72,13 +72,13 @@ OPTIONS: Final[Mapping[str, frozenset[Use]]] = {
     "batchId": frozenset({Use.BATCH_WRITE}),
     "transactionalIdPrefix": WRITES,
 }
-# Options that the JVM connector does not have. For another use they are refused: no job that is moved from the connector has them.
+# Options that the JVM connector does not have. If given for another use, they are refused: a job that is moved from the connector has none.
 ONLY_HERE: Final = {
     *("columns", "isolationLevel", "filterPushdown", "commitOffsetsToGroup"),
     *("delivery", "idempotencyKey", "batchId", "transactionalIdPrefix"),
 }
 REFUSED_IN_STREAMS: Final = {"endingOffsets", "endingOffsetsByTimestamp"}  # the JVM connector refuses them as well
-# Options of the JVM connector that have no effect here. They are logged, not refused: a job that is moved need not be changed.
+# Options of the JVM connector that have no effect here. They are logged, not refused, so that a job can be moved unchanged.
 WITHOUT_EFFECT: Final = {
     "groupidprefix": "reads are not members of a group",
     "fetchoffset.numretries": "offsets are looked up until kafkaConsumer.pollTimeoutMs has passed",
@@ -138,7 +138,7 @@ class Given:
         return int(text)
 
     def seconds(self, name: str) -> float | None:
-        """A duration in seconds, from a text as Spark writes it ("15m", "30s", "500ms"); a number alone is milliseconds."""
+        """A duration in seconds. The text has the form of Spark's durations ("15m", "30s", "500ms"); a number alone means milliseconds."""
         if (text := self.text(name)) is None:
             return None
         if (found := DURATION.fullmatch(text.lower())) is None:
@@ -159,7 +159,7 @@ class Given:
         return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
     def client_options(self, kind: type[ClientConfig], refused: Mapping[str, str]) -> dict[str, Any]:
-        """The options `kafka.*` as options of pykafka4. `refused` maps names that are not allowed to the reasons.
+        """The options `kafka.*` as options of pykafka4. `refused` maps forbidden names to reasons.
 
         Raises ConfigError for an unknown, wrong, refused or missing option.
         """
@@ -172,7 +172,7 @@ class Given:
             return translate(kind, self.kafka, {}).options
         except ConfigError as error:
             text = str(error).replace("the mapping: ", "")
-        raise ConfigError(f"options {KAFKA}*: {text}")  # not in `except`: as context, the first error might show more than its text
+        raise ConfigError(f"options {KAFKA}*: {text}")  # not in `except`: the first error would be the context, and might show more
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -183,7 +183,7 @@ def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
 
 
 def has_stream_options(options: Iterable[str]) -> bool:
-    """Whether one of `options` is for stream reads only, and none is refused in streams."""
+    """Whether at least one of `options` is for stream reads only, and none is refused in streams."""
     names = {NAMES.get(name.lower(), "") for name in options}
     return names.isdisjoint(REFUSED_IN_STREAMS) and any(OPTIONS.get(name) == STREAM_READS for name in names)
 
@@ -215,7 +215,7 @@ def _has_effect(use: Use, name: str) -> bool:
 
 
 def _unknown(use: Use, name: str) -> ConfigError:
-    """The value is left out: it may be a secret whose option is misspelt."""
+    """The error leaves out the value, which may be a secret under a misspelt name."""
     known = [option for option, uses in OPTIONS.items() if use in uses]
     near = difflib.get_close_matches(name, [option.lower() for option in known], n=1, cutoff=0.75)
     if near:

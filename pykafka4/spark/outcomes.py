@@ -41,7 +41,7 @@ def flushed(producer: Producer) -> bool:
 
 
 def trouble(producer: Producer) -> str:
-    """The reasons why no records are delivered: the error itself says only that the buffer is full."""
+    """The reasons why no records are delivered: BufferFull itself says only that the buffer is full."""
     status = producer.status()
     lines = [f"the cluster is {status['state']}", status["reason"]]
     lines += [f"{partition} is offline: {entry['reason']}" for partition, entry in islice(status["offline"].items(), 5)]

@@ -2,8 +2,8 @@
 the pool only if the task has delivered all its records; all tasks share the clients, and leave no work in them.
 
 This is a separate module because Spark ships functions by value. A producer in a notebook's globals would be created again for each task; a
-producer in an importable module lives as long as the Python worker. A worker is forked, ends without notice (SIGKILL, `os._exit`) and is
-reaped after about a minute without work, so no work may be left here when a task has returned.
+producer in an importable module lives as long as the Python worker. A worker is forked, is
+stopped after about a minute without work, and ends without notice (SIGKILL, `os._exit`). So no work may be left here when a task returns.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ class Pool:
         self.keep(config, producer)
 
     def take(self, config: ProducerConfig) -> Producer | None:
-        """None if there is no idle producer with this configuration, or if it has failed while idle.
+        """The idle producer with this configuration; None if there is none, or if it has failed while idle.
 
-        The lease comes before the check, whose flush can take a while on a busy machine: `worker_stats` must not miss the producer's
-        numbers meanwhile.
+        The producer enters `leased` before the check, whose flush can take a while on a busy machine: `worker_stats` must not miss the
+        producer's numbers meanwhile.
         """
         producer = self.idle.pop(config, None) if _can_be_hashed(config) else None
         if producer is None:
@@ -88,8 +88,8 @@ class Pool:
         return None
 
     def keep(self, config: ProducerConfig, producer: Producer) -> None:
-        """Closes an idle producer with the same configuration (two tasks ran in threads), and above `LIMIT` the oldest idle producer. A
-        producer whose configuration cannot be a key is closed.
+        """Add `producer` to the idle ones, or close it if its configuration cannot be a key. Closes an idle producer with the same
+        configuration (two tasks ran in threads), and above `LIMIT` the oldest idle producer.
         """
         if not _can_be_hashed(config):
             discard(producer)
@@ -101,7 +101,7 @@ class Pool:
             discard(other)
 
     def client(self, options: Mapping[str, Any]) -> Client:
-        """A new client if there is none, or if it was closed, has crashed or hangs.
+        """The client with these options; a new one if there is none, or if it was closed, has crashed or hangs.
 
         Closes the least recently used client if there are more than `LIMIT`.
         """
@@ -125,7 +125,7 @@ class Pool:
 
 
 def with_linger(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Add a `linger_ms` for tasks, unless there is one: many small batches cost brokers more time than few full batches."""
+    """Add a `linger_ms` for tasks, unless there is one: many small batches cost brokers more time than a few full ones."""
     if "linger_ms" in options:
         return options
     return {**options, "linger_ms": min(LINGER_MS, ProducerConfig.parse(options).delivery_timeout_ms / 10)}

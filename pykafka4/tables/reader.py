@@ -30,7 +30,7 @@ log = get_log("pykafka4.tables")
 
 OnChange = Callable[[Any, Any, Any], object]
 CHECK_S: Final = 1.0  # seconds between two checks for new partitions, and the limit of a poll
-# The same while a thread waits: a poll that only moves over a gap in the offsets returns no records, and would end after CHECK_S.
+# The same while a thread waits: a poll that only moves over a gap in the offsets returns no records, and would end only after CHECK_S.
 WAITED_CHECK_S: Final = 0.05
 MOST_RESTARTS: Final = 5  # restarts of the first read, each because the beginning of the log was deleted meanwhile
 CLOSE_S: Final = 5.0
@@ -44,8 +44,8 @@ class TableReader:
         self.size = 0  # bytes of keys and values
         self.read_to: Mapping[TopicPartition, int] = {}  # the rows have all records of the log before these offsets
         self.error: KafkaError | None = None
-        # The rows have all records up to `_ends`: from now on, `on_change` is called. Only the thread of the table sets `complete`: a
-        # restart of the first read would otherwise empty rows that another thread has just found complete.
+        # Whether the rows have all records up to `_ends`; from then on, `on_change` is called. Only the table's thread sets `complete`:
+        # otherwise a restart of the first read could empty rows that another thread has just found complete.
         self.complete = False
         self.changed = Signal()  # notified after a change of `read_to` or `error`
         self._stopping = False

@@ -72,7 +72,7 @@ class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
         return self.copy().values()
 
     def _rows(self) -> dict[KeyT, tuple[ValueT, int]]:
-        # Read before the check. The other way round: the check passes, the table ends and empties its rows, and the access finds no key.
+        # `rows` is read before the check. In the other order: the check passes, the table ends and empties its rows, no key is found.
         rows = self._reader.rows
         self._reader.check()
         return rows

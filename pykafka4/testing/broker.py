@@ -37,7 +37,7 @@ class Broker:
 
 
 class Brokers(dict[int, Broker]):
-    """By number. One of the brokers is the controller."""
+    """The brokers by number. One of them is the controller."""
 
     controller = 1
 

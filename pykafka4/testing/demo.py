@@ -43,7 +43,7 @@ class Check:
 
 @attrs.define(eq=False)
 class Demo:
-    """One run. The threads of producer and consumers write `sent`, `read` and `owned`; the thread of `run` draws, stops the broker and
+    """One run. The threads of the producer and consumers write `sent`, `read` and `owned`; the thread of `run` draws, stops the broker and
     checks."""
 
     server: ModelServer

@@ -69,8 +69,8 @@ def send_rows(
 ) -> None:
     """Send each row, and call `check_failures()` when its time has come: it returns the time of its next call, or raises.
 
-    The places of the columns are looked up only when the fields of the rows change. Nearly every row is a `Row` with a value, or with a
-    value and a key; for such a row, the only Python functions called are `send` and the clock.
+    The places of the columns are looked up only when the fields or the type of the rows change. Nearly every row is a `Row` from which
+    only a value, or a value and a key, are sent; for such a row, the loop calls only `send`, `clock` and built-in functions.
     """
     fields: Any = None
     kind: Any = None
@@ -115,7 +115,7 @@ def names(row: Any) -> list[str]:
 
 
 def index_of(column: Column, row: Any, fields: list[str]) -> Any:
-    """The index of the column in `row`: a number for a Row, the name for a dict. Raises ConfigError unless there is exactly one."""
+    """The index of the column in `row`: a number for a Row, the name for a dict. Raises ConfigError unless exactly one column fits."""
     if fields.count(column.name) == 1:
         return column.name if isinstance(row, Mapping) else fields.index(column.name)
     if column.name in fields:

@@ -70,14 +70,14 @@ def partition_writer(
 ) -> PartitionWriter:
     """A function for `foreachPartition` of a DataFrame, or of an RDD of Row or dict, that sends each row to `topic`.
 
-    `config` has the options of the producer. The other arguments name columns: `value` and `key` are string or binary (a null value is a
-    tombstone), `headers` is array<struct<key:string,value:binary>> or map<string,binary>, `timestamp` is a timestamp or bigint
+    `config` has the options of the producer. The arguments after `topic` name columns: `value` and `key` are string or binary (a null value
+    is a tombstone), `headers` is array<struct<key:string,value:binary>> or map<string,binary>, `timestamp` is a timestamp or bigint
     milliseconds, `partition` is int.
 
-    One producer of each Python worker serves its tasks one after the other. A task ends when all records are acknowledged; the first record
-    that is not delivered within `delivery_timeout_ms` fails the task with `DeliveryFailed`, which names topic, partition and cause.
+    In each Python worker, one producer serves the tasks one after the other. A task ends when all records are acknowledged. The first
+    record that is not delivered within `delivery_timeout_ms` fails the task with `DeliveryFailed`, which names topic, partition and cause.
     Delivery is at least once: Spark runs a failed task again from its first row. An invalid option or topic raises ConfigError or TypeError
-    here; a wrong column raises in the task.
+    here; a wrong column raises them in the task.
     """
     check_topic(topic)
     check_travelling(config)

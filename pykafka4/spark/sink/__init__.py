@@ -6,9 +6,9 @@ Modules; each line imports only from lines below it:
     stream         the writer of a streaming query
     batch          the writer of a batch job
     repeats        comparisons of a repeated job or micro-batch with its first run
-    delivery       the choice of a way to deliver, according to the option `delivery`
-    exactly_once   the delivery of a task in one transaction, with a token by which later attempts find it
-    task           the delivery of a task at least once
+    delivery       delivery at least once or exactly once, as the option `delivery` says
+    exactly_once   the delivery of a task's rows in one transaction, with a token that tells later attempts
+    task           the delivery of a task's rows at least once
     topics         the rows of a batch by topic
     schema         checks of a DataFrame's columns on the driver
     options        the options of the sink

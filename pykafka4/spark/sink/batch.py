@@ -33,7 +33,7 @@ class KafkaBatchWriter(DataSourceArrowWriter):
     """The writer of a batch job. Spark pickles it, calls `write` in each task, and `commit` or `abort` on the driver."""
 
     options: SinkOptions
-    done: CommitToken | None = None  # the token of an ended job with the same key; with it, this job writes nothing
+    done: CommitToken | None = None  # the token of an ended job with the same key; if there is one, this job writes nothing
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         if self.done is not None:
@@ -42,7 +42,7 @@ class KafkaBatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Note the end of the job: its rows are in the log, because each task has waited for its own rows. If an earlier run has ended the
-        job, only log the skipped rows.
+        job, log only the number of skipped rows.
 
         Raises KafkaError if this run differs from an earlier run that did not end.
         """

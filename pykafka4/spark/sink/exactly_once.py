@@ -2,8 +2,8 @@
 attempt of the task has begun.
 
 The token is an offset that is committed with the rows, in a consumer group that only the tasks of one Spark partition use. An attempt
-begins with `init_transactions`. From then on no earlier attempt (a zombie, the twin of a speculative task) can commit, and its open
-transaction is aborted. Then the attempt looks the token up. Both orders end well: if an earlier attempt has committed before
+begins with `init_transactions`, which aborts the open transaction of an earlier attempt (a zombie, the twin of a speculative task). From
+then on no earlier attempt can commit. Then the attempt looks the token up. Both orders end well: if an earlier attempt has committed before
 `init_transactions`, the lookup finds its token; if it tries to commit afterwards, its commit fails as fenced.
 """
 
@@ -73,11 +73,11 @@ class WriteUnit:
 
 @attrs.frozen
 class CommitToken:
-    """An attempt commits the token together with the rows."""
+    """The proof that rows are written. An attempt commits a token together with its rows; `note_end` commits one for a whole batch job."""
 
     number: int  # the number of the micro-batch
     rows: int
-    run: str  # the run of the job that has written it, see SinkOptions.run
+    run: str  # the run of the job that has written the token, see SinkOptions.run
 
     def offset(self) -> OffsetAndMetadata:
         """The offset is the number of the micro-batch, so that tools for groups show it."""
@@ -142,7 +142,7 @@ def write_once(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Written 
     """
     unit = unit_of(sink)
     rows = (batch for batch in batches if batch.num_rows)
-    for first in rows:  # runs at most once: the body takes all batches; an empty partition needs no producer
+    for first in rows:  # runs at most once, because the body returns; an empty partition needs no producer
         topic = sink.topic or first_topic(first)
         return _write(sink, unit, TopicPartition(topic, 0), chain((first,), rows))
     return Written({})
@@ -177,7 +177,7 @@ def transactional(options: Mapping[str, Any], unit: WriteUnit, patience: float) 
     Each attempt has a new producer, and so has the next micro-batch: a kept producer would need `init_transactions` all the same.
     """
     client, others = once_client(options), split_options(with_linger(options))[1]
-    from pykafka4.producer import Producer  # here: the commits on the driver send nothing
+    from pykafka4.producer import Producer  # here: commits on the driver need no producer
 
     producer = Producer(client, transactional_id=unit.name, **{"transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, **others})
     try:
@@ -249,11 +249,11 @@ def committing(producer: Producer, patience: float) -> Iterator[None]:
 
 
 def abort(producer: Producer) -> ProducerFencedError | None:
-    """Return the error if another producer has the transactional id now."""
+    """Abort the transaction; return the error if another producer has the transactional id now."""
     try:
         producer.abort_transaction(ABORT_S)
     except ProducerFencedError as fenced:
         return fenced
     except KafkaError:
-        return None  # the next attempt's `init_transactions` aborts the transaction, or the coordinator after transaction_timeout_ms
+        return None  # the next attempt's `init_transactions` aborts it, or after transaction_timeout_ms the coordinator does
     return None

@@ -1,5 +1,5 @@
 """Writes micro-batches within `writeStream.foreachBatch`. Invariant: a repeated micro-batch has the same number, by which `exactly_once`
-finds that it was written.
+finds out that it was written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class BatchFunction:
     sink: SinkOptions
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Write the rows of `batch`; returns when all rows are in the log."""
+        """Write the rows of `batch`; return when all rows are in the log."""
         writer = ArrowWriter(attrs.evolve(self.sink, batch_id=batch_id))
         counts = batch.mapInArrow(writer, writer.schema).collect()
         log.info("micro-batch %d: %d rows", batch_id, sum(row.sent for row in counts))
@@ -52,10 +52,10 @@ def foreach_batch(
 ) -> BatchFunction:
     """A function for `df.writeStream.foreachBatch` that sends each row of a micro-batch. Columns are as for `arrow_writer`.
 
-    With `delivery="exactly_once"` a micro-batch that Spark runs again, after a crash or restart, is not written again: its number and the
+    With `delivery="exactly_once"` a micro-batch that Spark runs again, after a crash or restart, is not written twice: its number and the
     id of the query identify it. Two such functions in one query that write to the same topic need a `name` each. Spark Connect does not
-    pass the id of the query: there a `name` is required, and a new one for each new checkpoint. Names of transactional ids and groups begin
-    with `transactional_id_prefix`. A function of your own may call the returned one, and do more with the micro-batch.
+    pass the id of the query: there a `name` is required, and a new one for each new checkpoint. Transactional ids and groups begin with
+    `transactional_id_prefix`. Your own function may call the returned function, and do more with the micro-batch.
     """
     columns = {"value": value, "key": key, "headers": headers, "timestamp": timestamp, "partition": partition}
     if delivery not in (ways := [way.value for way in Delivery]):

@@ -1,10 +1,10 @@
-"""Compares a repeated exactly-once job or micro-batch with its first run, on the driver. Invariant: a repetition of a job that has ended
-writes nothing; a repetition of an unfinished run is reported if a skipped partition has another number of rows, or if there are fewer
-partitions.
+"""Compares a repeated exactly-once job or micro-batch with its first run, on the driver. Invariants: a repetition of a job that has ended
+writes nothing. A repetition of an unfinished run is reported if a skipped partition has another number of rows, or if `difference` finds
+the token of a partition after the last one.
 
 Tokens belong to Spark's partitions. An unfinished run may be repeated with other partitions (another number of executors or
-`minPartitions`, a changed input). Then rows may move from a written partition into a skipped one, and be lost, or back, and be written
-twice.
+`minPartitions`, a changed input). Rows that move into a committed partition, which is skipped, are then lost; rows that move out of a
+committed partition are written twice.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Repeated(WriterCommitMessage):
 
 
 def difference(sink: SinkOptions, messages: Messages) -> str | None:
-    """The difference between this run and an unfinished run before it that had committed some partitions; None if there is none.
+    """The difference between this run and an earlier unfinished run that had committed some partitions; None if there is none.
 
-    The run before may have had more partitions. A batch job always looks for the token of the partition after its last one, because all
+    The earlier run may have had more partitions. A batch job always looks for the token of the partition after its last one, because all
     committed partitions may be beyond the last one. A micro-batch does so only if one of its partitions was skipped: only the first
     micro-batch after a restart can be a repetition, and a lookup in each micro-batch would send requests to brokers.
     """
@@ -82,7 +82,7 @@ def find_end(sink: SinkOptions) -> CommitToken | None:
 
 
 def _job(sink: SinkOptions) -> WriteUnit | None:
-    """The unit of a batch job with a key; None without a key. Units of `foreach_batch` have other names, with the id of the query."""
+    """The unit of a batch job with a key; None without a key. Units of a streaming query have other names, with the id of the query."""
     if sink.delivery is not Delivery.EXACTLY_ONCE or sink.idempotency_key is None:
         return None
     return WriteUnit(sink.transactional_id_prefix or PREFIX, sink.idempotency_key, sink.topic or ANY_TOPIC, 0, sink.batch_id or 0)

@@ -82,7 +82,7 @@ def check_columns(schema: StructType, topic: str | None) -> None:
 
 
 def _find(schema: StructType, name: str, why: str) -> StructField:
-    """Raises ConfigError if there is no such column, which `why` explains, or if there are several."""
+    """Raises ConfigError if there is no such column, or several. `why` is part of the text about a missing column."""
     found = [field for field in schema.fields if field.name == name]
     if len(found) == 1:
         return found[0]

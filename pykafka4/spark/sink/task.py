@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Written", "send_batches", "write_batches"]
 
-SLICE_BYTES: Final = 4 * 1024 * 1024  # the rows of one send: failures are noticed between sends, and Spark's batches have up to 64 MiB
+SLICE_BYTES: Final = 4 * 1024 * 1024  # rows of one send: failures are noticed only between sends, and Spark's batches have up to 64 MiB
 
 
 @attrs.frozen
@@ -52,7 +52,7 @@ def write_batches(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Writt
 
 
 def send_batches(producer: Producer, sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> dict[str, int]:
-    """Return the number of rows by topic. Raises a failure that it notices, without sending the remaining rows."""
+    """Send all rows; return their number by topic. Raises the first failure that a check finds, without sending the remaining rows."""
     counts: Counter[str] = Counter()
     check_at = time.monotonic() + CHECK_S
     try:

@@ -2,7 +2,7 @@
 the query.
 
 Spark calls `commit` of a reader only with the next batch, so a query that waits for records would show its last batch as unread. The start
-of a trigger is the end of the last batch: each trigger commits its start while it looks up offsets. `latestOffset` waits for the commit,
+of a trigger is the end of the last batch, so each trigger commits its start while it looks up offsets. `latestOffset` waits for the commit,
 because Spark ends the reader's process at once when a query has ended.
 """
 

@@ -42,7 +42,7 @@ class Holdback:
     last_s: float = -math.inf  # the time when the last batch began
 
     def holds(self, waiting: int, now_s: float) -> bool:
-        """If the batch need not wait, it counts as begun at `now_s`."""
+        """Whether the batch must wait. A batch that need not wait counts as begun at `now_s`."""
         if waiting < self.least and now_s - self.last_s < self.max_delay_s:
             return True
         self.last_s = now_s

@@ -49,7 +49,7 @@ class Logs:
         return cls(client, cast("Literal['read_uncommitted', 'read_committed']", options.isolation_level), options.poll_timeout)
 
     def topics(self, subscription: Subscription) -> dict[str, Topic]:
-        """With `assign` the topics have only the assigned partitions.
+        """The topics of the subscription by name; with `assign`, each has only its assigned partitions.
 
         Raises ConfigError for a topic or partition that does not exist.
         """
@@ -59,7 +59,7 @@ class Logs:
         return found
 
     def existing(self, subscription: Subscription) -> tuple[dict[str, Topic], str]:
-        """The text names missing topics and partitions; it is empty if there are none."""
+        """The existing topics by name, and a text that names missing topics and partitions; the text is empty if there are none."""
         if subscription.pattern is not None:
             has = re.compile(subscription.pattern).search
             return {topic.name: topic for topic in self._metadata(None) if has(topic.name)}, ""
@@ -77,7 +77,7 @@ class Logs:
         return next((topic.id for topic in self._metadata([name])), "")
 
     def _metadata(self, names: Collection[str] | None) -> list[Topic]:
-        """None: all topics that are not internal. Waits for leaders of a topic that is being created."""
+        """`names` None: all topics that are not internal. Waits for leaders of a topic that is being created."""
         wanted = None if names is None else [MetadataRequest.Topic(name=name) for name in names]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         deadline = time.monotonic() + self.timeout

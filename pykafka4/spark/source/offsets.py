@@ -1,8 +1,8 @@
 """Defines the offset of a stream, as Spark's checkpoint keeps it. Invariant: equal offsets have equal JSON texts, and a repeated batch has
 the offset ranges of its first run.
 
-Spark logs only the end of a batch, and compares ends as texts. So an end carries the starts of partitions that are new in this batch: with
-the end before it, `ranges` needs nothing else. In the first batch all partitions are new. Steps that would lose records otherwise: the
+Spark logs only the end of a batch, and compares ends as texts. So an end carries the starts of partitions that are new in its batch, and
+`ranges` needs only this end and the previous one. In the first batch all partitions are new. Steps that would lose records otherwise: the
 first batch begins at "latest", offset 100, and is logged with its end, 200; the sink fails; the query is restarted, looks "latest" up
 again, and finds 300. No batch reads the offsets 100 to 199.
 
@@ -34,9 +34,9 @@ class StreamOffset:
     """The end of a micro-batch.
 
     `positions`: the next offset to read in each partition. `starts`: the first offset of this batch in partitions that are new in it, or
-    whose earlier position is void (the topic was recreated, the log was truncated). `topic_ids`: if brokers have ids. `planning`: the
-    options that divide ranges among tasks; a repeated batch is divided as before, whatever the options are now. `is_initial`: no batch has
-    begun yet, and `positions` is empty.
+    whose earlier position is void (the topic was recreated, the log was truncated, records were deleted). `topic_ids`: empty if brokers
+    have no ids. `planning`: the options that divide ranges among tasks; a repeated batch is divided as before, whatever the options are
+    now. `is_initial`: no batch has begun yet, and `positions` is empty.
     """
 
     positions: Mapping[TopicPartition, int] = attrs.Factory(dict)
@@ -86,7 +86,7 @@ class StreamOffset:
 
     def ranges(self, before: StreamOffset) -> Ranges:
         """The ranges of the batch between `before` and this offset, in the order of partitions: a function of both offsets alone."""
-        if self == before:  # Spark may ask for a batch without records, whose end has the `starts` of the batch before
+        if self == before:  # Spark may ask for a batch without records; its end has the `starts` of the previous batch
             return {}
         return {tp: (self._start(tp, before), end) for tp, end in sorted(self.positions.items()) if self._start(tp, before) < end}
 

@@ -15,7 +15,7 @@ MOST: Final = 2**63 - 1
 
 @attrs.frozen
 class ReadLimits:
-    """The limits of a read. None means all `topics` or `partitions`; the offsets go from `first` up to, and without, `end`."""
+    """The limits of a read. None means all `topics` or `partitions`; the offsets go from `first` up to `end` (not included)."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None

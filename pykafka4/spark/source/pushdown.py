@@ -23,7 +23,7 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class FilteringReader(KafkaBatchReader):
-    """A reader with filter pushdown. It is a separate class because Spark refuses `pushFilters` unless a setting of Spark is on as well."""
+    """A reader with filter pushdown. A separate class, because Spark refuses readers with `pushFilters` unless a setting of Spark is on."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         self.limits, left = limits_of(filters)

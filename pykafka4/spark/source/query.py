@@ -1,7 +1,7 @@
 """Runs the driver's part of a stream: finds the ends of micro-batches, and commits to the group that shows the lag.
 
-Invariant: a restart needs nothing that is kept here: the checkpoint has the position. This is a separate module because Spark plans each
-micro-batch in a new process, which pickles the reader, sends no request, and need not load the client.
+Invariant: a restart needs nothing that is kept here, because the checkpoint has the position. This is a separate module because Spark plans
+each micro-batch in a new process, which pickles the reader, sends no request, and need not load the client.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DriverQuery:
         return cls(client, tracker, LagGroup(client, options.commit_group) if options.commit_group else None)
 
     def next_end(self, start: StreamOffset, most: int | None, least: int | None) -> StreamOffset | None:
-        """See Tracker.next_end. Commits `start` to the group: Spark asks for a batch when the records before it have been processed."""
+        """See Tracker.next_end. Commits `start` to the group: Spark asks for an end when the records before `start` are processed."""
         if self.group is not None:
             self.group.commit(start.positions)
         end = self.tracker.next_end(start, most, least)

@@ -1,4 +1,4 @@
-"""Defines the offset range of a task. A range and the options are all that a task needs."""
+"""Defines the offset range of a task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["OffsetRange"]
 
 @attrs.frozen(slots=False)
 class OffsetRange(InputPartition):
-    """Offsets of one partition, from `start` up to, and without, `until`: the work of one task. `topic_id` is empty before Kafka 2.8."""
+    """Offsets of one partition, from `start` up to `until` (not included): the work of one task. `topic_id` is empty before Kafka 2.8."""
 
     topic: str
     partition: int

@@ -52,7 +52,7 @@ def schema_of(options: Mapping[str, str]) -> StructType:
 
 
 def _parse(options: Mapping[str, str]) -> SourceOptions:
-    """The options, parsed for a stream if one is only for streams; otherwise for a batch, or if that fails, for a stream.
+    """The options, parsed for a stream if one of them is only for streams; otherwise for a batch, or if that fails, for a stream.
 
     Spark does not say here which of the two it needs. The reader checks the options again.
     """

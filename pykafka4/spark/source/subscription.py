@@ -111,7 +111,7 @@ PARSERS: Final = {"subscribe": _subscribe, "subscribePattern": _pattern, "assign
 
 
 def parse_read_end(given: Given, end: str, default: int) -> ReadEnd:
-    """The end that the options `starting…` or `ending…` name: a time for all partitions, else times of partitions, else offsets."""
+    """The end that the options `starting…` or `ending…` name. A time overrides times of partitions; both override offsets."""
     timestamp, times, offsets = f"{end}Timestamp", f"{end}OffsetsByTimestamp", f"{end}Offsets"
     if (ms := given.count(timestamp, least=0)) is not None:
         return ReadEnd(timestamp, ms)

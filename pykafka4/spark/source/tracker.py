@@ -2,8 +2,8 @@
 report names it as lost.
 
 A trigger without new records costs one ListOffsets per leader; topics are looked up again when the known topics are `topics_age_s` old. A
-batch costs a Metadata request as well, after the ListOffsets. ListOffsets identifies a topic by its name: if the topic was recreated with
-more records than before, its ends would pass for ends of the old topic.
+batch also costs a Metadata request after the ListOffsets, because ListOffsets identifies a topic by its name: if the topic was recreated
+with more records than before, its ends would pass for ends of the old topic.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Tracker:
             ends = limited(begins, ends, most)
         if ends == start.positions and not starts and not start.is_initial:
             return None
-        deleted = {tp.topic for tp in known} & start.topic_ids.keys()  # existing topics, too, but the snapshot overwrites their ids below
+        deleted = {tp.topic for tp in known} & start.topic_ids.keys()  # has existing topics, too, but the snapshot overwrites their ids
         ids = {**{name: start.topic_ids[name] for name in deleted}, **snapshot.topics.ids}
         return StreamOffset(ends, starts, ids, self.planning)
 

@@ -1,6 +1,6 @@
 """Keeps the state that a cluster's brokers share. Requests use `Cluster` directly; tests use `ModelCluster`, which adds the faults.
 
-Invariant: all random numbers are drawn from `random`, and all later events are on `timeline`, so that a run can be repeated.
+Invariant: all random numbers are drawn from `random`, and all scheduled events are on `timeline`, so that a run can be repeated.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Metadata:
         self._deaf: dict[int, tuple[Snapshot, float]] = {}  # broker: the state that it returns, and until when
 
     def snapshot(self, node: int | None = None) -> Snapshot:
-        """`node` None: the state for a broker that has learned of all changes."""
+        """`node` None: the state for a broker that is not deaf."""
         now = self._timeline.now
         outdated, until = self._deaf.get(node or 0, (None, 0.0))
         if outdated is not None and now < until:
@@ -57,7 +57,7 @@ class Metadata:
         self._deaf[node] = (attrs.evolve(self.snapshot(), coordinators=coordinators), self._timeline.now + seconds)
 
     def was_replaced(self, node: int, partition: Partition) -> bool:
-        """Whether `node`, which learns of no changes, wrongly believes that it leads the partition."""
+        """Whether `node` is deaf, and still believes that it leads a partition that another broker leads now."""
         known, until = self._deaf.get(node, (None, 0.0))
         if known is None or self._timeline.now >= until or partition.leader == node:
             return False

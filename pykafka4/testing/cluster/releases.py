@@ -39,7 +39,7 @@ _FROM_4: Final[dict[str, dict[int, tuple[int, int]]]] = {
 }
 # fmt: on
 
-# DescribeGroups, ListGroups, DeleteRecords, DescribeConfigs, CreatePartitions, DeleteGroups; from 4.0 DescribeLogDirs,
+# DescribeGroups, ListGroups, DeleteRecords, DescribeConfigs, CreatePartitions, DeleteGroups; from 4.0 on also DescribeLogDirs,
 # IncrementalAlterConfigs, DescribeCluster, ConsumerGroupHeartbeat
 _MANAGEMENT: Final[dict[int, tuple[int, int]]] = {15: (0, 1), 16: (0, 1), 21: (0, 0), 32: (0, 1), 37: (0, 0), 42: (0, 0)}
 _MANAGEMENT_FROM_4: Final[dict[int, tuple[int, int]]] = {
@@ -62,7 +62,7 @@ RELEASES: Final[Mapping[str, Ranges]] = {
 
 
 def versions_of(release: str) -> Ranges:
-    """Raises TypeError for a release that is no string, ValueError with the known releases for an unknown one."""
+    """Raises TypeError for a release that is not a string, ValueError with the known releases for an unknown one."""
     if not isinstance(release, str):
         raise TypeError(f"release={release!r} must be a string such as '3.9'")
     if release not in RELEASES:

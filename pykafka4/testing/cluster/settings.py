@@ -1,4 +1,4 @@
-"""Checks settings of topics, and maps topic configs of Kafka to them. Invariant: settings are checked before the topic exists."""
+"""Checks settings of topics, and maps topic configs of Kafka to them. Invariant: settings are checked before they take effect."""
 
 from __future__ import annotations
 

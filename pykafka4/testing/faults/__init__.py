@@ -1,7 +1,7 @@
 """Keeps the request faults that a test has ordered.
 
 Invariants:
-* No fault happens that was not ordered, and each ordered fault is counted down when it happens.
+* No fault happens that was not ordered. A fault with a number of `times` is counted down when it happens.
 * A wrong name of an API or an error raises ValueError when the fault is ordered, and orders nothing.
 
 Modules; each line imports only from lines below it:

@@ -1,7 +1,7 @@
 """Lists the faults that a test has ordered. Invariant: a matching request uses up one of a fault's `times`; denials and kept functions
 stay.
 
-`requests/session.py` carries faults out: DELAY and DROP_BEFORE before a request is executed, the others after it, by `REACTIONS`.
+`requests/session.py` carries faults out: DELAY and DROP_BEFORE before a request is executed, the others afterwards, in `REACTIONS`.
 """
 
 from __future__ import annotations

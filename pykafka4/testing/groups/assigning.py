@@ -1,4 +1,4 @@
-"""Assigns partitions to members of the consumer protocol. Invariant: a partition goes to at most one member, a subscriber of its topic."""
+"""Assigns partitions to members of the consumer protocol. Invariant: a partition goes to at most one subscriber of its topic."""
 
 from __future__ import annotations
 

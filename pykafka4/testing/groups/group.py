@@ -65,7 +65,7 @@ class Group:
     id: str
     timeline: Timeline
     new_id: Callable[[str], str]
-    interrupts_sync: bool = False  # as before 2.4: heartbeats, too, get REBALANCE_IN_PROGRESS until the leader's assignment arrives
+    interrupts_sync: bool = False  # as before Kafka 2.4: heartbeats get REBALANCE_IN_PROGRESS until the leader's assignment arrives
     modern: ConsumerProtocolGroup = attrs.field(
         default=attrs.Factory(lambda self: ConsumerProtocolGroup(self.timeline, Topics()), takes_self=True)
     )
@@ -92,7 +92,7 @@ class Group:
     # ---- JoinGroup
 
     def join(self, request: JoinRequest, answer: Callable[[Joined], None]) -> None:
-        """`answer` is called when the generation is complete; at once with an error, or if no rebalance is needed."""
+        """`answer` is called when the generation is complete, or at once after an error or if no rebalance is needed."""
         if self.modern.members:
             return self.mixed.join(request, answer)
         error = self._join_refusal(request)
@@ -164,7 +164,7 @@ class Group:
             self._complete()
 
     def _common(self, more: list[JoinRequest]) -> list[str]:
-        """In the first member's order of preference."""
+        """The protocols that all members support, in the first member's order of preference."""
         requests = [m.request for m in self.members.values()] + more
         names = [{name for name, _ in r.protocols} for r in requests]
         return [name for name, _ in requests[0].protocols if all(name in known for known in names)]
@@ -181,8 +181,8 @@ class Group:
         self._rebalance = self.timeline.after(self._longest(), self._complete)
 
     def _complete(self) -> None:
-        """Members that have not joined are dropped; static members stay until their session ends. If only such members are left, wait
-        again.
+        """Members that have not joined are dropped; static members stay until their session ends. If members are left,
+        but none has joined, wait again.
         """
         self._rebalance.cancel()
         for member in [m for m in self.members.values() if m.joining is None and m.request.instance_id is None]:
@@ -208,7 +208,7 @@ class Group:
         return max((m.request.rebalance_timeout for m in self.members.values()), default=0.0)
 
     def _sync_timed_out(self) -> None:
-        """Drop the members that have joined but not synced; the others rejoin."""
+        """Drop the members that have not synced; the others rejoin."""
         if self.state is S.COMPLETING:
             for member in [m for m in self.members.values() if m.syncing is None]:
                 self._drop(member)
@@ -306,7 +306,7 @@ class Group:
         return self.modern.heartbeat(beat)
 
     def hand_over(self) -> None:
-        """Waiting joins and syncs get REBALANCE_IN_PROGRESS."""
+        """Drop all members, which `modern` has adopted; waiting joins and syncs get REBALANCE_IN_PROGRESS."""
         self.upgrades += 1
         olds, self.members = list(self.members.values()), {}
         for old in olds:
@@ -396,7 +396,7 @@ class Group:
         self.offsets[tp] = position
 
     def stored(self, tp: TopicPartition, *, stable: bool) -> OffsetAndMetadata | None:
-        """Unless `stable`, a new coordinator may return the offset before the last one, which is known to be replicated."""
+        """Unless `stable`, a new coordinator returns the previous offset while it does not know that the last one is replicated."""
         behind = not stable and self.timeline.now < self._behind_until
         return self._before.get(tp) if behind else self.offsets.get(tp)
 
@@ -419,7 +419,7 @@ class Group:
         self.pending.setdefault(producer[0], {})[tp] = self._commits, position
 
     def settle(self, producer_id: int, epoch: int, *, committed: bool) -> None:
-        """A commit that came after the transaction's offsets stays."""
+        """Store or drop the transaction's offsets. An offset that was committed later, without a transaction, stays."""
         self.producer_epochs[producer_id] = max(epoch, self.producer_epochs.get(producer_id, 0))
         for tp, (number, position) in self.pending.pop(producer_id, {}).items():
             if committed and number > self._last_commit.get(tp, 0):

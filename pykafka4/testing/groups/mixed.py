@@ -66,7 +66,7 @@ class Mixed:
     # ---- conversions
 
     def upgrade(self) -> bool:
-        """False if the members are not consumers, or have sent data that cannot be decoded."""
+        """Convert the classic members; return False if they are not consumers, or have sent data that cannot be decoded."""
         group, modern = self.group, self._modern
         if group.protocol_type != CONSUMER:
             return False
