@@ -30,12 +30,12 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["ReassignmentProgress", "ReplicaCalls", "as_partitions"]
 
-MOST_BROKER: Final = 2**31 - 1  # an int32, as all ids of brokers
+MOST_BROKER: Final = 2**31 - 1  # an int32, like all broker ids
 
 
 @attrs.frozen
 class ReassignmentProgress:
-    """The progress of a move: bytes in the new replicas, now and at the end. Both are None if the size of a full replica is unknown."""
+    """The progress of a move: the bytes in the new replicas, now and at the end; None if the size of a full replica is unknown."""
 
     reassignment: Reassignment
     copied_bytes: int | None

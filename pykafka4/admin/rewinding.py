@@ -39,7 +39,7 @@ class Rewinding:
         self._session, self._groups = session, groups
 
     def plan(self, group: str, topics: tuple[list[str], list[TopicPartition]] | None, goal: Goal, deadline: Deadline) -> OffsetPlan:
-        # Stable, because offsets of an open transaction would replace the planned ones.
+        # `stable` waits for the end of open transactions, whose offsets would replace the planned ones.
         committed = value_or_raise(self._groups.offsets([group], deadline, stable=True)[group])
         partitions = self._partitions(topics, goal, committed, deadline)
         logs = self._logs(group, partitions, goal, deadline)

@@ -52,7 +52,7 @@ class CallScope:
 
 
 class AdminSession(Attachment[AdminMachine]):
-    """The state of an admin client without its handle, so that the garbage collector can find an unused handle."""
+    """The state of an admin client. The handle is a separate object, so that an unused handle can be garbage-collected."""
 
     kind = "admin client"
 

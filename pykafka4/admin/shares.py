@@ -22,7 +22,7 @@ class ShareCalls(AdminCalls):
     def share_group_offsets(
         self, groups: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, dict[TopicPartition, ShareGroupOffset] | KafkaError]:
-        """Return the partitions of each share group, with the first offset whose record is not done, and the lag.
+        """Return the partitions of each share group, with the first offset that is neither acknowledged nor archived, and the lag.
 
         A group that does not exist has an empty dict. With brokers that lack share groups, each group has UnsupportedVersion.
         """

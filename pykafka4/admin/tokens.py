@@ -38,15 +38,15 @@ class TokenCalls(AdminCalls):
         """Create a token for the caller, or for `owner` (`User:alice`), on whom the caller needs CREATE_TOKENS (KIP-373, Kafka 3.3).
 
         `renewers` may renew and expire the token, too. No renewal extends the token's life beyond `max_lifetime` seconds (None: the
-        brokers' maximum, 7 days). The request is sent once, because a repetition would create a second token. After a lost response there
-        might be a token that no client has; the token expires by itself.
+        brokers' maximum, 7 days). The request is sent only once, because a repetition would create a second token. After a lost response
+        there might be a token that no client has; the token expires by itself.
         """
         names = [as_principal(one) for one in _principals("renewers", renewers)]
         question = CreateToken(None if owner is None else as_principal(owner), names, _ms("max_lifetime", max_lifetime, USUAL))
         return self._of_token(question, self._begin(timeout))
 
     def describe_tokens(self, owners: Iterable[str] | None = None, *, timeout: float | None = None) -> tuple[DelegationToken, ...]:
-        """Return the tokens of some owners, or of all (None), with their secrets.
+        """Return the tokens of some owners, or of all (None), secrets included.
 
         The result has a token of another user only if the caller has DESCRIBE on the token or DESCRIBE_TOKENS on its owner. The result
         comes from one broker, which may not know the latest changes yet.

@@ -14,9 +14,9 @@ from pykafka4.misuse import check_count, check_topic
 
 __all__ = ["as_changes", "as_kinds", "as_new_partitions", "as_new_topics", "as_resources", "as_topic_names", "as_topics"]
 
-MOST: Final = 2**31 - 1  # an int32: numbers of partitions, ids of brokers
+MOST: Final = 2**31 - 1  # an int32: numbers of partitions, broker ids
 MOST_REPLICAS: Final = 2**15 - 1  # an int16 of CreateTopics
-NUMBERED: Final = ("broker", "broker-logger")  # kinds of resources whose names are numbers of brokers
+NUMBERED: Final = ("broker", "broker-logger")  # kinds of resources whose names are broker ids
 
 
 def as_topics(topics: object) -> list[str | UUID]:
@@ -39,7 +39,7 @@ def as_new_topics(topics: object, replication_factor: object, configs: object) -
 
 
 def _new(name: str, topic: object, replicas: int, configs: dict[str, str]) -> NewTopic:
-    """Accepts a number of partitions, or a `NewTopic` with settings of its own."""
+    """`topic` is a number of partitions, or a `NewTopic` with settings of its own."""
     if not isinstance(topic, NewTopic):
         return NewTopic(_or_default(topic, f"the partitions of topic {name!r}", MOST), replicas, None, configs)
     rows = {check_count(n, f"a partition of {name}", MOST): _brokers(nodes) for n, nodes in (topic.assignments or {}).items()}

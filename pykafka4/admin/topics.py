@@ -28,7 +28,7 @@ from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion, l
 __all__ = ["TopicCalls"]
 
 # Seconds after which a wait refreshes the list of brokers that are up. A broker that has crashed stays in the metadata until its session
-# ends, and the wait would include that broker.
+# ends, and the wait includes the broker until the next refresh.
 BROKERS_REFRESH_S: Final = 3.0
 
 
@@ -45,8 +45,8 @@ class TopicCalls(AdminCalls):
     ) -> dict[str, CreatedTopic]:
         """Create topics: `{"orders": 6}` with six partitions, `{"orders": NewTopic(…)}` with settings of its own, or a list of names.
 
-        `replication_factor` (-1: the brokers' default, Kafka 2.4) and `configs` (`{"retention.ms": "3600000"}`) are for topics given by a
-        number or a name. `validate_only` creates nothing. With `wait`, the call returns when every broker that is up knows all the leaders.
+        `replication_factor` (-1: the brokers' default, Kafka 2.4) and `configs` (`{"retention.ms": "3600000"}`) are for topics without a
+        `NewTopic`. `validate_only` creates nothing. With `wait`, the call returns when every broker that is up knows all the leaders.
 
         Raises BrokerError TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_CONFIG, POLICY_VIOLATION, …,
         AuthorizationError, KafkaTimeoutError; PartialFailure with `errors` and the created topics in `done`. Source: CreateTopics of the
@@ -102,11 +102,11 @@ class TopicCalls(AdminCalls):
     def describe_topics(
         self, topics: Iterable[str | UUID], *, timeout: float | None = None
     ) -> dict[str | UUID, TopicDescription | KafkaError]:
-        """Return id, partitions, leaders and replicas of each topic, by name or id (Kafka 3.1), and the operations that this user may do.
+        """Return id, partitions, leaders and replicas of each topic, by name or id (Kafka 3.1), and this user's allowed operations.
 
         A topic that has been unknown to brokers for two seconds has the BrokerError UNKNOWN_TOPIC_OR_PARTITION (or UNKNOWN_TOPIC_ID). The
-        call creates no topic, but brokers before Kafka 0.11 might create one (auto.create.topics.enable). Sources: KIP-966 with Kafka 3.8,
-        otherwise Metadata of the protocol guide.
+        call creates no topic, but brokers before Kafka 0.11 might create one (auto.create.topics.enable). Sources: KIP-966 from Kafka 3.8
+        on, otherwise Metadata of the protocol guide.
         """
         return self._described(as_topics(topics), self._begin(timeout))
 
@@ -116,7 +116,7 @@ class TopicCalls(AdminCalls):
         return value_or_raise(self._described([key], self._begin(timeout))[key])
 
     def list_topics(self, *, internal: bool = False, timeout: float | None = None) -> dict[str, TopicListing]:
-        """Return the topics that this user may describe, sorted by name. `internal` adds Kafka's own, such as `__consumer_offsets`."""
+        """Return the topics that this user may describe, sorted by name. `internal` adds Kafka's topics, such as `__consumer_offsets`."""
         found = value_or_raise(self._ask_any_broker(ListTopics(), [ALL_TOPICS], self._begin(timeout))[ALL_TOPICS])
         return {name: topic for name, topic in found.items() if internal or not topic.is_internal}
 
@@ -166,7 +166,7 @@ class TopicCalls(AdminCalls):
             lagging = {node: one for node, one in found.items() if isinstance(one, KafkaError)}
             if not lagging:
                 return
-            # A KafkaTimeoutError is the end of BROKERS_REFRESH_S: the next round asks brokers that are still up. Other errors end the call.
+            # A KafkaTimeoutError only ends BROKERS_REFRESH_S: the next round asks the brokers that are still up. Other errors end the call.
             for refused in (one for one in lagging.values() if not isinstance(one, KafkaTimeoutError)):
                 refused.add_note(what)
                 raise refused

@@ -1,6 +1,6 @@
 """Describes producers and transactions, and aborts hanging transactions.
 
-Invariant: an abort that bypasses the coordinator ends the transaction of one producer in one partition.
+Invariant: an abort that bypasses the coordinator ends only the transaction of one producer in one partition.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class TransactionCalls(AdminCalls):
         return [one for one in found if not _is_known(one, known)]
 
     def _open(self, topics: list[str], age: float, deadline: Deadline) -> list[tuple[TopicPartition, ActiveProducer]]:
-        """Only transactions whose last record is at least `age` seconds old."""
+        """Return the open transactions whose last record is at least `age` seconds old."""
         counted: dict[str, int | KafkaError] = self._ask_any_broker(CountPartitions(), topics, deadline)
         counts = require_all_done("topics cannot be looked up", counted)
         partitions = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
@@ -209,6 +209,6 @@ def _require_all(what: str, errors: Mapping[Any, KafkaError]) -> None:
 
 
 def _is_known(one: HangingTransaction, known: Mapping[str, TransactionDescription | KafkaError]) -> bool:
-    """If the coordinator lists the partition in its state of the transaction, it will end the transaction there."""
+    """Whether the coordinator lists the partition in its state of the transaction, and so will end the transaction there."""
     description = known.get(one.transactional_id or "")
     return isinstance(description, TransactionDescription) and one.partition in description.partitions

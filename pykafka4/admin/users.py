@@ -1,5 +1,5 @@
-"""Lists and deletes users that log in with SCRAM, and sets their passwords. Invariant: a password leaves this process only salted, and no
-error, log line or `repr` contains it."""
+"""Lists and deletes users that log in with SCRAM, and sets their passwords. Invariant: a password leaves this process only as a salted
+hash, and no error, log line or `repr` contains it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class UserCalls(AdminCalls):
         iterations: int = FEWEST_ITERATIONS,
         timeout: float | None = None,
     ) -> None:
-        """Set the password of each user, new or known, for all `mechanisms`. Needs ALTER on the cluster.
+        """Set the password of each user, new or existing, for all `mechanisms`. Needs ALTER on the cluster.
 
         This process salts and hashes each password, with `iterations` rounds (at least 4,096; brokers accept at most 16,384). Open
         connections stay logged in, and brokers learn of the change within moments. Raises ConfigError, BrokerError UNACCEPTABLE_CREDENTIAL,
@@ -76,7 +76,7 @@ class UserCalls(AdminCalls):
             for name in _mechanisms(mechanisms)
         }
         users = list(words)
-        del words  # the passwords are salted: while brokers work, only the caller's mapping holds them
+        del words  # while brokers work, only the caller's mapping holds the unsalted passwords
         require_all_done(CHANGED, self._altered(questions, users, self._begin(timeout)))
 
     def delete_users(
@@ -99,7 +99,7 @@ class UserCalls(AdminCalls):
     def _altered(
         self, questions: Mapping[str, AlterUsers], users: Iterable[str], deadline: Deadline
     ) -> dict[tuple[str, str], bool | KafkaError]:
-        """Each mechanism has its own request: brokers accept one change per user in a request."""
+        """Each mechanism has its own request, because brokers accept one change per user in a request."""
         found: dict[tuple[str, str], bool | KafkaError] = {}
         for mechanism, question in questions.items():
             found |= {(user, mechanism): one for user, one in self._ask_controller(question, users, deadline).items()}

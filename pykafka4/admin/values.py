@@ -1,4 +1,4 @@
-"""Defines results of an admin client. Invariant: no lag is a guess: an end of a log that brokers did not return is None, with an
+"""Defines the results of an admin client. Invariant: no lag is a guess, because a log end that brokers did not return is None, with an
 `error`."""
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class GroupList:
 class PartitionLag:
     """The lag of a group in a partition.
 
-    `committed` is None if no offset is committed. `end` is the high watermark, None with an `error`. `lag` is the difference between the
-    two, None if either is None. `owner` is the member that has the partition, None if no member has it.
+    `committed` is None if no offset is committed. `end` is the high watermark, None if there is an `error`. `owner` is the member that
+    has the partition, None if no member has it.
     """
 
     partition: TopicPartition
@@ -44,7 +44,7 @@ class PartitionLag:
 
     @property
     def lag(self) -> int | None:
-        """The number of offsets from the committed offset to the end of the log; negative if the log has lost records."""
+        """The number of offsets from the committed offset to the log end; negative if the log has lost records, None if either is None."""
         return None if self.committed is None or self.end is None else self.end - self.committed.offset
 
 
@@ -80,8 +80,8 @@ class PlannedOffset:
 class OffsetPlan:
     """The offsets that `set_offsets` would commit. The plan itself changes nothing.
 
-    `description` is None if no group of consumers has this id. `has_committed` says whether any offsets are committed under the id, which
-    can then also belong to a group of another type, such as a streams group.
+    `description` is None if no group of consumers has this id. `has_committed` says whether any offsets are committed under the id; the id
+    can then belong to a group of another type, such as a streams group.
     """
 
     group_id: str

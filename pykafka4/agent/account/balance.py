@@ -67,7 +67,7 @@ class SpooledCounts(Protocol):
 class _Parts:
     """The counts of a topic, or sums over topics."""
 
-    # `others` is the total minus the rows, so a count can be negative here, but not in an Account.
+    # In `balance`, `others` is the total minus the rows, so a count can be negative here, but not in an Account.
 
     acknowledged: int = 0
     queued: int = 0
@@ -87,7 +87,7 @@ class _Parts:
 
     def value(self, times: Iterable[Discards]) -> TopicAccount:
         discarded = self.reasons.total()
-        span = merged(times) if discarded else Discards()  # without discards, the times are of messages that are on disk after all
+        span = merged(times) if discarded else Discards()  # without discards, the times belong to messages that are on disk after all
         discards = Discards({reason: count for reason, count in self.reasons.items() if count}, span.first_ms, span.last_ms)
         accepted = self.acknowledged + self.queued + self.spooled + discarded
         return TopicAccount(accepted, self.acknowledged, self.queued, self.spooled, discards)
@@ -96,7 +96,7 @@ class _Parts:
 def balance(stats: Stats, before: BeforeProducer, spooled: Mapping[str, SpooledCounts], reasons: Reasons) -> Account:
     """`before` and `spooled` must be of one moment.
 
-    Between this moment and the moment of `stats`, no message may pass from the spool to the producer: it would be in both counts.
+    Between this moment and the moment of `stats`, no message may pass from the spool to the producer, or it would be in both counts.
     """
     rows: dict[str, _Parts] = {}
     times: dict[str, list[Discards]] = {}
@@ -112,7 +112,7 @@ def balance(stats: Stats, before: BeforeProducer, spooled: Mapping[str, SpooledC
         add(topic, _Parts(reasons=Counter(discards.by_reason)), discards)
     for topic, on_disk in spooled.items():
         add(topic, _Parts(spooled=on_disk.messages), Discards())
-    # When the agent ends, the producer reports messages as failed that the spool then keeps: they are subtracted from the failures.
+    # When the agent ends, the spool keeps messages that the producer has reported as failed, so `kept` is subtracted from the failures.
     # If the producer has forgotten a topic's row, the topic's failures are in `others`, and no count of the row may fall below 0.
     for (topic, reason), count in before.kept.items():
         row = rows.get(row_name(topic), _Parts())

@@ -50,14 +50,14 @@ class SpoolCounts(Protocol):
         """Return the spool's counts at this moment."""
 
     def hold(self) -> None:
-        """Pass no message to the producer before as many calls of `release`."""
+        """Pass no message to the producer until `release` has been called as often as `hold`."""
 
     def release(self) -> None:
         """Undo one call of `hold`."""
 
 
 class OnLoop(Protocol):
-    """Returns the result of a function that runs on the agent's loop, or after its end on the caller's thread."""
+    """Runs a function on the agent's loop or, after the loop has ended, on the caller's thread, and returns its result."""
 
     def __call__(self, look: Callable[[], T], /) -> T: ...
 
@@ -77,7 +77,7 @@ class Books:
         spool: SpoolCounts | None = None,
         on_loop: OnLoop | None = None,
     ) -> None:
-        """`on_loop` calls the spool's methods on the agent's loop; None: the caller's thread does."""
+        """`on_loop` calls the spool's methods on the agent's loop. If it is None, the caller's thread calls them."""
         self._producer, self._ledger, self._reasons = producer, ledger, reasons
         self._parts, self._spool, self._on_loop = parts, spool, on_loop
 
@@ -89,8 +89,8 @@ class Books:
         try:
             before, spooled = self._call(lambda: self._look(spool))
             stats = self._producer.stats()
-        # `release` must follow even if the first call timed out: the loop still runs its `hold` later, and without a `release` after it,
-        # the replay would be held for good.
+        # `release` must follow even if `_look` timed out: the loop still runs `hold` later, and without `release` the replay would never
+        # continue.
         finally:
             self._call(spool.release)
         return balance(stats, before, spooled, self._reasons)
@@ -117,7 +117,7 @@ class Books:
         return self._ledger.total_report()
 
     def counters(self, account: Account) -> Mapping[str, int]:
-        """Return counters since the start, under Dory's names if there are any. Counts of messages are those of `account`."""
+        """Return counters since the start, under Dory's names where Dory has them. Counts of messages come from `account`."""
         found = self._ledger.counters()
         for part in self._parts:
             found.update(part.counters())

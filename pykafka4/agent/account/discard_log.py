@@ -1,8 +1,8 @@
 """Writes a line for each discarded message, and for bytes that are not a message, to a file, the discard log.
 
-Invariant: a full or broken disk delays only the end of the agent; entries are left out instead, and counted.
+Invariant: a full or broken disk delays only the end of the agent; entries that cannot be written are left out and counted.
 
-Entries pass through a bounded queue to the thread that writes them. The agent's log reports the first failure of a series and its end.
+Entries pass through a bounded queue to the thread that writes them. The agent's log reports the first failure and the end of a series.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = ["DiscardLog"]
 
 log = get_log("pykafka4.agent")
 
-# Bytes of entries that wait for the thread. A burst of discards comes when memory is short.
+# The most bytes of entries that wait for the thread: bursts of discards come when memory is short.
 MOST_WAITING: Final = 4 * 1024 * 1024
 # Entries that are written together: after each portion, its room in the queue is free for new entries.
 PORTION: Final = 1_000
-CLOSE_S: Final = 5.0  # seconds for the last entries at the end: a disk that hangs must not keep the agent from ending
+CLOSE_S: Final = 5.0  # seconds for the last entries when the agent ends: a disk that hangs must not keep the agent from ending
 INFOS_WITH_DETAIL: Final = (Reason.API_KEY, Reason.VERSION)
 
 

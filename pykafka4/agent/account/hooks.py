@@ -1,6 +1,6 @@
-"""Counts batches that the producer could not deliver, and batches that may be in Kafka twice. Invariant: each lost message is counted once.
+"""Counts messages that the producer could not deliver, or that may be in Kafka twice. Invariant: each lost message is counted once.
 
-The producer calls the hook on its callback executor, so the records of a failed batch do not hold up the agent's loop.
+The producer calls the hook on its callback executor, so counting the records of a failed batch does not hold up the agent's loop.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class BatchOutcomes(ProducerHooks):
     def wait(self, timeout_s: float) -> bool:
         """After `Producer.close`, wait until all failed batches have been counted. Returns False after `timeout_s` seconds.
 
-        Otherwise the last report and log lines would miss batches whose callbacks are queued.
+        Without this wait, the last report and log lines would miss batches whose callbacks are queued.
         """
         return self._closed.wait(timeout_s)
 

@@ -25,7 +25,7 @@ __all__ = ["BeforeProducer", "Entries", "Ledger"]
 
 
 class Entries(Protocol):
-    """The methods of the discard log that the ledger calls. None waits or raises."""
+    """The methods of the discard log that the ledger calls. No method waits or raises."""
 
     def refused(self, data: bytes, refused: Refused) -> None:
         """Write an entry for bytes that are not a message."""
@@ -36,7 +36,7 @@ class Entries(Protocol):
 
 @attrs.frozen
 class BeforeProducer:
-    """The ledger's part of the account: messages discarded before the producer had them, and refused bytes.
+    """The ledger's part of the account: messages discarded before the producer had them, and the number of refusals.
 
     `kept` counts, by topic and reason, messages that failed in the producer but are on disk.
     """
@@ -129,7 +129,7 @@ class Ledger:
     def tick(self) -> None:
         """Begin a new interval if it is time, and write the log lines that are due. The agent calls this about once a second.
 
-        Otherwise the end of a burst would wait for the next discard of the same reason.
+        Without `tick`, the log line about the end of a burst would wait for the next discard for the same reason.
         """
         with self._lock:
             self._reports.current()

@@ -1,7 +1,7 @@
 """Appends lines to a file, rotates the file, and removes old archives. Invariant: the file is cut to complete lines after a failed write.
 
-One thread uses a LogFile. When the next line does not fit, FILE becomes the archive FILE.MS. MS is the time in milliseconds since the
-epoch, or one more than the newest archive's number if that is higher.
+Only one thread may use a LogFile. When the next line does not fit, FILE becomes the archive FILE.MS. MS is the time in milliseconds since
+the epoch, or one more than the newest archive's number if that is higher.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class LogFile:
         self.open()
 
     def _remove_archives(self) -> None:
-        """Remove the oldest archives, down to `max_archive_size`. Raises OSError; the next call tries again."""
+        """Remove the oldest archives, until the others fit into `max_archive_size`. Raises OSError; the next call tries again."""
         prefix = self._path.name + "."
         found = []
         for path in self._path.parent.iterdir():

@@ -14,7 +14,7 @@ __all__ = ["Notice", "Notices"]
 log = get_log("pykafka4.agent")
 
 PACE_S: Final = 30.0
-NAME: Final = 249  # characters of a topic in a line: the most of a legal topic; a client may send 32 KiB
+NAME: Final = 249  # characters of a topic in a line: as many as a legal topic may have; a client may send 32 KiB
 ERROR: Final = 1_000  # characters of an error in a line
 
 _TEXTS: Final = {
@@ -27,7 +27,7 @@ _TEXTS: Final = {
 
 
 class Notice(NamedTuple):
-    """A log line. `since_s` has the seconds that the line covers, None in a reason's first line."""
+    """A log line. `since_s` is the number of seconds that the line covers, None in a reason's first line."""
 
     reason: Reason
     messages: int

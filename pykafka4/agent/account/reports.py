@@ -15,7 +15,7 @@ class Reports:
     """Intervals of fixed length, by a monotonic clock. The caller holds the ledger's lock."""
 
     def __init__(self, settings: ReportSettings, clock: Callable[[], float], started_at: float) -> None:
-        """`clock` is in seconds; `started_at` is the present time, in seconds since the epoch."""
+        """`clock` is in seconds; `started_at` is the current time, in seconds since the epoch."""
         self._prefix_size, self._interval, self._clock = settings.prefix_size, settings.interval_s, clock
         self._origin, self._started_at = clock(), started_at
         self._number = 0
@@ -33,7 +33,7 @@ class Reports:
         return self._tallies
 
     def totals(self) -> tuple[Tallies, Tallies]:
-        """Return the tallies of all finished intervals together, and those of the current interval."""
+        """Return the tallies of all finished intervals together, and of the current interval."""
         current = self.current()
         return self._before, current
 

@@ -21,7 +21,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 def row_name(topic: str) -> str:
-    """Return the name of the row for `topic`. Names too long for Kafka (up to 32 KiB) share a row if they begin alike."""
+    """Return the name of the row for `topic`. Names too long for Kafka (up to 32 KiB) share a row if they have the same beginning."""
     return topic if len(topic) <= LONGEST_TOPIC else topic[:LONGEST_TOPIC] + "…"
 
 
@@ -58,7 +58,7 @@ class TopicRow:
         self.last_ms: int | None = None
 
     def add(self, reason: Reason, count: int, first_ms: int | None, last_ms: int | None) -> None:
-        """Count messages. A timestamp of None changes nothing."""
+        """Count messages. A timestamp of None changes no timestamp of the row."""
         self.reasons[reason] = self.reasons.get(reason, 0) + count
         if first_ms is not None and (self.first_ms is None or first_ms < self.first_ms):
             self.first_ms = first_ms
@@ -142,7 +142,7 @@ class Tallies:
             self.versions.popitem(last=False)
 
     def keep_example(self, topic: str, value: bytes | None, reason: Reason) -> None:
-        """Keep the beginning of a bad topic or a too long message, by which people can recognize the client."""
+        """Keep the beginning of a bad topic's name or of a message that is too long, by which people can recognize the client."""
         if reason is Reason.BAD_TOPIC:
             self._bad_topics.add(topic[: self._prefix_size])
         elif reason is Reason.LONG_MSG:
