@@ -103,7 +103,7 @@ def tcp(port: int, host: str = "127.0.0.1") -> Address:
 
 
 class Channel:
-    """One non-blocking socket, which a message connects if necessary. Any thread and any signal handler may call the methods."""
+    """One non-blocking socket, which `offer` connects if necessary. Any thread and any signal handler may call the methods."""
 
     __slots__ = ("__weakref__", "_closed", "_largest", "_lock", "_rest", "_socket", "_waits", "address", "lost")
 
@@ -167,7 +167,7 @@ class Channel:
         return failure
 
     def _wait(self, left: float) -> None:
-        """Wait until the socket may have room, or it is time to connect again. The lock is free for other threads."""
+        """Wait until the socket may have room, or it is time to connect again. Meanwhile, the lock is free for other threads."""
         sock = self._socket
         if sock is None or not hasattr(select, "poll"):  # eventlet removes `poll`
             time.sleep(min(left, _RETRY_S))
@@ -183,7 +183,7 @@ class Channel:
         if len(data) > self._largest:
             text = f"it has {len(data):,} bytes, and max_message_bytes={self._largest:,}; raise the limit here and in the agent's [inputs]"
             return Failure(Loss.TOO_LARGE, text)
-        # A flag of our own would stay set after a Ctrl-C just before its reset; threading.Condition relies on this method, too.
+        # A flag of our own would stay set after a Ctrl-C just before its reset; threading.Condition relies on `_is_owned`, too.
         if self._lock._is_owned():  # type: ignore[attr-defined]
             return Failure(Loss.NESTED, "a signal handler sent it while its thread was sending another message")
         with self._lock:
@@ -195,7 +195,7 @@ class Channel:
         return failure  # not inside `with`: Ctrl-C between a call there and the release would leave the lock held
 
     def _send(self, data: bytes) -> Failure | None:
-        """Send, and try again on a new connection if the agent has ended the present one."""
+        """Send, and try again on a new connection if the agent has ended the current one."""
         reused = self._socket is not None
         failure = self._try(data)
         if reused and failure is not None and failure.loss is Loss.ABSENT:
@@ -264,7 +264,7 @@ class Channel:
 
 
 def _ended(sock: socket.socket) -> bool:
-    """Whether the agent has ended a TCP connection: the kernel would still take the next message, and lose it."""
+    """Whether the agent has ended a TCP connection. If so, the kernel would still take the next message, and lose it."""
     try:
         return sock.recv(1, socket.MSG_PEEK) == b""
     except BlockingIOError:

@@ -37,8 +37,8 @@ class Client:
 
         Args:
             path: The path of `unix_datagram` in the agent's settings.
-            max_block_ms: How long `send` may wait while the agent is behind or away. After one wait in vain, later messages fail at once,
-                until the agent takes a message again. 0: `send` never waits for room, so a burst may lose messages.
+            max_block_ms: How long `send` may wait while the agent is behind or away. After one unsuccessful wait, later messages fail at
+                once, until the agent takes a message again. 0: `send` never waits for room, so a burst may lose messages.
             max_message_bytes: The agent's `max_datagram_size`. Larger messages are not sent, because the agent would discard them.
 
         Raises:
@@ -87,7 +87,7 @@ class Client:
         self, topic: str | bytes, value: Text, *, key: Text = b"", partition_key: int | None = None, timestamp_ms: int | None = None
     ) -> bool:
         """Hand a message to the agent. Returns True if the agent's socket took the message (a stream: at least its beginning), False if the
-        message is lost, and counted in `lost`.
+        message is lost; `lost` counts lost messages.
 
         The agent's reports count messages that the agent took but could not deliver. Messages in the socket or memory of a killed agent
         are in no report.
@@ -116,7 +116,7 @@ class Client:
         self._last_error = failure.text
         now, before = time.monotonic(), self._logged.get(failure.loss)
         if before is None or now - before >= _LOG_EVERY_S:
-            self._logged[failure.loss] = now  # first, because a logging handler may send through this client
+            self._logged[failure.loss] = now  # before the log line, because a logging handler may send through this client
             where, count = self._channel.address.text, self._channel.lost[failure.loss]
             log.warning("%s: message lost (%s, %d so far): %s", where, failure.loss.value, count, failure.text, client_id=None)
 

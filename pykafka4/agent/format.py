@@ -6,7 +6,7 @@ Big endian. The size counts the complete message, the size field included; only 
     topic size int16 | topic | timestamp int64 | key size int32 | key | value size int32 | value
 
 Invariant: `parse` returns a message or raises Refused for any bytes. `inputs/compiled` has a compiled twin of `parse`;
-`tests/agent/cases.py` has the cases for both.
+`tests/agent/cases.py` has the test cases for both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TIMES = range(-(2**63), 2**63)
 
 
 def pack(topic: bytes, value: bytes, key: bytes = b"", partition_key: int | None = None, timestamp_ms: int = 0) -> bytes:
-    """The bytes of a message. Raises TypeError or ValueError, which names the argument and its limit.
+    """Return the bytes of a message. Raises TypeError or ValueError, whose text names the argument and its limit.
 
     The partition key is from 0 to 4,294,967,295; a negative number of 32 bits means the unsigned number with the same bits.
     """
@@ -73,7 +73,7 @@ def _check_number(name: str, given: int, limits: range) -> None:
 
 
 def parse(data: bytes, empty: bytes | None = None) -> Message:
-    """The message in `data`, with `empty` in place of an empty key or value. Raises Refused if `data` is not a message."""
+    """Return the message in `data`, with `empty` in place of an empty key or value. Raises Refused if `data` is not a message."""
     try:
         at = _topic_at(data)
         partition_key = None if at == _HEAD.size else _KEY.unpack_from(data, _HEAD.size)[0]

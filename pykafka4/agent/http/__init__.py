@@ -1,7 +1,7 @@
 """Serves the agent's pages on a loopback address: the web page, Dory's JSON, Prometheus. Invariant: only POST /metadata_update acts on the
-agent; a GET of /discards only marks the finished report as read.
+agent, except that a GET of /discards marks the finished report as read.
 
-The agent's loop accepts requests. A thread of the pages makes the answers with figures, so that readers delay no message.
+The agent's loop accepts requests. A separate thread makes the answers that have figures, so that readers delay no message.
 
 Modules; each line imports only from lines below it:
     server      PageServer: the port, paths and answers
@@ -13,9 +13,9 @@ Modules; each line imports only from lines below it:
     dory        Dory's pages, as JSON and plain text
     account_data  the complete account as JSON, with reasons per topic
     agent_view  AgentView: the figures of a running agent
-    troubles    the subjects that are out of order
+    troubles    the parts of the agent and the cluster that do not work
     look        the figures at a moment, as values
 
-The folder page has the web page, HTML and JavaScript, which are served as they are. `pykafka4.pages` has the parts that this page shares
-with the status page of a client.
+The folder `page` has the HTML and JavaScript of the web page, which are served unchanged. `pykafka4.pages` has the parts that the agent's
+page shares with the status page of a client.
 """

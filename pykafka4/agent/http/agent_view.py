@@ -41,14 +41,14 @@ class AgentView:
         report_interval_s: float,
         spool: Callable[[], SpoolState] | None = None,
     ) -> None:
-        """Any thread may call `spool`."""
+        """Any thread may call `spool`, which returns the spool's state."""
         self.version, self.started_at, self.report_interval_s = version, time.time(), report_interval_s
         self.inputs_open = False
         self._producer, self._books, self._spool = producer, books, spool
         self._settings, self._counters = inputs
 
     def look(self) -> AgentLook:
-        # The spool's state and the account come from two calls on the loop: a page may show a message on disk that its account counts in
+        # The spool's state and the account come from two calls on the loop, so a page may show a message on disk that its account counts in
         # the producer.
         spool = None if self._spool is None else self._spool()
         return AgentLook(time.time(), self._books.account(), self._producer.status(), self._inputs(), spool, self._settings.max_buffer)

@@ -1,7 +1,7 @@
 """Makes Dory's pages: Dory's fields as JSON, Dory's lines as plain text. Source: dory/src/dory/web_request_handler.cc.
 
 Names and types are Dory's, for monitors written for Dory. Two of Dory's mistakes are not copied: names of topics are escaped, and
-tcp_unclean_disconnect has the list of TCP connections.
+tcp_unclean_disconnect has the entries of TCP connections.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def counters(process: PageHead, counts: Mapping[str, int]) -> Json:
 
 
 def queue_counts(process: PageHead, queues: Mapping[str, TopicQueue]) -> Json:
-    """Return /queues/json: a row for each topic with messages that have a partition; `new` counts messages without."""
+    """Return /queues/json: a row for each topic with messages that have a partition; `new` counts messages without a partition."""
     rows = [
         {"topic": topic, "batch": queue.batch, "send_wait": queue.waiting, "ack_wait": queue.in_flight}
         for topic, queue in sorted(queues.items())
@@ -131,7 +131,7 @@ def _report(report: Report) -> Json:
 
 
 def _of_a_topic(row: Discards) -> int:
-    """Return the discards of a topic as Dory counts them: messages of bad topics have no row."""
+    """Return a topic's discards without discards for BAD_TOPIC, for which Dory has no row."""
     return row.count - row.by_reason.get(Reason.BAD_TOPIC, 0)
 
 

@@ -22,8 +22,8 @@ __all__ = ["SENT_HEADERS", "Connections", "Guard", "Handler"]
 log = logging.getLogger("pykafka4.agent.http")
 
 MOST_CONNECTIONS: Final = 64  # each uses a file descriptor of the process; the inputs need descriptors, too
-# Seconds from one request of a connection to the next. Longer than ANSWER_S, so that no answer is cut off, and than aiohttp's
-# keepalive_timeout, which closes idle connections properly; the sweep catches requests that a client sends byte by byte.
+# The most seconds from one request of a connection to the next. Longer than ANSWER_S, so that no answer is cut off. Also longer than
+# aiohttp's keepalive_timeout, which closes idle connections properly: the sweep is for clients that send a request byte by byte.
 IDLE_S: Final = 30.0
 SWEEP_S: Final = 5.0
 SENT_HEADERS: Final = {**HEADERS, "Server": "pykafka4-agent"}
@@ -68,7 +68,7 @@ def _words(error: web.HTTPException, request: web.Request) -> str:
 
 
 class Connections:
-    """Makes the protocols of connections: a bounded number, each with a bounded time for its next request."""
+    """Makes the protocol of each connection. The number of connections is bounded, and so is the time until the next request."""
 
     def __init__(self, server: web.Server, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._server, self._monotonic = server, monotonic
@@ -83,7 +83,7 @@ class Connections:
             self._sweeper.cancel()
 
     def __call__(self) -> asyncio.Protocol:
-        """Return a new connection's protocol, above the limit one that only responds FULL."""
+        """Return a new connection's protocol; above the limit, a protocol that only responds FULL."""
         if len(self._open) >= MOST_CONNECTIONS:
             return _Full()
         handler = self._server()
@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
         self.active_at = now
 
     def abort(self) -> None:
-        """Close the connection without sending buffered data: a client that reads nothing would keep it open."""
+        """Close the connection without sending buffered data, for which a client that reads nothing would keep the connection open."""
         if self._transport is not None:
             self._transport.abort()
 

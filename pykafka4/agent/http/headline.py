@@ -125,6 +125,6 @@ def _details(*texts: str) -> tuple[str, ...]:
     return tuple(text for text in texts if text)
 
 
-# The worst first: the first function that finds a trouble returns the headline. Without the cluster all partitions are offline, too: a
-# headline about one of them would hide the cause.
+# The worst trouble first: the first function that finds a trouble returns the headline. While no broker can be reached, all partitions are
+# offline, too, and a headline about a partition would hide the cause.
 JUDGES: Final[tuple[Callable[[AgentLook, Outages], Headline | None], ...]] = (_cluster, _spool, _partitions, _brokers, _topics, _memory)

@@ -101,7 +101,7 @@ class WatchedAgent(Protocol):
         """Request new metadata from the cluster. Raises KafkaError."""
 
     def unready(self) -> str | None:
-        """Return why the agent takes no messages now; None if it does. The agent's loop calls this."""
+        """Return why the agent takes no messages now; None if it takes messages. The agent's loop calls this."""
 
 
 def queues(status: Mapping[str, Any]) -> dict[str, TopicQueue]:
@@ -115,7 +115,7 @@ def queues(status: Mapping[str, Any]) -> dict[str, TopicQueue]:
 
 
 def offline(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return offline partitions, and `topic (any partition)` for messages without a partition of a known topic."""
+    """Return offline partitions, and `topic (any partition)` for messages of a known topic that have no partition yet."""
     rows = status.get("partitions", {})
     return {
         f"{topic_of(name)} (any partition)" if name.endswith(UNDECIDED) else name: row

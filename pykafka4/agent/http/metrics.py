@@ -73,12 +73,12 @@ def _process(look: AgentLook) -> Iterator[Metric]:
 
 
 def _rows(look: AgentLook) -> dict[str, TopicAccount]:
-    """Return rows of the topics that came first, and under an empty name the sum of all others.
+    """Return rows of the account's first MOST_TOPICS topics, and under an empty name the sum of all others.
 
-    Topics that brokers do not know, or not yet, have no row: each name that a client invents would be a new time series.
+    Topics that brokers do not know (yet) have no row, because each name that a client invents would be a new time series.
     """
-    # Not the topics with the most messages: a topic that overtakes another would leave the sum of the others. This counter would fall, and
-    # Prometheus takes a falling counter for a restart.
+    # The topics with the most messages are no good choice: a topic that overtakes another would leave the sum of the others. The sum would
+    # fall, and Prometheus takes a falling counter for a restart.
     parked = {topic_of(name) for name, row in look.status.get("partitions", {}).items() if row["parked"]}
     rows = {name: row for name, row in look.account.topics.items() if row.acknowledged or row.discards.count or name not in parked}
     known = (name for name, row in rows.items() if row.acknowledged or Reason.BAD_TOPIC not in row.discards.by_reason)

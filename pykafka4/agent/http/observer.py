@@ -55,7 +55,7 @@ class Observer:
         self._bug = ""  # the last unexpected error that was logged
 
     def start(self) -> None:
-        """Begin to take samples: the curves of rates must exist before somebody opens the page. The agent's loop calls this."""
+        """Begin to take samples, because the curves of rates must exist before somebody opens the page. The agent's loop calls this."""
         self._sampler = asyncio.get_running_loop().create_task(self._sample_forever())
 
     async def stop(self) -> None:
