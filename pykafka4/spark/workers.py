@@ -2,8 +2,8 @@
 the pool only if the task has delivered all its records; all tasks share the clients, and leave no work in them.
 
 This is a separate module because Spark ships functions by value. A producer in a notebook's globals would be created again for each task; a
-producer in an importable module lives as long as the Python worker. A worker is forked, is
-stopped after about a minute without work, and ends without notice (SIGKILL, `os._exit`). So no work may be left here when a task returns.
+producer in an importable module lives as long as the Python worker. A worker is forked, is stopped after
+about a minute without work, and ends without notice (SIGKILL, `os._exit`). So no work may be left here when a task has returned.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class TableReader:
         self.size = 0  # bytes of keys and values
         self.read_to: Mapping[TopicPartition, int] = {}  # the rows have all records of the log before these offsets
         self.error: KafkaError | None = None
-        # Whether the rows have all records up to `_ends`; from then on, `on_change` is called. Only the table's thread sets `complete`:
+        # True once the rows have all records up to `_ends`; then `on_change` is called. Only the table's thread sets `complete`:
         # otherwise a restart of the first read could empty rows that another thread has just found complete.
         self.complete = False
         self.changed = Signal()  # notified after a change of `read_to` or `error`

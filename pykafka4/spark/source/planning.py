@@ -1,8 +1,8 @@
 """Divides a read into the offset ranges of tasks. Invariant: each offset of the read is in exactly one range; equal arguments give equal
 ranges.
 
-The rules are the JVM connector's. A partition is one range. It is divided into ranges of about the same size if it has more than
-maxRecordsPerPartition offsets, or if there are fewer ranges than minPartitions and the partition is large.
+The rules are the JVM connector's. By default, a partition is one range. It is divided into ranges of about the same size if it has more
+than maxRecordsPerPartition offsets, or if there are fewer ranges than minPartitions and the partition is large.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._query: DriverQuery | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """A constant, because Spark calls this again to repeat the first batch. `latestOffset` looks up the starts, and returns them."""
+        """A constant, because Spark calls this again to repeat the first batch. `latestOffset` returns the starts with the first end."""
         return INITIAL.as_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802

@@ -181,8 +181,8 @@ class Group:
         self._rebalance = self.timeline.after(self._longest(), self._complete)
 
     def _complete(self) -> None:
-        """Members that have not joined are dropped; static members stay until their session ends. If members are left,
-        but none has joined, wait again.
+        """Members that have not joined are dropped; static members stay until their session ends. If members are left, but none
+        has joined, wait again.
         """
         self._rebalance.cancel()
         for member in [m for m in self.members.values() if m.joining is None and m.request.instance_id is None]:
