@@ -1,7 +1,7 @@
 """Computes one offset range per partition from the two ends of a bounded read. Invariant: the ranges are fixed before the first record is
 read.
 
-This module does no I/O: `read`, `read_arrow` and `Client.splits` do the ListOffsets lookups in `Bounds.timestamps`, and `Bounds.span`
+This module does no I/O: `read`, `read_arrow` and `Client.splits` do the ListOffsets lookups for `Bounds.timestamps`, and `Bounds.span`
 computes a partition's range from their results.
 """
 
@@ -29,7 +29,7 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 UNITS: Final = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 DURATION: Final = re.compile(r"-((?:\d+(?:ms|[wdhms]))+)")
 PART: Final = re.compile(r"(\d+)(ms|[wdhms])")
-LEAST_MS: Final = 10_000_000_000  # April 1970; a smaller number is a mistake: an offset, or a time in seconds
+LEAST_MS: Final = 10_000_000_000  # April 1970; a smaller number is probably a mistake: an offset, or a time in seconds
 FORMS: Final = (
     '"earliest", "latest" or "now", a datetime with a time zone, milliseconds since 1970, '
     'a duration before now ("-1h", "-7d", a timedelta), or a mapping of partitions to offsets'
@@ -85,7 +85,7 @@ class Bounds:
 
     @property
     def timestamps(self) -> Collection[int]:
-        """The ListOffsets lookups that every partition needs."""
+        """The timestamps to look up for every partition, with ListOffsets."""
         return {EARLIEST, LATEST, *(end.timestamp for end in (self.start, self.until) if end.offsets is None)}
 
     def span(self, tp: TopicPartition, found: Mapping[int, int | None]) -> Span:

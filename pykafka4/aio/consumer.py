@@ -1,6 +1,6 @@
 """Defines the consumer for asyncio. Invariant: an awaited call does not block the event loop, and a cancelled call loses no record.
 
-`Consumer` is a handle. `aio.session` has the calls that wait; `consumer.session` has the steps of these calls, which threads share.
+`Consumer` is a handle. `aio.session` has the calls that wait; `consumer.session` has their steps, which serve threads and tasks.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     async def commit(
         self, offsets: Offsets | None = None, timeout: float | None = None, *, topic: str | None = None, **unknown: Never
     ) -> None:
-        """Commit offsets for the group; returns when the coordinator has stored them. See pykafka4.Consumer.commit.
+        """Commit offsets for the group; return when the coordinator has stored them. See pykafka4.Consumer.commit.
 
         After a cancellation the outcome of the commit is not known. Where the CancelledError is caught in the same task, it has a note that
         says so.
@@ -235,7 +235,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return await self._session.await_committed(partitions, limit)
 
     async def rewind_group(self, offsets: RewindOffsets, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """Have all members of the running group continue at other offsets; returns the offsets when each is known to be committed.
+        """Have all members of the running group continue at other offsets; return these offsets when all are known to be committed.
 
         Another task must poll meanwhile: the group rebalances, and this member takes part. Raises the errors of
         `pykafka4.Consumer.rewind_group`, and of the future that it returns.
@@ -262,9 +262,9 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
         Works like pykafka4.Consumer.process, in tasks instead of threads: `handler` is a coroutine function (or a plain function, which
         must not block; an awaitable result is awaited), `producer` an aio.Producer, `stop` an asyncio.Event. If a handler returns a
-        `Delivery`, or a list of them, its record is finished when these are acknowledged. At the end, handlers that still run after
-        `drain_timeout` are cancelled. A cancellation of `process` cancels the running handlers, whose records are not finished. The offsets
-        of finished records are committed, and reading goes back to the first unfinished record of each partition.
+        `Delivery`, or a list of them, its record is finished when these are acknowledged. When `process` ends, handlers that
+        still run after `drain_timeout` are cancelled. A cancellation of `process` cancels the running handlers, whose records are not
+        finished. The offsets of finished records are committed, and reading goes back to the first unfinished record of each partition.
         """
         session = self._visit()
         session.check()
@@ -285,7 +285,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """Commit finished records (with enable_auto_commit), call the listener, leave the group, release everything.
 
         Takes at most `timeout` seconds (default: `close_timeout_ms`) plus the time of the listener. pykafka4.Consumer.close says which
-        records are finished then; another task counts as another thread does. `close` may be called twice, in a listener, and from
+        records are finished then: for "thread" read "task". `close` may be called twice, in a listener, and from
         another task; a running `poll` then raises ClosedError. After a cancellation the close continues in the background, and the next
         call waits for its end.
         """
@@ -319,7 +319,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
 
 class Records:
-    """A generator returns the records of `async for record in consumer`, because generators are fast.
+    """Gets the records of `async for record in consumer` from a generator, because generators are fast.
 
     An exception ends the generator. Without a new generator, the next step would look like the end of the records.
     """
@@ -342,7 +342,7 @@ class Records:
 
     @property
     def ag_frame(self) -> object:
-        """None if the generator has ended or has not begun, so that the loop has no record in hand: see `Iteration.ended`."""
+        """None if the generator has ended or has not begun: then the loop has no record in hand. See `Iteration.ended`."""
         return self._records.ag_frame if self.goes_on else None
 
     def __aiter__(self) -> Records:

@@ -24,13 +24,13 @@ from pykafka4.net.handoff.waiting import Signal
 
 __all__ = ["SCOPES", "TaskUse", "TaskGuard"]
 
-# The scopes of the listener's methods and closes to which the running code belongs.
+# The scopes, each of a listener's method or of a close, to which the running code belongs.
 SCOPES: Final[ContextVar[tuple[object, ...]]] = ContextVar("pykafka4_scopes", default=())
 
 
 @attrs.frozen(eq=False)
 class TaskUse:
-    """The task that has a consumer for itself, and the name of its call."""
+    """The task that has a consumer to itself, and the name of its call."""
 
     task: asyncio.Task[Any]
     what: str
@@ -47,7 +47,7 @@ class TaskUse:
 
 
 class TaskGuard(Guard):
-    """Remembers which task has a consumer for itself, and the scope of the task that closes the consumer."""
+    """Remembers which task has a consumer to itself, and the scope of the task that closes the consumer."""
 
     def __init__(self, reader: Reader, signal: Signal, check: Callable[[], None]) -> None:
         super().__init__(reader, signal, check)
@@ -57,7 +57,7 @@ class TaskGuard(Guard):
         self.detached = False  # a thread closes the consumer without its event loop
 
     def enter(self, what: str) -> bool:
-        """Begin a step that does not wait. Returns False: the step needs no `leave`."""
+        """Begin a step that does not wait; return whether it needs a `leave` (only if the consumer is detached)."""
         if self.detached:
             return super().enter(what)
         self._check()
@@ -76,7 +76,10 @@ class TaskGuard(Guard):
 
     @contextlib.contextmanager
     def exclusive(self, what: str, *, within: bool = False) -> Iterator[TaskUse]:
-        """A block, with awaits, for one task at a time. `within`: the calling code belongs to the listener of such a block."""
+        """Admit one task at a time to a `with` block, even across awaits.
+
+        `within`: the call comes from a listener, and may join the block of the task that has the consumer.
+        """
         self.enter(what)
         task = asyncio.current_task()
         assert task is not None
@@ -111,7 +114,7 @@ class TaskGuard(Guard):
     # ---------------------------------------------------------------- closing
 
     def begin_closing(self) -> bool:
-        """Refuse all other tasks from now on, except the tasks that this one starts: a scope marks them."""
+        """Refuse all other tasks from now on, except the tasks that this task starts: a scope marks them."""
         if self.detached:
             return super().begin_closing()
         self._closing_scope = object()
@@ -130,7 +133,7 @@ class TaskGuard(Guard):
 
     @contextlib.contextmanager
     def use_last(self, timeout: float) -> Iterator[None]:
-        """For a thread that closes the consumer without its event loop: waits for no task that this thread holds up."""
+        """Wait up to `timeout` seconds until no task has the consumer, or the task that has it cannot go on while this thread waits."""
         self._signal.wait(lambda: self.unused() or self._holder is None or self._holder.stuck, timeout)
         yield
 

@@ -53,10 +53,10 @@ class TaskWork(HandlerWork):
         """Called on the event loop."""
         super().__init__(plan, wake)
         self._loop, self._thread = asyncio.get_running_loop(), system.get_ident()
-        # The context of the call of `process`: a handler may start in a callback, or at the end of another handler, in another context.
+        # Handlers run in the context of the call of `process`, although a callback or the end of another handler may start them.
         self._context = contextvars.copy_context()
         self._tasks: set[asyncio.Task[Any]] = set()  # the workers
-        self._none_runs = asyncio.Event()  # set when the last running handler of a partition has ended: `_until` checks again
+        self._none_runs = asyncio.Event()  # set when the last running handler of a partition has ended; then `_until` checks again
 
     # ---------------------------------------------------------------- workers
 

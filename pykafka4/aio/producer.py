@@ -3,7 +3,7 @@ record.
 
 The handle uses the session of the threaded producer (`producer.session`). A `send` first makes an attempt that never waits: usually there
 is room. An attempt that would have to wait raises WouldBlock. The task then waits (for room, in the same queue as threads), and makes
-another attempt. It awaits nothing between the successful attempt and the return: a cancellation there would lose the Delivery.
+another attempt. The task awaits nothing between the successful attempt and the return: a cancellation there would lose the Delivery.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Producer(ProducerHandle):
         timestamp_ms: int | None = None,
         on_delivery: Callable[[Delivery], object] | None = None,
     ) -> Delivery:
-        """Queue a record; returns its `Delivery`, which can be awaited. See pykafka4.Producer.send for the arguments and errors.
+        """Queue a record; return its `Delivery`, which can be awaited. See pykafka4.Producer.send for the arguments and errors.
 
         Where the threaded `send` blocks, this `send` lets other tasks run, for at most `max_block_ms`; waiting tasks are served first come,
         first served. A cancellation during the wait means that the record was not accepted. While there is room, `send` does not yield to
@@ -168,11 +168,11 @@ class Producer(ProducerHandle):
         timestamp: str | None = "timestamp",
         partition: str | None = "partition",
     ) -> SentRows:
-        """Send a record for each row of `data`, in order, as `send` would; returns one handle for all rows, which can be awaited.
+        """Send a record for each row of `data`, in order, as `send` would; return one handle for all rows, which can be awaited.
 
         See pykafka4.Producer.send_arrow for the arguments and errors, and for the attribute `accepted` of the exception if a row is
-        refused. Other tasks run while another thread reads a batch of `data`, and after some thousand rows. After a cancellation the
-        earlier rows are sent; the CancelledError has the attribute `accepted` where it is caught in the same task.
+        refused. Other tasks run while another thread reads a batch of `data`, and after every few thousand rows. After a
+        cancellation the earlier rows are still sent; the CancelledError has the attribute `accepted` where it is caught in the same task.
         """
         self._binding.enter()
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
@@ -183,7 +183,7 @@ class Producer(ProducerHandle):
         return await (task.run(self._attempt) if self._session.sending is None else task.run_each(self.send))
 
     async def send_raw(self, topic: str, batch: RawBatch, partition: int | None = None) -> RawDelivery:
-        """Queue a complete record batch; returns its `RawDelivery`, which can be awaited. See pykafka4.Producer.send_raw.
+        """Queue a complete record batch; return its `RawDelivery`, which can be awaited. See pykafka4.Producer.send_raw.
 
         Where the threaded `send_raw` blocks, this `send_raw` lets other tasks run. A cancellation means that the batch was not accepted.
         """
@@ -196,7 +196,7 @@ class Producer(ProducerHandle):
         return await self._attempt(lambda: self._accept(topic, value, key, more, on_delivery))
 
     async def _attempt(self, attempt: Callable[[], T]) -> T:
-        """Call `attempt` again after each WouldBlock and its wait."""
+        """Call `attempt`; after each WouldBlock, wait and call it again."""
         try:
             with self._session.attempts.attempt():
                 return attempt()
@@ -214,7 +214,7 @@ class Producer(ProducerHandle):
         return delivery
 
     async def _send_later(self, awaits: WouldBlock, attempt: Callable[[], T]) -> T:
-        """Wait for the obstacle of the last attempt, then make another, until one succeeds or `max_block_ms` has passed."""
+        """Wait until the obstacle of the last attempt is gone, then make another, until one succeeds or `max_block_ms` has passed."""
         deadline = system.monotonic() + self._session.config.max_block_ms / 1000
         while True:
             try:
@@ -251,13 +251,13 @@ class Producer(ProducerHandle):
         return accepted[0]
 
     async def _look_up_partition(self, awaits: WouldBlock, attempt: Callable[[], T], deadline: float) -> T:
-        """Refresh the metadata until the partition exists, or `deadline` or MISSING_PARTITION_S have passed; then make an attempt."""
+        """Refresh the metadata until the partition exists, or `deadline` or MISSING_PARTITION_S has passed; then make an attempt."""
         session, engine, topic = self._session, self._session.runtime.engine, awaits.topic
         until = min(deadline, system.monotonic() + MISSING_PARTITION_S)
         while True:  # later calls with a missing partition do not wait again: see `ProducerSession.missing_until`
             promise = session.promise()
 
-            # Bound as a default: the loop may run this after the next round has given the name another promise.
+            # `promise` is a default: the loop may run `refresh` after the next round has given the name another promise.
             def refresh(now: float, promise: Any = promise) -> None:
                 engine.cluster.refreshed(now, [topic], promise.set_result)
 
@@ -294,7 +294,7 @@ class Producer(ProducerHandle):
             return attempt()
 
     async def _find_topic(self, topic: str, deadline: float, late: str) -> list[int]:
-        """[] if the producer ends first. Raises KafkaTimeoutError (`late` and the reason), or BrokerError."""
+        """The partitions; [] if the producer ends first. Raises KafkaTimeoutError (`late` and the reason), or BrokerError."""
         session, latch = self._session, TaskLatch(self._binding)
         found, ask, stop = session.runtime.lookup(topic, create=True)
         found.add_done_callback(lambda _: latch.release())
@@ -351,7 +351,7 @@ class Producer(ProducerHandle):
         return undelivered
 
     async def _end(self) -> list[ProducerRecord]:
-        """The wait for the end of the client's thread blocks, so another thread does it."""
+        """Close on another thread, because the wait for the end of the client's thread blocks."""
         session = self._session
         if session.runtime.loop.forked:
             return session.close(0)

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 SLICE_S: Final = 0.001  # a poll may decode for this long, and tasks that only poll may delay other tasks for this long
 FIRST_SLICE: Final = 256  # records of the first poll, before the time per record is known
-LEAST_SLICE: Final = 32  # records; without a minimum, a thread that the system does not schedule would make any number look slow
+LEAST_SLICE: Final = 32  # records; without a minimum, a pause of the thread during the measurement would make any number look slow
 MOST_TURNS: Final = 10  # turns of the event loop in which asyncio may close the generator of a loop that another task has left
 
 
@@ -53,7 +53,7 @@ class TaskConsumerSession(ConsumerSession):
         self.binding = EventLoopBinding("aio.Consumer")
         super().__init__(client, None, options)
         self._now = self.runtime.loop.now
-        self._slices: dict[type[Form[Any]], int] = {}  # by form: the number of records that SLICE_S decodes
+        self._slices: dict[type[Form[Any]], int] = {}  # by form: the number of records that can be decoded in SLICE_S
         self._turned = -INFINITY  # the last time when other tasks could run
         self._ending: asyncio.Task[None] | None = None  # the task of the close
         # A run whose listener is not called, because this consumer is closed without its event loop.
@@ -73,7 +73,7 @@ class TaskConsumerSession(ConsumerSession):
         self._end_left_run()
 
     def _end_left_run(self) -> None:
-        """If the event loop of a run was closed, the records that it had in hand are read again."""
+        """If the event loop of a run was closed, have the records read again that the run had in hand."""
         left: Any = self.selection.run
         if left is not None and left.abandoned:
             with contextlib.suppress(KafkaError):  # the error of an ended consumer, which the call itself raises
@@ -98,8 +98,8 @@ class TaskConsumerSession(ConsumerSession):
                 records = await self._await_records(INFINITY if timeout is None else self._now() + timeout, limit, form)
                 self._woken = False
                 reader.leave()
-            # As in ConsumerSession.poll: no call from here to the return. After the `with` block: Ctrl-C at its end would lose the records
-            # if they already counted as handed out.
+            # As in ConsumerSession.poll: no call from here to the return. This line is after the `with` block, because Ctrl-C at the end of
+            # the block would lose records that already count as handed out.
             reader.handed, reader.changing = reader.taken, False
             return records
         except BaseException:
@@ -170,7 +170,7 @@ class TaskConsumerSession(ConsumerSession):
 
     @call
     async def next_until_end(self, ends: UntilEnd) -> Iterator[Record[Any, Any]] | None:
-        """None at the end. See `ConsumerSession.lists_until_end`."""
+        """The next records; None at the end. See `ConsumerSession.lists_until_end`."""
         while True:
             if self._until_end is not ends or ends.lacks_some():
                 await self._find_ends(ends)

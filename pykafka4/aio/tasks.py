@@ -52,7 +52,7 @@ class TaskLatch:
             self._future.set_result(None)
 
     async def sleep(self, deadline: float | None) -> bool:
-        """At most until `deadline` (monotonic seconds). Returns whether the latch was opened, and closes it."""
+        """Sleep until the latch is open, at most until `deadline` (monotonic seconds); close it, and return whether it was open."""
         if not self._open:
             loop = running_loop()
             self._future = loop.create_future()
@@ -99,7 +99,7 @@ class EventLoopBinding:
         raise RuntimeError(f"this {self._what} is used on another event loop or thread; create one for each, or use pykafka4.{self._name}")
 
     async def run_on_thread(self, fn: Callable[[], T], client_id: str, name: str = "pykafka4-close") -> T:
-        """`fn` may take seconds. Returns its result, or raises its error."""
+        """Run `fn`, which may take seconds, on a new thread; return its result, or raise its error."""
         ended: Promise[T] = Promise(client_id)
 
         def end() -> None:
@@ -110,26 +110,26 @@ class EventLoopBinding:
 
         try:
             system.Thread(target=end, name=name, daemon=True).start()
-        except RuntimeError:  # the system is out of threads, or the interpreter shuts down
+        except RuntimeError:  # the system is out of threads, or the interpreter is shutting down
             end()
         await self.done(ended, None)
         return ended.result(0)
 
     async def until(self, latch: TaskLatch, predicate: Callable[[], bool], deadline: float | None) -> bool:
-        """Sleep on `latch` until `predicate()` is true, at most until `deadline`; returns its last value."""
+        """Sleep on `latch` until `predicate()` is true, at most until `deadline`; return the last value of `predicate()`."""
         while not predicate():
             if not await latch.sleep(deadline):
                 return predicate()
         return True
 
     async def done(self, promise: Promise[Any], deadline: float | None) -> bool:
-        """Wait for `promise`, at most until `deadline`; returns whether it is done."""
+        """Wait for `promise`, at most until `deadline`; return whether `promise` is done."""
         latch = TaskLatch(self)
         promise.add_done_callback(lambda _: latch.release())
         return await self.until(latch, promise.done, deadline)
 
     def call_back(self, fn: Callable[..., object], name: str = "on_delivery") -> Callable[..., None]:
-        """A form of `fn`, the argument `name`, that any thread may call: `fn` runs on the event loop, in the context of this call.
+        """Wrap `fn`, the argument `name`, so that any thread may call it: `fn` runs on the event loop, in the context of this call.
 
         Raises TypeError for a coroutine function, whose coroutine would never be awaited.
         """

@@ -1,4 +1,4 @@
-"""Awaits the transaction calls and blocks of `pykafka4.producer` in tasks. Invariant: one task at a time is in a call."""
+"""Runs the transaction calls and transaction blocks of `pykafka4.producer` in tasks. Invariant: one task at a time is in a call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RunningCall:
 
 
 class TransactionTasks(TransactionCalls):
-    """The transaction calls of one producer in tasks. Each call returns a coroutine."""
+    """The transaction calls of one producer, as coroutines."""
 
     def __init__(self, binding: EventLoopBinding, session: ProducerSession) -> None:
         super().__init__(session, session.config, session.check)
@@ -45,8 +45,8 @@ class TransactionTasks(TransactionCalls):
     async def _run(self, what: str, start: Start, timeout: float | None, resumes: bool = True) -> None:
         """Begin the operation, or resume one that an earlier call has begun; wait for the outcome.
 
-        The first `_run` of the base class times out at once unless there is an outcome; the second returns the outcome. `send_offsets` does
-        not resume an earlier call: the commit waits for the offsets of that call.
+        The first `super()._run` times out at once unless there is an outcome; the second returns the outcome, or times out after `limit`.
+        `send_offsets` does not resume an earlier call: the commit waits for the offsets of that call.
         """
         mine = self._occupy(what)
         limit = self._config.max_block_ms / 1000 if timeout is None else timeout

@@ -80,7 +80,7 @@ class TaskWaits(ThreadWaits):
             event.reported = True
             result = method(tps)
             if isawaitable(result):
-                self._running = asyncio.ensure_future(result)  # inherits this context with its scope, as do the tasks that it starts
+                self._running = asyncio.ensure_future(result)  # inherits this context with its scope, as do tasks that the method starts
         finally:
             SCOPES.reset(before)
             if self._running is None:

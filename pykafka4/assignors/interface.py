@@ -70,16 +70,16 @@ class Assignor(Protocol):
         """Whether members keep their partitions while they join (KIP-429).
 
         If so, `assign` must not assign a partition to a member while another member owns it. Instead, `assign` leaves the partition out, so
-        that its owner releases it, and assigns it in the next rebalance.
+        that its owner releases it. The next rebalance assigns it.
         """
 
     def assign(self, members: Sequence[GroupMember], topics: Topics) -> GroupAssignment:
         """The partitions of each member, by member id. A member that is left out gets no partitions.
 
         `members` are in the order in which the coordinator lists them, which can differ from one rebalance to the next. `topics` has the
-        partitions, in order, of each topic to which a member is subscribed; topics that do not exist, or that the leader cannot look up,
-        are left out. A member must get only existing partitions of topics to which it is subscribed, and a partition must go to one
-        member at most: the leader checks both.
+        partitions, in order, of each topic to which any member is subscribed; topics that do not exist, or that the leader cannot look up,
+        are left out. A member must get only existing partitions of topics to which it is subscribed, and a partition must go to at
+        most one member: the leader checks both.
         """
 
 

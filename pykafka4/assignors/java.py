@@ -85,7 +85,7 @@ def _spread(code: int) -> int:
 
 
 def _bucket_count(entries: int) -> int:
-    """The buckets of a HashMap double when the entries exceed three quarters of the buckets."""
+    """The number of buckets of a HashMap, which doubles when the entries exceed three quarters of it."""
     buckets = LEAST_BUCKETS
     while entries > buckets * 3 // 4:
         buckets *= 2

@@ -1,7 +1,7 @@
 """Compares the racks of members and partitions (KIP-881).
 
 Racks matter only if a replica is in the rack of a member, and not all partitions have replicas in the same racks: otherwise an assignment
-by racks would change nothing. Only `Racks.by_takers` orders partitions by racks in any case, as in Java.
+by racks would change nothing. As in Java, `Racks.by_takers` uses racks even if they do not matter.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Racks:
         return rack is not None and rack not in self.partitions[tp]
 
     def by_takers(self, tps: list[TopicPartition]) -> list[TopicPartition]:
-        """In the order of the number of members in their racks, lowest first."""
+        """Sort `tps` by the number of members in the racks of each, lowest first."""
         takers = self._takers
         return sorted(tps, key=lambda tp: takers[tp]) if takers else tps
 

@@ -65,7 +65,7 @@ class TopicState:
     partitions: Sequence[PartitionInfo]
     members: list[GroupMember]  # the subscribers, by rank
     each: int = attrs.field(init=False)  # least number of partitions of a member
-    extra: int = attrs.field(init=False)  # number of members that can still get one partition more
+    extra: int = attrs.field(init=False)  # number of members that can still get one more partition
     left: list[int] = attrs.field(init=False)  # partitions that are not assigned yet, in order
     assigned: dict[str, list[int]] = attrs.field(init=False)
     by_racks: bool = attrs.field(init=False)

@@ -52,7 +52,7 @@ class StickyAssignor:
         return _assign(members, topics, _sent_as_user_data)[0]
 
     def user_data(self, topics: frozenset[str], previous: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """The bytes are version 1 of Java's StickyAssignor: version 0, followed by the generation."""
+        """Version 1 of the user data of Java's StickyAssignor: version 0, followed by the generation. None without a generation."""
         if generation == NO_GENERATION:
             return None
         parts = [(topic.encode(), [tp.partition for tp in tps]) for topic, tps in groupby(sorted(previous), attrgetter("topic"))]
@@ -86,7 +86,7 @@ class CooperativeStickyAssignor:
 def _assign(
     members: Sequence[GroupMember], topics: Topics, owned_by: Callable[[GroupMember], Owned]
 ) -> tuple[Assignment, Mapping[TopicPartition, str] | None]:
-    """Return the assignment, and the new owners of partitions that others owned; None if the algorithm does not track them."""
+    """Return the assignment, and the new owners of partitions that other members owned (None if the algorithm does not track these)."""
     result: Assignment = {member.member_id: [] for member in members}
     takers = hash_order([member for member in members if member.topics])
     if not takers:
@@ -110,7 +110,7 @@ def _moving(members: Sequence[GroupMember], result: Assignment) -> dict[TopicPar
 class OwnershipClaims:
     """The owner of each partition, from the members' claims.
 
-    The claim from the latest generation counts; if several claims are from it, none counts.
+    The claim of the latest generation counts; if several claims have that generation, none counts.
     """
 
     def __init__(self, members: Sequence[GroupMember], topics: Topics, owned_by: Callable[[GroupMember], Owned]) -> None:
@@ -176,7 +176,7 @@ def _sent_as_user_data(member: GroupMember) -> Owned:
 
 
 def _read_user_data(data: bytes) -> Owned:
-    """Reads version 1, or version 0, which lacks the generation."""
+    """Read version 1, or version 0, which lacks the generation."""
     at, found = 4, dict[TopicPartition, None]()
     (topics,) = struct.unpack_from(">i", data)
     if topics < 0:

@@ -99,7 +99,7 @@ class ConstrainedAssignment:
         return left
 
     def _take_turn(self, name: str, place: int) -> int:
-        """Count the partition that `name` gets next; return the index of the member whose turn is next."""
+        """Update the lists for the partition that `name` is about to get; return the index of the member whose turn is next."""
         count = len(self._result[name]) + 1
         if count >= self._least:
             del self._below[place]

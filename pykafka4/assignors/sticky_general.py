@@ -39,7 +39,7 @@ class TakerHeap:
         heapify(self._heap)
 
     def first(self) -> str | None:
-        """The member with the fewest partitions, of several the first by member id; None if the heap is empty."""
+        """The member with the fewest partitions, the first by member id if there are several; None if the heap is empty."""
         heap, counts = self._heap, self._counts
         while heap:
             count, rank, name = heap[0]
@@ -116,7 +116,7 @@ class GeneralAssignment:
         return {name: list(tps) for name, tps in self._result.items()}
 
     def _keep(self, owned: Mapping[str, Collection[TopicPartition]]) -> bool:
-        """Carry out step 1; returns whether a member loses a partition that it cannot keep."""
+        """Carry out step 1; return whether a member loses a partition that it cannot keep."""
         must_revoke = False
         for name, tps in owned.items():
             for tp in tps:
@@ -133,7 +133,7 @@ class GeneralAssignment:
         self._spread[tp.topic][name] += 1
 
     def _place(self, tp: TopicPartition, takers: TakerHeap) -> bool:
-        """Carry out step 2 for one partition; returns False if no member can get it."""
+        """Carry out step 2 for one partition; return False if no member can get it."""
         name = takers.first()
         if name is not None:
             self._put(tp, name)
@@ -156,7 +156,7 @@ class GeneralAssignment:
     # ---- step 3
 
     def _balance(self, tps: Sequence[TopicPartition]) -> bool:
-        """Move partitions of `tps` until no move improves the balance; returns whether a partition was moved."""
+        """Move partitions of `tps` until no move improves the balance; return whether a partition was moved."""
         moved, again = False, True
         while again and not self._is_balanced():
             again = False

@@ -8,5 +8,5 @@ Modules; each line imports only from lines below it:
     read        `read`: an iterator over records
     reading     `BoundedRead`: the offset ranges, the session that reads them, and the end
     extent      the arguments of a read: topics and both ends, or a split
-    progress    the progress on stderr: a bar of rich, if rich is installed, or lines of text
+    progress    the progress on stderr: rich's progress bar, if rich is installed, or lines of text
 """

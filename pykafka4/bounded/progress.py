@@ -1,6 +1,6 @@
 """Shows the progress of a bounded read on stderr. Invariant: before the end, only changes are drawn, at most once per interval.
 
-A terminal gets a bar of rich, if rich is installed, or one line that is drawn again. A file or pipe gets a new line every few seconds.
+A terminal gets rich's progress bar, if rich is installed, or one line that is redrawn. A file or pipe gets a new line every few seconds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Progress(Protocol):
 
 
 class Silence:
-    """The display of a read without `progress`: none."""
+    """A `Progress` that shows nothing."""
 
     def begin(self, topics: str, offsets: int) -> None:
         """See Progress."""
@@ -100,7 +100,7 @@ class Lines:
 
 
 class RichBar:
-    """A `Progress` with a bar of rich. The thread that reads draws it: rich's own thread would draw a bar that has not changed."""
+    """A `Progress` with rich's bar. The thread that reads draws the bar, because rich's own thread would also redraw an unchanged bar."""
 
     def __init__(self, out: TextIO, clock: Callable[[], float]) -> None:
         """Raises ImportError without rich."""
@@ -109,7 +109,7 @@ class RichBar:
         from rich.progress import Progress as Bars
 
         columns = TextColumn("{task.fields[records]:,} records"), TextColumn("{task.fields[rate]}"), TimeRemainingColumn()
-        # rich would print the program's stdout above the bar, on `out`. A stdout that is a file or pipe must get its data itself.
+        # rich redirects stdout, to print the program's output above the bar, on `out`. Output to a file or pipe must not be redirected.
         in_terminal = sys.stdout is not None and sys.stdout.isatty()
         how: dict[str, Any] = {"console": Console(file=out), "auto_refresh": False, "redirect_stdout": in_terminal}
         self._bars: Any = Bars(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), *columns, **how)

@@ -50,7 +50,7 @@ def read_arrow(
     """All records of `topics` between two offsets of each partition, as a stream of Arrow columns.
 
     `polars.DataFrame(read_arrow("orders", **options))` reads a topic; pyarrow, pandas, DuckDB and other libraries also read Arrow streams.
-    Arguments and errors are as in `read`, `columns` is as in `Consumer.poll_arrow`. A batch has up to `max_rows` rows, or by default up to
+    Arguments and errors are as in `read`; `columns` is as in `Consumer.poll_arrow`. A batch has up to `max_rows` rows, or by default up to
     8 MiB.
 
     The call looks up both ends; records become columns when the stream is read. The stream can be read once. An error ends an Arrow stream:

@@ -127,7 +127,7 @@ class BoundedRead:
             self.session.read_spans({tp: (starts[tp], spans[tp].until) for tp in self._open})
 
     def _first_left(self, tp: TopicPartition, span: Span) -> int:
-        """The first offset to read: records deleted before the read began are lost."""
+        """The first offset to read. Records deleted before the read began are lost."""
         if span.start >= span.earliest:
             return span.start
         self._lose(tp, span.start, min(span.earliest, span.until), OffsetOutOfRange.deleted(*tp, span.start, span.earliest, span.until))
@@ -198,7 +198,7 @@ class BoundedRead:
 
     @property
     def offsets_done(self) -> int:
-        """Offsets of the ranges that the read has passed."""
+        """The number of offsets that the read has passed, in all ranges."""
         at = self.session.reader.positions()
         ranges = [(span, at.get(tp, span.until)) for tp, span in self.spans.items() if not span.is_empty]
         return sum(min(max(offset, span.start), span.until) - span.start for span, offset in ranges)
@@ -245,7 +245,7 @@ def _out_of_range(error: Any, until: int) -> Lost:
 
 
 def _truncated(error: Any, until: int) -> Lost:
-    if error.truncated_to < error.offset:  # other records have replaced records that were read: read the new ones, from the cut on
+    if error.truncated_to < error.offset:  # other records have replaced records that were read: read the new records
         return error.truncated_to, error.offset, error.truncated_to, _without_seek(error)
     return error.truncated_to, until, until, error
 

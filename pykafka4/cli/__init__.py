@@ -10,13 +10,13 @@
 Modules; each line imports only from lines below it:
     main        the table of commands; exit codes
     bench       measures the user's own cluster
-    produce     lines, files or JSON to a topic
-    consume     records of topics to standard output
-    copy        topics to another cluster or topic
-    records/    records in and out: `--format` and other forms, filters, inputs, outcomes
+    produce     sends lines, files or JSON to a topic
+    consume     writes records of topics to standard output
+    copy        copies topics to another cluster or topic
+    records/    reading and writing of records: `--format` and other forms, filters, inputs, outcomes
     groups      the commands that show groups (`show` has their tables)
     acls        the commands about access control lists
-    users       the commands about users that log in with SCRAM
+    users       the commands about users who log in with SCRAM
     quotas      the commands about client quotas
     tokens      the commands about delegation tokens
     cluster     the commands about the cluster: brokers, quorum, features, log directories
@@ -29,13 +29,13 @@ Modules; each line imports only from lines below it:
     partitions  the partitions that a command names
     offsets     the commands that change groups and offsets
     live        the member that rewinds a running group
-    status      shows why nothing flows, as seen from outside
+    status      shows the findings of a diagnosis
     watch       the status page of a running client, in the terminal
     arguments   converts texts of the command line to values
     frame       imports commands when they are run; options of all commands
     completion  completes commands and names in shells
     invocation  the cluster of a command: options, variables, profiles; clients for commands; exit codes
-    profiles    names for clusters, in a file of the user
+    profiles    names for clusters, in the user's file
     streams     standard streams that are closed, full, or without a reader
     listing     the options --json and --execute, and lists
     show        the columns and JSON of groups, topics and other results

@@ -1,4 +1,4 @@
-"""Converts texts of the command line to values. Invariant: a text in a wrong form ends the command as wrong usage, and the error shows the
+"""Converts texts of the command line to values. Invariant: a text in a wrong form ends the command with a usage error that shows the
 right form.
 """
 
@@ -23,7 +23,7 @@ __all__ = ["GoalOptions", "duration", "goal_options", "instant", "is_given", "se
 
 UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-DIGITS: Final = 12  # a number with fewer digits is before 1973 as milliseconds, and probably something else
+DIGITS: Final = 12  # a number with fewer digits is before March 1973 as milliseconds, and probably something else
 SHORT: Final = re.compile(r"(\d{1,9})([smhdw])")
 ISO: Final = re.compile(r"P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.\d+)?S)?)?")
 
@@ -108,7 +108,7 @@ def instant(text: str) -> datetime:
 
 
 def is_given(value: object) -> bool:
-    """Whether the command line has an option with this value: 0 is a value, an absent flag is False."""
+    """Whether the command line has the option with this `value`, which is None or False for an absent option, but may be 0."""
     return value is not None and value is not False
 
 

@@ -1,4 +1,4 @@
-"""Measures the user's own cluster with this client: `pykafka4 bench`. Invariant: the bench makes a topic of its own, and deletes it, even
+"""Measures the user's own cluster with this client: `pykafka4 bench`. Invariant: the bench creates a topic of its own, and deletes it, even
 after Ctrl-C; a record counts as produced when the cluster has acknowledged it (with `--acks 0`: when it was sent).
 """
 
@@ -32,7 +32,7 @@ RECORDS: Final = 1_000_000
 VALUES: Final = 1_000  # different values, which give a codec as much work as real ones
 SAMPLE: Final = 100  # at full speed, one in this many records has its latency measured
 MARK: Final = b"pykafka4"
-STAMPED: Final = len(MARK) + 8  # the least bytes of a value: the mark, and the time of its `send`
+STAMPED: Final = len(MARK) + 8  # the least size of a value: the mark, and the time of its `send`
 # At the start of the latency phase records wait for connections, and the reader, which begins at the end of the log, may miss records. The
 # latencies of this time do not count.
 WARM_UP_S: Final = 1.0
@@ -294,7 +294,7 @@ class Reader(threading.Thread):
             self.error = error
 
     def since(self, begin: float) -> list[float]:
-        """Raises the error that ended the thread."""
+        """The seconds of the records sent at `begin` or later. Raises the error that ended the thread."""
         if self.error is not None:
             raise self.error
         return [seconds for sent, seconds in self.found if sent >= begin]

@@ -1,6 +1,6 @@
 """Completes commands and names in shells. Names of topics and groups come from the cluster that an option, a variable or a profile names.
 
-Invariant: a failure, or a cluster that does not answer within a second, completes nothing and shows nothing.
+Invariant: after a failure, or if the cluster does not answer within a second, nothing is completed and nothing is shown.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Writing:
     limit: int | None
 
     def run(self, lists: ListForm, reading: Reading, meter: Meter) -> None:
-        """Write lists up to the limit, each before requesting the next one: the request finishes the written records, which the group
+        """Write lists up to the limit, each before requesting the next one: that request finishes the written records, which the group
         then commits.
         """
         write, left = standard_output(), float("inf") if self.limit is None else self.limit
@@ -101,7 +101,7 @@ class Writing:
 
 
 def _cut(found: Records, records: Records, left: int) -> tuple[Records, Records]:
-    """Return the first `left` records of `found`, and the part of `records` after them: the group has to read it again."""
+    """Return the first `left` records of `found`, and the part of `records` after them, which the group has to read again."""
     last = found[left - 1]
     at = next(number for number, record in enumerate(records) if record is last)
     return found[:left], records[at + 1 :]

@@ -22,7 +22,7 @@ from pykafka4.producer.raw import RawDelivery
 
 __all__ = ["copy"]
 
-BATCHES: Final = 500  # the most batches in a list
+BATCHES: Final = 500  # batches in a list, at most
 ANSWER_S: Final = 60.0
 
 
@@ -82,7 +82,7 @@ class Copying:
                 )
 
     def run(self, reading: Reading, meter: Meter) -> None:
-        """Copy all batches. Before a commit, and at the end, each sent batch is acknowledged."""
+        """Copy all batches. Wait for all acknowledgements before each commit, and before the return."""
         waiting: deque[RawDelivery] = deque()
         for batches in reading.lists(self.session.raw_form(None), BATCHES):
             for batch in batches:

@@ -77,7 +77,7 @@ class Frame(click.Group):
 
 
 def _program(name: str, main: Callable[[list[str]], int], text: str) -> click.Command:
-    """A command with a parser of its own."""
+    """Make a command from `main`, which parses its own arguments."""
 
     @click.command(name, short_help=text, add_help_option=False, context_settings={"ignore_unknown_options": True})
     @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -117,7 +117,7 @@ def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
     invocation = context.ensure_object(Invocation)
     if option.name == "properties":
         invocation.add_properties(value)
-    elif value == "":  # `--config "$FILE"` without the variable must not mean another cluster
+    elif value == "":  # `--config "$FILE"` with an unset variable must not mean another cluster
         raise click.BadParameter("is empty; check the variable of the shell")
     elif value is not None:
         setattr(invocation, str(option.name), value)

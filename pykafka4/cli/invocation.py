@@ -1,4 +1,4 @@
-"""Finds the cluster of a command, makes its clients, and shows its errors. A command returns the code of its worst error.
+"""Finds the cluster of a command, makes its clients, and shows its errors. A command returns the exit code of its worst error.
 
 Invariant: one place names the cluster. If the command line has servers, --config or --profile, the variables are ignored: so
 PYKAFKA4_BOOTSTRAP cannot redirect `--profile prod`, and the passwords of PYKAFKA4_PROFILE do not go to the servers of --bootstrap.
@@ -46,7 +46,7 @@ DONE, FAILED, USAGE = 0, 1, 2
 INTERRUPTED: Final = 130  # as shells report SIGINT
 VARIABLES: Final = {"bootstrap": "PYKAFKA4_BOOTSTRAP", "config": "PYKAFKA4_CONFIG", "profile": "PYKAFKA4_PROFILE"}
 SERVERS: Final = "bootstrap.servers"
-# Properties that -X refuses: other users of the machine can read a command line, and the shell keeps it.
+# Properties that -X refuses: other users of the machine can read a command line, and the shell keeps it in its history.
 SECRET_NAME: Final = re.compile(r"password|passphrase|secret|jaas|pem$|(private|keystore)[._]key$", re.IGNORECASE)
 WAYS_OUT: Final = {"UNKNOWN_TOPIC_OR_PARTITION": "; `pykafka4 topics list` shows the topics that exist and that you may describe"}
 SECRET_VALUE: Final = re.compile(r"://[^/@]*:[^/@]*@")  # a URL with a password, such as a proxy's
@@ -69,11 +69,12 @@ class Invocation:
     properties: dict[str, str] = attrs.field(factory=dict)
     timeout: float | None = None
     is_json: bool = False
-    prefix: str = "--"  # begins the options that name the cluster, for errors
+    prefix: str = "--"  # the beginning of the options that name the cluster, for errors
 
     def add_properties(self, texts: Iterable[str]) -> None:
-        """Add texts of the form `name=value`; the last one of a name counts. Raises click.BadParameter for other forms and for secrets; the
-        error does not show the value.
+        """Add texts of the form `name=value`; of several for one name, the last counts.
+
+        Raises click.BadParameter for other forms and for secrets; the error does not show the value.
         """
         for text in texts:
             name, equals, value = map(str.strip, text.partition("="))
@@ -160,7 +161,7 @@ class Invocation:
 
 
 def of_kind(kind: type[ClientConfig], properties: Mapping[str, str]) -> dict[str, str]:
-    """`properties` without properties of other kinds of clients: a profile may have `compression.type`, which a consumer would refuse."""
+    """Leave out properties that only other kinds of clients have: a profile may have `compression.type`, which a consumer would refuse."""
     from pykafka4.options.config import ConsumerConfig, ProducerConfig
 
     others = [other for other in (ProducerConfig, ConsumerConfig) if other is not kind]
@@ -175,7 +176,7 @@ def has_option(kind: type[ClientConfig], name: str, value: str) -> bool:
     from pykafka4.options.from_properties import translate
 
     try:
-        translate(kind, {name: value}, {})  # knows the names of other clients' properties, too
+        translate(kind, {name: value}, {})  # knows Java's and librdkafka's names, too
     except ConfigError:
         return False
     return True
@@ -202,7 +203,7 @@ def _text(error: BaseException | str) -> str:
 
 
 def show_errors(errors: Mapping[Any, KafkaError]) -> int:
-    """Equal errors are shown once. Return the exit code."""
+    """Show each error, equal ones once; return the exit code."""
     for error in {str(error): error for error in errors.values()}.values():
         show_error(error)
     return FAILED if errors else DONE

@@ -22,7 +22,7 @@ __all__ = ["live_obstacle", "rewind_live"]
 
 NOTHING: Final = re.compile("(?!)")  # matches no name
 CLIENT_ID: Final = "pykafka4-rewind"
-POLL_S: Final = 0.1  # seconds between two checks whether the rewind is done; the polls keep the member in the group
+POLL_S: Final = 0.1  # seconds between two checks of whether the rewind is done; the polls keep the member in the group
 
 
 @attrs.frozen
@@ -38,11 +38,11 @@ class AbsentAssignor:
 
 
 def live_obstacle(plan: OffsetPlan) -> KafkaError | None:
-    """None if the members can carry out the plan."""
+    """The reason why the members cannot carry out the plan; None if they can."""
     found = plan.description
     if not plan.rows:
         return KafkaError(f"group {plan.group_id} has committed no offsets to move; name topics with --topic")
-    if found is None:  # a streams group is not described as a group of consumers either, whether or not it has members
+    if found is None:  # no such group, or a streams group, with or without members
         return KafkaError(
             f"no group of consumers has the id {plan.group_id}: leave out --live; if a streams program has the id, stop it first"
         )
@@ -57,7 +57,7 @@ def live_obstacle(plan: OffsetPlan) -> KafkaError | None:
 
 
 def rewind_live(invocation: Invocation, plan: OffsetPlan) -> None:
-    """Return when the offsets are committed."""
+    """Rewind the group; return when the offsets are committed."""
     assert plan.description is not None
     seconds = api_timeout(invocation.timeout)
     assignor = plan.description.assignor or ""

@@ -50,7 +50,7 @@ def _as_java_reads(text: str) -> str:
 
 
 def _command_line(pid: int) -> str:
-    """Empty if the process has ended. Small images of Linux have no `ps`, macOS has no /proc."""
+    """The command line of a process; empty if the process has ended. Small Linux images have no `ps`; macOS has no /proc."""
     if Path("/proc/self/cmdline").exists():
         try:
             return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")  # a zombie's is empty
@@ -77,7 +77,7 @@ class LocalBroker:
         return self.folder / "server.log"
 
     def pid(self) -> int | None:
-        """The id of its process; None if the process has ended. The command line decides: another process may have the id by now."""
+        """The id of the broker's process; None if it has ended. The command line decides: another process may have the id by now."""
         try:
             pid = int((self.folder / "pid").read_text())
         except (OSError, ValueError):
@@ -116,7 +116,7 @@ class LocalCluster:
         return found
 
     def make(self, port: int, brokers: int) -> list[LocalBroker]:
-        """Data stay. The number of brokers cannot change: each has a vote in the quorum."""
+        """Set up the brokers, and keep their data. The number of brokers cannot change, because each has a vote in the quorum."""
         found = [LocalBroker(number, port + number - 1, self.folder / f"broker-{number}") for number in range(1, brokers + 1)]
         have = self.brokers()
         if have and len(have) != brokers:
@@ -176,7 +176,7 @@ class LocalCluster:
             raise KafkaError(f"the brokers are not up after {READY_S:.0f} s; see {brokers[0].log}")
 
     def stop(self) -> list[LocalBroker]:
-        """End the brokers; return those that ran. A broker that does not end in time is killed, and recovers its log at the next start."""
+        """End the running brokers; return them. A broker that does not end in time is killed, and recovers its log at the next start."""
         found = self.running()
         for number, seconds in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, STOP_S)):
             for each in found:
