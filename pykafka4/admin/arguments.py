@@ -50,7 +50,6 @@ class Goal:
 
 
 def as_goal(to: object, shift: object) -> Goal:
-    """Exactly one of `to` and `shift` must be given."""
     if (to is None) == (shift is None):
         raise ConfigError("give either to= (earliest, latest, current, an offset, a datetime, a timedelta or a mapping) or shift=")
     if to is None:

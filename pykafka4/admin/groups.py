@@ -29,8 +29,6 @@ Committed = dict[TopicPartition, OffsetAndMetadata]
 
 
 class Groups:
-    """The calls of an admin client about groups."""
-
     def __init__(self, session: AdminSession) -> None:
         self._session = session
 

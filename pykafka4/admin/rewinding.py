@@ -33,8 +33,6 @@ class Log:
 
 
 class Rewinding:
-    """Makes the plans of an admin client."""
-
     def __init__(self, session: AdminSession, groups: Groups) -> None:
         self._session, self._groups = session, groups
 

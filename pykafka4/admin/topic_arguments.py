@@ -39,7 +39,6 @@ def as_new_topics(topics: object, replication_factor: object, configs: object) -
 
 
 def _new(name: str, topic: object, replicas: int, configs: dict[str, str]) -> NewTopic:
-    """`topic` is a number of partitions, or a `NewTopic` with settings of its own."""
     if not isinstance(topic, NewTopic):
         return NewTopic(_or_default(topic, f"the partitions of topic {name!r}", MOST), replicas, None, configs)
     rows = {check_count(n, f"a partition of {name}", MOST): _brokers(nodes) for n, nodes in (topic.assignments or {}).items()}
@@ -112,7 +111,6 @@ def as_kinds(kinds: object) -> list[str]:
 
 
 def as_changes(changes: object) -> dict[Resource, dict[str, Operation]]:
-    """A change is a value, None for the default, `Append` or `Subtract`."""
     if not isinstance(changes, Mapping):
         raise ConfigError(f"changes={shown(changes)}: takes a mapping such as {{('topic', 'orders'): {{'retention.ms': '7200000'}}}}")
     found = {}

@@ -46,14 +46,12 @@ class SpoolState(Protocol):
 class SpoolCounts(Protocol):
     """The spool's methods for the account. The agent's loop calls them."""
 
-    def state(self) -> SpoolState:
-        """Return the spool's counts at this moment."""
+    def state(self) -> SpoolState: ...
 
     def hold(self) -> None:
         """Pass no message to the producer until `release` has been called as often as `hold`."""
 
-    def release(self) -> None:
-        """Undo one call of `hold`."""
+    def release(self) -> None: ...
 
 
 class OnLoop(Protocol):

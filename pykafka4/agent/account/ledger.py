@@ -30,8 +30,7 @@ class Entries(Protocol):
     def refused(self, data: bytes, refused: Refused) -> None:
         """Write an entry for bytes that are not a message."""
 
-    def discarded(self, message: Message, reason: Reason) -> None:
-        """Write an entry for a message."""
+    def discarded(self, message: Message, reason: Reason) -> None: ...
 
 
 @attrs.frozen

@@ -41,7 +41,7 @@ class AgentView:
         report_interval_s: float,
         spool: Callable[[], SpoolState] | None = None,
     ) -> None:
-        """Any thread may call `spool`, which returns the spool's state."""
+        """Any thread may call `spool`."""
         self.version, self.started_at, self.report_interval_s = version, time.time(), report_interval_s
         self.inputs_open = False
         self._producer, self._books, self._spool = producer, books, spool
