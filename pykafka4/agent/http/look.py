@@ -88,12 +88,14 @@ class WatchedAgent(Protocol):
     def counters(self, account: Account) -> Mapping[str, int]:
         """Return counters since the start, by Dory's names. Counts of messages come from `account`."""
 
-    def unfinished_report(self) -> Report: ...
+    def unfinished_report(self) -> Report:
+        """Return the report of the current interval."""
 
     def finished_report(self) -> Report | None:
         """Return the report of the last finished interval, which then counts as read; None during the first interval."""
 
-    def total_report(self) -> Report: ...
+    def total_report(self) -> Report:
+        """Return the report of all discards since the start."""
 
     def refresh_metadata(self) -> None:
         """Request new metadata from the cluster. Raises KafkaError."""
