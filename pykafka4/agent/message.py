@@ -39,8 +39,8 @@ class Reason(StrEnum):
     NO_AVAILABLE_PARTITIONS = "NO_AVAILABLE_PARTITIONS"
     TOPIC_AUTOCREATE_FAIL = "TOPIC_AUTOCREATE_FAIL"
     DELIVERY_ATTEMPT_LIMIT = "DELIVERY_ATTEMPT_LIMIT"
-    KAFKA_ERROR_ACK = "KAFKA_ERROR_ACK"  # refused by a broker, or its connection was lost
-    SERVER_SHUTDOWN = "SERVER_SHUTDOWN"  # not delivered before the agent's end
+    KAFKA_ERROR_ACK = "KAFKA_ERROR_ACK"  # refused by a broker, or the connection was lost
+    SERVER_SHUTDOWN = "SERVER_SHUTDOWN"  # not delivered before the agent ended
     BUG = "BUG"
     TIMED_OUT = "TIMED_OUT"  # not acknowledged within delivery_timeout_ms
     NOT_AUTHORIZED = "NOT_AUTHORIZED"

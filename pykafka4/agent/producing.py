@@ -17,7 +17,7 @@ from pykafka4.options.policies import SETTINGS
 
 __all__ = ["NEVER_MS", "PARTITIONERS", "UNKNOWN_TOPIC_MS", "producer_options"]
 
-NEVER_MS: Final = 2**31 - 1  # the maximum of delivery_timeout_ms, 24 days: a message waits for its cluster while there is memory for it
+NEVER_MS: Final = 2**31 - 1  # the maximum of delivery_timeout_ms, 24 days: a message waits for the cluster while there is memory
 # A broker knows an existing topic within seconds. Messages for a misspelt topic use the pool for this time.
 UNKNOWN_TOPIC_MS: Final = 10_000
 # One stuck partition, or one topic with AnyPartition, may use half of the pool; the other half is left for other topics.
@@ -30,7 +30,7 @@ DEFAULTS: Final = {name: attrs.fields_dict(ProducerConfig)[name].default for nam
 
 
 def producer_options(settings: AgentSettings) -> dict[str, Any]:
-    """The producer's options. Raises ConfigError for one in [kafka] that the agent itself sets."""
+    """Return the producer's options. Raises ConfigError for an option in [kafka] that the agent itself sets."""
     refused = [f"kafka.{name}: {ELSEWHERE[name]}" for name in settings.kafka if name in ELSEWHERE]
     if refused:
         raise ConfigError("; ".join(refused))
@@ -53,7 +53,7 @@ def producer_options(settings: AgentSettings) -> dict[str, Any]:
 
 
 def _policy(own: TopicSettings, default: TopicSettings) -> dict[str, Any]:
-    """A topic's settings as the producer names them. A compression level belongs to a codec: another codec inherits no level."""
+    """Return a topic's settings as the producer names them. A topic with its own codec does not inherit the level of the default codec."""
     batching = own.batching or default.batching or Batching.COMBINED
     policy: dict[str, Any] = {"batching": SCOPES[batching]}
     inherits_level = own.compression_type in (None, default.compression_type)

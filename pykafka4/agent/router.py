@@ -1,4 +1,4 @@
-"""Passes each message to the producer or to the spool, or discards it. Invariant: calls by the inputs do not wait, and do not raise.
+"""Passes each message to the producer or to the spool, or discards it. Invariant: calls by the inputs neither wait nor raise.
 
 A message is checked in this order: a topic unknown to brokers; the topic's rate limit; older messages of the topic on disk; the topic's
 name; the message's size; room in the pool. The limit comes before the disk, so a message counts in the interval of its arrival. The
@@ -25,9 +25,9 @@ __all__ = ["AHEAD_MS", "Router", "SpoolSeam", "reason_of_refusal"]
 
 log = logging.getLogger("pykafka4.agent")
 
-# How far a client's clock may be ahead: since Kafka 4.0, brokers refuse later timestamps (message.timestamp.after.max.ms).
+# How far a client's clock may be ahead: by default, brokers since Kafka 4.0 refuse later timestamps (message.timestamp.after.max.ms).
 AHEAD_MS: Final = 3_600_000
-# The first row that fits counts: RecordTooLarge is a ValueError, as is the error for an illegal name.
+# The first row that fits applies: RecordTooLarge is a ValueError, as is the error for an illegal name.
 REASONS: Final = (
     (BufferFull, Reason.NO_MEM),
     (MemoryError, Reason.NO_MEM),
@@ -45,14 +45,14 @@ class SpoolSeam(Protocol):
         """Whether the topic's next message must be added to the spool."""
 
     def add(self, message: Message) -> None:
-        """Put a message after its topic's earlier messages, with the next `write`; or discard and count the message."""
+        """Queue a message behind its topic's earlier messages, for the next `write`; or discard and count the message."""
 
     def write(self) -> None:
         """Write the added messages."""
 
 
 class Router:
-    """The Intake of the inputs and the Sender of the spool. The agent's loop calls all methods."""
+    """The Intake of the inputs and the Sender of the spool. The agent's loop calls all methods except `counters` and `hurry`."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Router:
     # -- the way of each message
 
     def _pass(self, messages: list[Message]) -> None:
-        """The hot path: names are local, and only `send` is called for a message."""
+        """The hot path: names are local, and each message costs only a call of `send`."""
         send, latest = self._send, self._latest()
         for topic, value, key, partition_key, timestamp_ms in messages:
             try:
@@ -148,14 +148,14 @@ class Router:
         return delivery
 
     def _stamped(self, message: Message, latest: float) -> Message:
-        """Replace an unusable timestamp by the time of arrival: the message may be on disk for long."""
+        """Replace an unusable timestamp with the time of arrival, because the message may stay on disk for a long time."""
         if 0 < message[4] <= latest:
             return message
         self.timestamps_replaced += 1
         return (*message[:4], int(self._clock() * 1000))
 
     def _latest(self) -> float:
-        """The latest timestamp that is sent. The present time replaces later timestamps, and timestamps that are not positive.
+        """Return the latest timestamp that is sent. The present time replaces later timestamps, and timestamps that are not positive.
 
         Brokers may refuse later timestamps, and soon delete messages from 1970, which are older than the topic's retention.
         """

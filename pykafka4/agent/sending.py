@@ -1,4 +1,4 @@
-"""Implements `pykafka4 send`, which sends messages to the agent of this machine. Its options include the options of Dory's `to_dory`."""
+"""Implements `pykafka4 send`, which sends messages to the agent on this machine. Its options include the options of Dory's `to_dory`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["main"]
 PATH = "/run/pykafka4/agent.sock"
 WAIT_S = 10.0
 PROGRESS_AFTER_S, PROGRESS_EVERY_S = 1.0, 0.2
-LOST, MISUSED = 1, 2  # exit codes; argparse, too, ends with 2
+LOST, MISUSED = 1, 2  # exit codes; argparse also exits with 2
 TEXTS = ("--key", "--topic", "--value")
 EXAMPLES = """\
 examples:
@@ -58,7 +58,7 @@ class Progress:
         try:
             self._out.write(f"{self.sent} messages written\n")
             self._out.flush()
-        except OSError:  # a closed pipe (`| head -1`): messages are still sent; the flush of the buffered text at exit would fail
+        except OSError:  # a closed pipe (`| head -1`): sending goes on; without /dev/null, the flush of buffered text at exit would fail
             self._every = 0
             with Path(os.devnull).open("wb") as nowhere:
                 os.dup2(nowhere.fileno(), self._out.fileno())
@@ -96,7 +96,7 @@ def _complain(text: str, code: int) -> int:
 
 
 def _send_all(given: argparse.Namespace, values: Iterator[bytes], channel: Channel, progress: Progress) -> str | None:
-    """Hand the values over at the wanted pace, up to the first failure. Returns the failure as text, or None."""
+    """Hand the values over at the requested pace, up to the first failure. Returns the failure as text, or None."""
     topic, key = os.fsencode(given.topic), os.fsencode(given.key)
     due = time.monotonic()
     for number, value in enumerate(values, 1):
@@ -113,7 +113,7 @@ def _send_all(given: argparse.Namespace, values: Iterator[bytes], channel: Chann
 
 
 def _damaged(data: bytes) -> bytes:
-    """The message with a size too small by one."""
+    """Return the message with its size field reduced by one."""
     return (len(data) - 1).to_bytes(4, "big") + data[4:]
 
 
@@ -144,7 +144,7 @@ def _usual_largest(given: argparse.Namespace) -> int:
 
 
 def _joined(arguments: Sequence[str]) -> list[str]:
-    """Turn `--value -x` into `--value=-x`: argparse would take `-x` for an option."""
+    """Turn `--value -x` into `--value=-x`: otherwise argparse would take `-x` for an option."""
     joined, rest = [], iter(arguments)
     for argument in rest:
         following = next(rest, None) if argument in TEXTS else None

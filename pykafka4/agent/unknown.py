@@ -1,5 +1,5 @@
-"""Remembers topics that brokers report as unknown or invalid: their messages are discarded at once, except for one message every
-`PAUSE_S` seconds, with which the producer requests the topic's metadata again.
+"""Remembers topics that brokers report as unknown or invalid. Messages of such a topic are discarded at once, except for one message
+every `PAUSE_S` seconds: for this message, the producer requests the topic's metadata again.
 
 Otherwise a program with a misspelt topic would fill the pool and the disk with messages that wait for the same answer.
 Invariant: once a topic has existed for `PAUSE_S` seconds, its next message is passed to the producer, which finds the topic.

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def _awaited(call: Callable[Concatenate[ThreadAdmin, P], T]) -> Callable[Concatenate[AdminClient, P], Coroutine[Any, Any, T]]:
-    """The coroutine method has the arguments and the documentation of `call`."""
+    """Return a coroutine method with the arguments and the documentation of `call`."""
 
     @wraps(call)
     async def run(self: AdminClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -45,8 +45,8 @@ class AdminClient(Handle):
 
     `aio.AdminClient(bootstrap_servers="host:9092", **options)` owns a client; `aio.AdminClient(client=client)` shares a `pykafka4.Client`.
     A client belongs to the event loop of its first use. The threaded calls have the same arguments, results and errors. Each running call
-    has a sleeping thread, so pass many topics or groups to one call. A cancelled call ends; brokers may still carry out a change that has
-    been sent.
+    occupies a thread, so pass many topics or groups to one call. A cancelled call ends; brokers may still carry out a request that was
+    sent before.
     """
 
     _name = "aio.AdminClient"

@@ -143,7 +143,7 @@ class Read:
 
 
 async def _records(read: Read, iteration: Iteration) -> AsyncGenerator[Record[Any, Any], None]:
-    """The generator refers to its `Read` only while it waits, so both are freed when the loop is left."""
+    """The generator refers to its `Read` only while it waits for records, so both are freed when the application leaves its loop."""
     of: Any = weakref.ref(read)
     await read.open()
     while not read.is_over:

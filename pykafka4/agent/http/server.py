@@ -23,8 +23,8 @@ from pykafka4.pages.files import page_files
 __all__ = ["PageServer"]
 
 log = logging.getLogger("pykafka4.agent.http")
-# Swallows aiohttp's log lines about requests that are not HTTP: each has a traceback with bytes of the client, who can repeat such requests
-# at will. The Guard logs errors of the pages.
+# Discards aiohttp's log lines about requests that are not HTTP: each line has a traceback with bytes from the client, and clients can
+# repeat such requests at will. The Guard logs errors of the pages.
 UNHEARD: Final = logging.Logger("pykafka4.agent.http.aiohttp", logging.CRITICAL)
 ANSWER_S: Final = 15.0  # less than IDLE_S: a client gets a 503 before the sweep closes its connection
 MOST_BODY: Final = 1024  # bytes; no request needs a body
@@ -140,7 +140,7 @@ class PageServer:
         return web.Response(text="ok\n") if reason is None else web.Response(status=503, text=f"503: {reason}\n")
 
     async def _update_metadata(self, request: web.Request) -> web.Response:
-        """Begin a refresh, unless one runs, and answer at once, as Dory does."""
+        """Begin a refresh unless one is running, and answer at once, as Dory does."""
         if self._refresh is None or self._refresh.done():
             self._refresh = asyncio.ensure_future(asyncio.to_thread(self._watched.refresh_metadata))
             self._refresh.add_done_callback(_log_refresh)
@@ -153,7 +153,7 @@ class PageServer:
             return web.Response(status=503, text="503: too many requests wait\n")
         except KafkaError as error:
             return web.Response(status=503, text=f"503: {error}\n")
-        except TimeoutError:  # of this wait, or of `LoopCalls`, which is shorter
+        except TimeoutError:  # from this wait, or from the shorter wait of `LoopCalls`
             return web.Response(status=503, text="503: no figures in time, because the agent is busy; ask again\n")
         return web.Response(body=body, content_type=kind, charset="utf-8")
 

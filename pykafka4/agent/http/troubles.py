@@ -1,4 +1,4 @@
-"""Lists the subjects of an agent that are out of order, with the reasons: the cluster, a broker, partitions, topics, the spool."""
+"""Lists the current problems of an agent, with their reasons: the cluster, brokers, partitions, unknown topics, the spool."""
 
 from __future__ import annotations
 

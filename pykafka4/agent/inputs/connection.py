@@ -1,4 +1,4 @@
-"""Reads the frames of a client's connection. Invariant: without room, a connection keeps at most a size field; no connection writes."""
+"""Reads the frames of a client's connection, and never writes to it. Invariant: a connection without room keeps at most a size field."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Sharing:
 
 
 class Owner(Protocol):
-    """The input of a connection."""
+    """The input that a connection belongs to."""
 
     def now(self) -> float:
-        """Return the seconds of a monotonic clock."""
+        """Return the time of a monotonic clock, in seconds."""
 
     def pause(self, connection: Connection) -> None:
         """Stop reading from a connection that waits for room."""
@@ -45,7 +45,7 @@ class Owner(Protocol):
 
 
 class Connection:
-    """A client's connection, a RoomHolder. An unfinished message is in `_kept`, or in `_large` if it is large and has its room."""
+    """A client's connection, a RoomHolder. An unfinished message is in `_kept`, or in `_large` if it is large and its room is reserved."""
 
     __slots__ = ("_kept", "_large", "_needed", "_owner", "_sharing", "is_open", "is_waiting", "sock")
 
@@ -92,7 +92,7 @@ class Connection:
         if self._large is not None:
             return self.sock.recv_into(sharing.view, min(READ_BYTES, self._needed - len(self._large)), socket.MSG_DONTWAIT)
         have = len(self._kept)
-        ample = small.free >= READ_BYTES and not small.crowded  # any unfinished message that a full read leaves can be kept
+        ample = small.free >= READ_BYTES and not small.crowded  # room for any unfinished message that a full read may leave
         room = READ_BYTES if ample else self._needed - have
         size = self.sock.recv_into(sharing.view[have:], room, socket.MSG_DONTWAIT)
         if have:

@@ -1,4 +1,4 @@
-"""Counts messages, bytes and connections of each input, under Dory's names if there are any. Invariant: only the loop changes a count."""
+"""Counts messages, bytes and connections of each input, under Dory's names where Dory has them. Invariant: only the loop changes counts."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class SourceCounters:
     read_bytes: int = 0
     forwarded: int = 0  # messages
     forwarded_bytes: int = 0
-    refused: int = 0  # datagrams, frames and ends of connections that are not messages
+    refused: int = 0  # datagrams and frames that are not messages, invalid sizes, and unclean ends
     refused_bytes: int = 0
     connections: int = 0  # accepted since the start
     open: int = 0  # connections that are open now
     clean_ends: int = 0
     unclean_ends: int = 0  # ends inside a message, and resets
-    closed_for_size: int = 0  # a size was invalid or too large
+    closed_for_size: int = 0  # connections that sent an invalid or too large size
     closed_for_room: int = 0  # connections that lost their room to others that waited for it
-    accept_pauses: int = 0  # no file descriptor was left, or too many connections were open
+    accept_pauses: int = 0  # no file descriptor or memory was left, or too many connections were open
     errors: int = 0  # failed system calls on sockets
 
 

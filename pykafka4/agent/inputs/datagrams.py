@@ -37,7 +37,7 @@ class DatagramInput:
             self._loop.add_reader(self._socket.fileno(), self.turn)
 
     def _pause(self, error: OSError) -> None:
-        """Read nothing for RETRY_S: the socket stays readable, and the loop would fail again and again."""
+        """Read nothing for RETRY_S: otherwise the loop would fail again and again, because the socket stays readable."""
         self._entrance.counts.errors += 1
         log.warning("agent: reading datagrams failed, and is tried again in %g s: %s", RETRY_S, error)
         if self._loop is not None:
@@ -47,8 +47,8 @@ class DatagramInput:
     def turn(self) -> bool:
         """Read the queued datagrams, up to the cost TURN. Returns whether the queue may have more.
 
-        One read is not enough: a queue of 10 datagrams, the default without systemd, is full again after it, and a further turn of the loop
-        costs more than a read that finds an empty queue.
+        One read is not enough: a queue of 10 datagrams (the default without systemd) may be full again after the read, and another turn of
+        the loop costs more than a read of an empty queue.
         """
         reader, left = self._reader, TURN
         while left > 0:
@@ -65,12 +65,12 @@ class DatagramInput:
         return True
 
     def close(self) -> None:
-        """Refuse further datagrams, read the queue, and close the socket. Without a `start`, only close the socket."""
+        """Refuse further datagrams, read the queue, and close the socket. Before `start`, only close the socket."""
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.remove_reader(self._socket.fileno())
             # The shutdown comes first: otherwise clients could send as fast as the agent reads, and `close` would never end. After the
-            # shutdown clients get EPIPE, so the queue only shrinks. A plain `close` would throw the queue away.
+            # shutdown clients get EPIPE, so the queue only shrinks. Closing the socket at once would discard the queue.
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RD)
             while self.turn():

@@ -35,6 +35,6 @@ class Entrance:
         self._intake.refuse(data, why, self.source)
 
     def end_unclean(self, data: bytes) -> None:
-        """Count a connection that ended inside a message, with the first bytes `data`, or was reset."""
+        """Count a connection that was reset, or ended inside a message; `data` is the beginning of that message."""
         self.counts.unclean_ends += 1
         self.refuse(data, Refused(Reason.UNCLEAN_TCP if self.source is Source.TCP else Reason.UNCLEAN_UNIX))

@@ -1,8 +1,8 @@
 """Opens and closes all inputs of the settings. Invariant: either all are open, or none.
 
-inputs = Inputs.bind(settings.inputs)   # as root, if owners and folders need it
+inputs = Inputs.bind(settings.inputs)   # as root, if an owner or a folder requires root
 inputs.start(router, loop)              # after the process has dropped its privileges
-inputs.close()                          # reads the bytes that clients have sent first
+inputs.close()                          # first reads the bytes that clients have sent
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 MAX_CONNECTIONS = 4096  # open connections of each stream input
 QUEUE_LENGTH = Path("/proc/sys/net/unix/max_dgram_qlen")
 SHORT_QUEUE = 100  # datagrams; a burst fills a shorter queue
-SHARE_OF_FILES = 3 / 8  # each stream input's share of the descriptors; the last quarter is for brokers, pages and files
+SHARE_OF_FILES = 3 / 8  # each stream input's share of the descriptors; the remaining quarter is for brokers, pages and files
 
 
 class Inputs:

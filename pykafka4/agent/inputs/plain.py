@@ -1,4 +1,4 @@
-"""Reads datagrams and cuts frames, in Python. Invariant: for all bytes the results equal the results of `compiled/_reading`."""
+"""Reads datagrams and cuts frames, in Python. Invariant: for any bytes, the results equal the results of `compiled/_reading`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZE = Struct(">i")
 
 
 class DatagramReader:
-    """Reads several datagrams at once. The caller owns and closes the socket."""
+    """Reads several datagrams in each call. The caller owns and closes the socket."""
 
     def __init__(self, max_size: int, empty: bytes | None) -> None:
         """`max_size` is the largest datagram in bytes; `empty` replaces an empty key or value."""
@@ -27,7 +27,7 @@ class DatagramReader:
     def read(self, sock: socket.socket) -> tuple[int, int, list[Message], list[RefusedBytes]]:
         """Return (number of datagrams, number of their bytes, messages, refused datagrams). Raises OSError.
 
-        Fewer than `most` datagrams: the queue was empty, or the next read failed. A datagram larger than `max_size` is cut to
+        After fewer than `most` datagrams, the queue was empty, or the next read failed. A datagram larger than `max_size` is cut to
         `max_size` + 1 bytes.
         """
         messages: list[Message] = []
@@ -41,7 +41,7 @@ class DatagramReader:
             except OSError:
                 if not count:
                     raise
-                break  # as recvmmsg does: a lasting error comes again
+                break  # as recvmmsg does: the next call raises a lasting error
             count += 1
             size += len(data)
             try:

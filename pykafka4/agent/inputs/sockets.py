@@ -24,7 +24,7 @@ from pykafka4.errors import ConfigError
 __all__ = ["InputError", "UnixSocket", "bind_tcp", "bind_unix", "check_datagram_size", "owner_and_group"]
 
 BACKLOG = 1024  # the kernel caps it at net.core.somaxconn
-# Seconds to wait for the lock of the folder. An agent holds the lock only for a bind, so afterwards another program must hold it.
+# Seconds to wait for the lock of the folder. An agent holds the lock only for a bind, so after this time the holder is another program.
 FOLDER_LOCK_S = 2.0
 UMASKED = 0o777
 
@@ -52,7 +52,7 @@ class UnixSocket:
 
 
 def bind_unix(settings: UnixSettings, kind: socket.SocketKind) -> UnixSocket:
-    """Bind a socket with mode and owner, in place of a stale one. A stream socket then listens. Raises InputError."""
+    """Bind a socket with its mode and owner, in place of a stale one. A stream socket also listens. Raises InputError."""
     path = Path(settings.path)
     if not path.parent.is_dir():
         raise InputError(f"the folder {path.parent} does not exist; create it (systemd: RuntimeDirectory=), or choose another path")
@@ -83,7 +83,7 @@ def _bind_closed(sock: socket.socket, path: Path) -> None:
         os.fchmod(sock.fileno(), 0)  # Linux creates the file with the mode of the socket itself, less the umask
         sock.bind(str(path))
     else:
-        mask = os.umask(UMASKED)  # of the whole process: a file that another thread creates now has no rights either
+        mask = os.umask(UMASKED)  # for the whole process: a file that another thread creates now gets no permissions either
         try:
             sock.bind(str(path))
         finally:
@@ -91,7 +91,7 @@ def _bind_closed(sock: socket.socket, path: Path) -> None:
 
 
 def owner_and_group(settings: UnixSettings) -> tuple[int, int]:
-    """Return the ids, -1 if not set. Raises InputError for an unknown name."""
+    """Return the ids of the user and the group, each -1 if not set. Raises InputError for an unknown name."""
     return _uid(settings.owner), _gid(settings.group)
 
 
@@ -116,7 +116,7 @@ def _gid(group: str | None) -> int:
 
 
 def _set_rights(path: Path, mode: int | None, owner: int, group: int) -> None:
-    # The owner comes first: chown clears bits of the mode, and the mode admits other users.
+    # The owner comes first: a mode that is set before the owner would let in the group of the process.
     with _pinned(path) as file:
         if owner != -1 or group != -1:
             try:
@@ -130,7 +130,7 @@ def _set_rights(path: Path, mode: int | None, owner: int, group: int) -> None:
 
 @contextlib.contextmanager
 def _pinned(path: Path) -> Iterator[str]:
-    """Yield a path that stays the path of the socket's file. Raises InputError if another process has replaced the file.
+    """Yield a path that, on Linux, always leads to the same file. Raises InputError if that file is not a socket.
 
     A user who may write to the folder could put a link there after `bind`: root would then change the rights of another file.
     """
@@ -149,7 +149,7 @@ def _pinned(path: Path) -> Iterator[str]:
 
 
 def _umask() -> int:
-    """Return the umask of the process. `os.umask` reads it only by a change, which affects all threads."""
+    """Return the umask of the process. `os.umask` can read it only by changing it, for all threads."""
     for line in Path("/proc/self/status").read_text().splitlines() if Path("/proc/self/status").exists() else ():
         if line.startswith("Umask:"):
             return int(line.split()[1], 8)
@@ -163,7 +163,7 @@ def _folder_locked(path: Path) -> Iterator[None]:
     """Hold the lock of the socket's folder, so that one agent at a time looks for a stale socket and binds.
 
     Otherwise two agents may find the same stale socket. The first agent removes it and binds its own; then the second agent removes the
-    new socket, which it takes for the stale one, and the first agent gets no message.
+    new socket, which it takes for the stale one, and the first agent gets no messages.
     """
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -223,7 +223,7 @@ def bind_tcp(settings: TcpSettings) -> socket.socket:
 
 
 def check_datagram_size(size: int, *, allow_large: bool) -> None:
-    """Raise InputError if clients cannot send `size` bytes with the default send buffer, or, with `allow_large`, with the largest one."""
+    """Raise InputError if clients cannot send `size` bytes with the default send buffer or, if `allow_large`, with a larger one."""
     if _fits(size, enlarge=False):
         return
     if not allow_large:

@@ -23,15 +23,15 @@ __all__ = ["StreamInput"]
 log = logging.getLogger(__name__)
 TURN = 2048  # the cost, in messages, after which a turn ends, and the loop serves other events
 ACCEPT_COST = 16
-RETRY_S = 1.0  # seconds of pause for lack of file descriptors or memory
+RETRY_S = 1.0  # seconds without accepting, if file descriptors, memory or connections have run out
 OVERDUE_S = 0.5  # seconds between two checks for connections that have held room too long
-# The most bytes that are read at the end: a TCP client may never stop sending.
+# The most bytes that `close` reads: a TCP client may never stop sending.
 END_BYTES = 64 * 1024 * 1024
 OUT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class StreamInput:
-    """A listening socket and its connections, whose Owner it is."""
+    """A listening socket, and the Owner of its connections."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class StreamInput:
 
     def turn(self) -> None:
         left, ready = TURN, self._ready
-        if not ready:  # otherwise connections that the last turn did not reach come first: busy ones cannot starve them
+        if not ready:  # otherwise connections that the last turn did not reach come first, so busy connections cannot starve them
             ready.extend(key.data for key, _ in self._selector.select(0))
         while ready and left > 0:
             connection = ready.popleft()
@@ -98,7 +98,7 @@ class StreamInput:
 
     @staticmethod
     def _shut(sock: socket.socket) -> None:
-        """Shut a UNIX stream for reading: its client gets EPIPE, and bytes that it has sent can still be read."""
+        """Shut a UNIX stream for reading: the client's next write gets EPIPE, and bytes that were sent before can still be read."""
         try:
             sock.shutdown(socket.SHUT_RD)
         except OSError:
@@ -142,7 +142,7 @@ class StreamInput:
     # ------------------------------------------------------------ accepting
 
     def _accept(self) -> int:
-        """Return the cost in messages, 0 if no connection can be accepted now."""
+        """Accept a connection. Returns the cost in messages, 0 if no connection can be accepted now."""
         if not self._accepting:
             return 0
         if len(self._connections) >= self._max_connections:
@@ -167,7 +167,7 @@ class StreamInput:
         return ACCEPT_COST
 
     def _pause_accepting(self, why: str) -> None:
-        """Stop accepting for RETRY_S, or until a connection ends. The listener stays ready: the loop would never sleep."""
+        """Stop accepting for RETRY_S, or until a connection ends: otherwise the ready listener would keep the loop from sleeping."""
         self._accepting = False
         self._selector.unregister(self._listener)
         self._entrance.counts.accept_pauses += 1

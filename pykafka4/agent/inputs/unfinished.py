@@ -39,7 +39,7 @@ class Room:
         return bool(self._waiting)
 
     def reserve(self, holder: RoomHolder, size: int, now: float) -> bool:
-        """Return whether `holder` has `size` bytes now; otherwise it waits for `resume`."""
+        """Reserve `size` bytes. Returns False if `holder` must wait for `resume`."""
         # A new holder waits after the others, even if there is room: otherwise small messages could overtake a larger one forever.
         if self._waiting or size > self.free:
             self._waiting[holder] = size
@@ -48,7 +48,7 @@ class Room:
         return True
 
     def hold(self, holder: RoomHolder, size: int, now: float) -> None:
-        """Count bytes for a holder that has none, even beyond the capacity: the bytes have been read."""
+        """Count bytes for a holder that has none, even beyond the capacity, because the bytes have been read already."""
         self.free -= size
         self._held[holder] = (size, now)
 

@@ -1,4 +1,4 @@
-"""Checks settings against this machine, and lists their sockets and files. Invariant: a check neither opens nor changes these."""
+"""Checks settings against this machine, and lists their sockets and files. Invariant: a check opens or changes none of them."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _producer_problems(settings: AgentSettings) -> Iterator[str]:
     except ConfigError as error:
         yield f"kafka and topics: {error}"
         return
-    with contextlib.suppress(ConfigError):  # see _identity_problems
+    with contextlib.suppress(ConfigError):  # reported by _identity_problems
         identity = _identity(settings)
         for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile"):
             path = getattr(config, name)

@@ -1,7 +1,7 @@
 """Writes log lines to standard error, for people or for the journal. Invariant: only the writing thread waits for standard error.
 
 If nobody reads standard error (a full pipe, a stopped terminal), log lines are lost, and the process ends a few seconds late. The thread
-writes to the file descriptor itself, because an interpreter that exits waits for the locks of `sys.stderr` and of handlers.
+writes to the file descriptor directly, because an interpreter that exits waits for the locks of `sys.stderr` and of handlers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 __all__ = ["Logs"]
 
 MOST_WAITING: Final = 10_000  # lines; later ones are dropped and counted
-CLOSE_S: Final = 2.0  # seconds at the end, once for room in the queue and once for the thread
+CLOSE_S: Final = 2.0  # seconds that `close` waits, once for room in the queue and once for the thread
 STDERR: Final = 2
 PRIORITIES: Final = ((logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))  # syslog's numbers: the journal reads `<3>` before a line
 
@@ -87,7 +87,7 @@ class Logs:
 
 
 def _is_journal(variable: str) -> bool:
-    """Whether standard error is the stream that systemd has named, and no shell has redirected it."""
+    """Whether standard error is the stream that systemd named in JOURNAL_STREAM: a shell may have redirected it since."""
     try:
         there = os.fstat(STDERR)
     except OSError:

@@ -15,13 +15,13 @@ ANSWER_S = 10.0  # seconds; then the pages report a timeout
 
 
 class LoopCalls:
-    """Runs functions on `loop`, whose thread must create the object."""
+    """Runs functions on `loop`, whose thread must create this object."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop, self._thread = loop, get_ident()
 
     def __call__(self, look: Callable[[], T], /) -> T:
-        """Return the result of `look`. After the end of the loop, `look` runs on the caller's thread.
+        """Return the result of `look`. After the loop is closed, `look` runs on the caller's thread.
 
         Raises TimeoutError after ANSWER_S, or the exception of `look`.
         """

@@ -1,4 +1,4 @@
-"""Opens and closes the parts of the agent in order: the inputs are read last, and closed first."""
+"""Opens and closes the parts of the agent in order: reading of the inputs starts last and ends first."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["Parts"]
 
 log = logging.getLogger("pykafka4.agent")
 SPOOL_SHARE = 4  # messages from the disk may use a quarter of the pool; the rest is for topics without messages on disk
-OUTCOMES_S: Final = 5.0  # seconds in which the hook counts the last failures
+OUTCOMES_S: Final = 5.0  # seconds to wait until the hook has counted the last failures
 
 
 class Parts:
@@ -137,7 +137,7 @@ class Parts:
 
     async def deliver(self, shutdown_s: float, hurried: asyncio.Event) -> None:
         """Deliver the waiting messages, for up to `shutdown_s` seconds. Undelivered messages are spooled, or discarded and counted."""
-        # The spool stops first: otherwise the flush of the producer would find ever new messages.
+        # The spool stops first: otherwise the producer's flush would find new messages again and again.
         if self._spool is not None:
             await self._spool.stop()
         undelivered = await deliver(self.producer, shutdown_s, hurried)
@@ -170,7 +170,7 @@ class Parts:
 
 
 class _InputCounts:
-    """The counters of the inputs for the books, as Counting."""
+    """Implements Counting with the counters of the inputs."""
 
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs

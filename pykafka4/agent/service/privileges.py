@@ -26,7 +26,7 @@ class Identity:
 def identity_of(user: str, group: str | None) -> Identity:
     """Return a user by name or number, with all its groups; `group` becomes the primary group.
 
-    Raises ConfigError for an unknown name, or if the process runs as `user` already, but with another group.
+    Raises ConfigError for an unknown name, or if the process already runs as `user`, but with another group.
     """
     try:
         found = pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user)
@@ -48,7 +48,7 @@ def identity_of(user: str, group: str | None) -> Identity:
 
 
 def may(identity: Identity | None, path: Path, right: int) -> bool:
-    """Whether the user may read (`os.R_OK`) or write (`os.W_OK`) a file or folder. None is the user of this process.
+    """Whether the user may read (`os.R_OK`) or write (`os.W_OK`) a file or folder. None means the user of this process.
 
     A process other than root cannot change its user, so it checks its own rights.
     """
@@ -63,7 +63,7 @@ def may(identity: Identity | None, path: Path, right: int) -> bool:
 
 
 def become(identity: Identity) -> bool:
-    """Change from root to the identity for good. Returns False if the process has this user already.
+    """Change from root to the identity permanently. Returns False if the process has this user already.
 
     Raises ConfigError if the process is neither root nor this user, or is still root afterwards; OSError if the system refuses.
     """

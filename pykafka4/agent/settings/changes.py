@@ -1,4 +1,4 @@
-"""Finds the settings that differ between two files, and whether a running agent can change them."""
+"""Finds the settings that differ between two files, and marks settings that a running agent can change."""
 
 from __future__ import annotations
 

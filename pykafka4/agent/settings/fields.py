@@ -135,7 +135,7 @@ def _to_path(value: Any) -> Any:
 
 
 def folder_or_file(doc: str, *, live: bool = False) -> Any:
-    """An absolute path: the program that starts the agent chooses its working directory."""
+    """An absolute path, because a relative path would depend on the program that starts the agent."""
     allowed = 'an absolute path, such as "/var/lib/pykafka4"'
     return _field(attrs.NOTHING, _to_path, lambda v: isinstance(v, Path) and v.is_absolute(), allowed, "", "absolute path", doc, live)
 
@@ -164,7 +164,7 @@ def mode(doc: str) -> Any:
 
 
 def of_producer(option: str, *, live: bool = False) -> Any:
-    """The producer's option with this name and its checks; None if not set. A size may be text."""
+    """A setting with the name and the checks of a producer's option; None if not set. A size may be text."""
     field = attrs.fields_dict(ProducerConfig)[option]
     inner: Any = field.converter or (lambda value: value)
     sized = field.metadata["unit"] == "bytes"

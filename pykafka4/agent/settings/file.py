@@ -120,7 +120,7 @@ class _Reader:
     def _value(self, kind: type[Any], field: attrs.Attribute[Any], value: Any, where: Where) -> Any:
         if (inner := field.metadata.get(SECTION)) is not None:
             return self.section(inner, value, where, field.default)
-        # Each value is checked by itself: a wrong value does not hide the problems of others.
+        # Each value is checked by itself, so a wrong value does not hide the problems of others.
         try:
             made = value if field.converter is None else field.converter(value)  # type: ignore[operator]
             if field.validator is not None:
@@ -143,7 +143,7 @@ class _Reader:
         return options
 
     def _add(self, kind: type[Any], where: Where, error: ConfigError) -> None:
-        """Add an error of the table `where`. Its text begins with a key, unless the error concerns the table itself."""
+        """Add an error of the table `where`. The error's text begins with a key, unless the error concerns the table itself."""
         text = str(error)
         found = KEY.match(text)
         name = found[0] if found and found[0] in attrs.fields_dict(kind) else None
@@ -156,7 +156,7 @@ class _Reader:
 
 
 def dotted(where: Where) -> str:
-    """The keys in the form of TOML: `topics."my topic".linger_ms`."""
+    """The keys in TOML's syntax: `topics."my topic".linger_ms`."""
     return ".".join(key if KEY.fullmatch(key) else '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"' for key in where)
 
 

@@ -37,7 +37,7 @@ ELSEWHERE: Final = {
     "key_serializer": "keys of messages are bytes",
     "value_serializer": "values of messages are bytes",
 }
-# Tables that can be written as keys, which TOML reads as options of [kafka] if they come below it.
+# Tables that can be written as keys. TOML reads such keys as options of [kafka] if they follow the line `[kafka]`.
 OF_THE_FILE: Final = ("spool", "discard_log")
 MAPPING: Final = "the mapping: "
 
@@ -45,7 +45,7 @@ Problem = tuple[tuple[str, ...], str]
 
 
 def options_of(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """The producer's options, and the problems, each with its keys below [kafka]."""
+    """The producer's options, and the problems. Each problem has its keys below [kafka]."""
     flat = dict(_flat(table))
     fields = attrs.fields_dict(ProducerConfig)
     own = {keys[0]: _sized(keys[0], value) for keys, value in flat.items() if len(keys) == 1 and "." not in keys[0]}
@@ -80,7 +80,7 @@ def _sized(name: str, value: Any) -> Any:
 
 
 def _flat(table: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The values with their keys. TOML reads `bootstrap.servers = "x"` as a table in a table."""
+    """The values with their keys. TOML reads `bootstrap.servers = "x"` as a table `bootstrap` with a key `servers`."""
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from _flat(value, (*above, key))

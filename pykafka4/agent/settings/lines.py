@@ -1,4 +1,4 @@
-"""Finds the line of a key in a TOML file. The standard parser gives no positions, so this module parses beginnings of the file.
+"""Finds the line of a key in a TOML file. The standard parser gives no positions, so this module parses prefixes of the file.
 
 Invariant: a key's line is the first line of the statement that defines it, even for dotted keys and inside inline tables and arrays.
 """

@@ -3,8 +3,8 @@
 Invariant: a written message leaves the disk only after it and all older messages of its topic are acknowledged or discarded for good.
 
 Modules; each line imports only from lines below it:
-    spool      Spool: methods for the router and for the agent's end; tasks that send, sync and count messages
-    ending     puts undelivered records in front of the messages on disk, at the agent's end
+    spool      Spool: methods for the router and for the end of the agent; tasks that send, sync and count messages
+    ending     puts undelivered records in front of the messages on disk, when the agent ends
     replay     Replay: sends messages from the disk, in order per topic, fairly between topics
     folder     Folder: the spool's folder, its lock, and the FIFOs of earlier agents
     fifo       Fifo: the messages of one topic, a list of segments

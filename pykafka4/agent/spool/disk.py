@@ -27,7 +27,7 @@ MIB: Final = 1024 * 1024
 # A segment leaves the disk as a whole. Smaller segments free room sooner, larger ones need fewer files.
 LARGEST_SEGMENT: Final = 8 * MIB
 SMALLEST_SEGMENT: Final = 64 * 1024
-PARTS: Final = 64  # a segment has 1/64 of max_size, between the limits above
+PARTS: Final = 64  # a segment takes up to 1/64 of max_size, within the limits above
 DAMAGED_PART: Final = 8  # damaged segments may use 1/8 of max_size, at least LARGEST_SEGMENT, in addition to max_size
 RETRY_S: Final = 1.0  # seconds of pause after a refusal of the disk; doubles
 LONGEST_RETRY_S: Final = 30.0
@@ -70,7 +70,7 @@ class Disk:
         return None, None
 
     def fail(self, what: str, refused: OSError) -> None:
-        """Record a refusal, and begin the pause. A series of refusals has one log line."""
+        """Record a refusal, and begin the pause. A series of refusals gets one log line."""
         reason = f"{what}: {refused.strerror or refused}"
         now = self._clock()
         if self.failure is None:
@@ -119,16 +119,16 @@ class Disk:
             self.fail(f"remove {segment.path}", refused)
 
     def remove_left(self) -> None:
-        """Try again to remove files, up to MOST_REMOVED and to the first refusal.
+        """Try again to remove up to MOST_REMOVED files, until the first refusal.
 
-        A refusal is not recorded again: the disk may take writes all the same, for example if only one folder has another owner.
+        A refusal is not recorded again: the disk may still take writes, for example if only one folder has another owner.
         """
         for _ in range(min(len(self._left), MOST_REMOVED)):
             if self._try_to_remove(self._left.popleft()) is not None:
                 break
 
     def free_number(self, folder: Path, number: int) -> int:
-        """The first number, from `number` on, that is above those of the files in `folder` that the disk has refused to remove."""
+        """Return the lowest number, from `number` on, above all files in `folder` that the disk has refused to remove."""
         return max([number, *(segment.number + 1 for segment in self._left if segment.path.parent == folder)])
 
     def _try_to_remove(self, segment: Segment) -> OSError | None:

@@ -19,7 +19,7 @@ __all__ = ["Fifo"]
 log = get_log("pykafka4.agent.spool")
 
 TIMESTAMP_READ: Final = 64 * 1024  # bytes; for a longer message, the page shows no timestamp
-# The number of a topic's first segment. An agent's end may put a segment in front, with a lower number, which must not be below 0.
+# The number of a topic's first segment. An agent that ends may put a segment in front, whose lower number must not be below 0.
 MIDDLE: Final = 10**12
 
 
@@ -68,7 +68,7 @@ class Fifo:
             self._seal(self.segments[-1])
 
     def save_progress(self) -> None:
-        """Write the progress of the segments, up to the one that is read now: later segments have no progress."""
+        """Write the progress of the segments, up to the segment that is being read: later segments have no progress."""
         for segment in self.segments:
             try:
                 segment.save_progress()
@@ -102,9 +102,9 @@ class Fifo:
     # ---- reading
 
     def next_read(self) -> tuple[Segment, int] | None:
-        """Return the segment and offset of the next unread message; None without such a message, or before old segments are counted.
+        """Return the segment and offset of the next unread message, or None if there is no such message.
 
-        Otherwise new messages would be sent before the old ones.
+        Also returns None until old segments are counted: otherwise new messages would be sent before the old ones.
         """
         if self.old or not self.unread:
             return None
@@ -123,7 +123,7 @@ class Fifo:
         self.sent += count
 
     def skipped_to(self, end: int, size: int) -> None:
-        """Mark `size` bytes before `end` in the segment of `next_read` as unreadable. The file is later set aside."""
+        """Mark the `size` bytes before `end` in the segment of `next_read` as unreadable. The file is later set aside."""
         assert self._reading is not None
         self._read_to = end
         self._reading.damaged = self._reading.sealed = True
@@ -206,7 +206,7 @@ class Fifo:
         return True
 
     def counted(self) -> int:
-        """Take over the result of `inspect`, on the loop. Returns the number of unreadable segments, each at least one lost message."""
+        """Take over the result of `inspect`, on the loop. Returns the number of unreadable segments, each counted as one lost message."""
         old, self.old = self.old, []
         for segment in old:
             self._disk.account(segment)

@@ -2,7 +2,7 @@
 
 lock                                    held with flock; names the process and the format
 topics/t-NAME/NUMBER.seg                the segments of a topic, in the order of their numbers
-damaged/t-NAME-NUMBER.seg               segments of which a part could not be read
+damaged/t-NAME-NUMBER.seg               segments with bytes that could not be read
 """
 
 from __future__ import annotations

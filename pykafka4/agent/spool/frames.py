@@ -70,7 +70,7 @@ class Salvage:
 
 
 def crc_of(message: bytes) -> bytes:
-    """Return the first part of a message's frame."""
+    """Return the CRC-32C of a message: the first part of its frame."""
     return _CRC.pack(crc32c(message))
 
 
@@ -79,7 +79,7 @@ def header(offset: int = FIRST, done: int = 0) -> bytes:
 
 
 def progress(offset: int, done: int) -> bytes:
-    """Return the bytes at PROGRESS_AT."""
+    """Return the progress as the bytes at PROGRESS_AT."""
     slot = _PROGRESS.pack(offset, done)
     return slot + crc_of(slot)
 
@@ -87,7 +87,7 @@ def progress(offset: int, done: int) -> bytes:
 def read_header(data: bytes) -> tuple[int, int]:
     """Return the progress in a header: (offset, number of done frames). Raises ValueError for other bytes.
 
-    Damaged progress counts as none: the segment's messages are sent again, and none is lost.
+    Damaged progress is read as no progress: the segment's messages are sent again, and no message is lost.
     """
     try:
         magic, version = _HEADER.unpack_from(data)
@@ -132,7 +132,7 @@ def cut(data: bytes, at: int = 0) -> list[Frame]:
 
 
 def salvage(data: bytes) -> Salvage:
-    """Return the readable frames of `data`, which must reach the end of a segment."""
+    """Return the readable frames and the unreadable ranges of `data`, which must reach the end of a segment."""
     frames: list[Frame] = []
     damaged: list[tuple[int, int]] = []
     at = 0

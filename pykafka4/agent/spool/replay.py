@@ -37,8 +37,8 @@ MOST_AT_ONCE: Final = 5_000  # messages that leave the disk in one turn of the l
 LEAVING_COST: Final = 500  # the cost of removing an empty topic, in messages: removing a folder may take a millisecond
 PAUSE_S: Final = 0.1  # seconds; the pause of a topic without room in the producer; doubles
 LONGEST_PAUSE_S: Final = 1.0
-PAUSE_OF_EACH_S: Final = 0.002  # with many topics, a pause has this time for each topic: at most 500 attempts a second
-# Codes of messages that failed only because the producer ended or crashed. They stay on disk; all other outcomes are definite.
+PAUSE_OF_EACH_S: Final = 0.002  # a pause lasts at least this time for each topic: at most 500 attempts a second
+# Codes of messages that failed only because the producer ended or crashed. Such messages stay on disk; all other outcomes are definite.
 GIVEN_UP: Final = (ClosedError.code, KafkaError.code)
 
 
@@ -95,9 +95,9 @@ class Replay:
         self._topics: dict[str, TopicReplay] = {}
         self._turns: deque[TopicReplay] = deque()
         self._hurry = True  # False after `should_hurry` has returned True, until a message leaves the disk
-        self._freed = False  # messages have left the disk since a topic found no room: pauses do not count
+        self._freed = False  # messages have left the disk since a topic found no room, so pauses are ignored
         self.stopped = False
-        self.holds = 0  # accounts between `Spool.hold` and `Spool.release`
+        self.holds = 0  # calls of `Spool.hold` that `Spool.release` has not undone
 
     def add(self, fifo: Fifo) -> None:
         if fifo.topic not in self._topics:
@@ -139,8 +139,8 @@ class Replay:
     def should_hurry(self) -> bool:
         """Whether the producer should send without linger, because a topic has used its share and has more messages.
 
-        Otherwise linger_ms would set the pace of the replay. True once, and again only after messages have left the disk: the producer
-        is not flushed repeatedly while the cluster is away.
+        Otherwise linger_ms would set the pace of the replay. Returns True once, and again only after messages have left the disk, so
+        the producer is not flushed repeatedly while the cluster is away.
         """
         if not self._hurry:
             return False
@@ -156,7 +156,7 @@ class Replay:
         """Send the messages in `data`, unless the replay is stopped or held."""
         replay, segment = reading.replay, reading.segment
         replay.reading = False
-        # The read began before `hold`: a message sent now would be in both counts of the account. The bytes are read again later.
+        # The read began before `hold`: a message sent now would count twice, on disk and in the producer. The bytes are read again later.
         if self.stopped or self.holds:
             return
         found, replay.least = cut(data), 0
@@ -172,7 +172,7 @@ class Replay:
             self._send_all(replay, segment, reading.offset, whole.frames, ranges)
 
     def unreadable(self, reading: ByteRange, refused: OSError) -> None:
-        """Skip the rest of the segment after a failed read, or pause if only descriptors or memory are short."""
+        """Skip the rest of the segment after a failed read, or pause if only file descriptors or memory are short."""
         reading.replay.reading = False
         if refused.errno in OUT_OF:
             self._freed = False
@@ -229,7 +229,7 @@ class Replay:
     # ---- acknowledgements
 
     def remove_done(self, wake: Callable[[object], object]) -> list[Fifo]:
-        """Remove acknowledged and discarded messages from the disk. Returns the topics without messages.
+        """Remove acknowledged and discarded messages from the disk. Returns the FIFOs that became empty.
 
         `wake` is called, on any thread, when there may be more to remove.
         """

@@ -22,7 +22,7 @@ OUT_OF: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # the system lacks r
 
 
 def allocated(size: int) -> int:
-    """The bytes on the disk for a file of `size` bytes."""
+    """Return the bytes on the disk for a file of `size` bytes."""
     return -(-size // BLOCK) * BLOCK
 
 
@@ -86,7 +86,7 @@ class Segment:
     def inspect(self) -> int:
         """Read the progress of an old file and count its frames. Returns the size of a torn end in bytes.
 
-        Raises OSError, or ValueError for a file without a header. Any thread may call this.
+        Raises OSError, or ValueError for a file with a wrong header. Any thread may call this.
         """
         if self.size < frames.FIRST:  # the process was killed before it had written the header
             torn, self.size, self.count = self.size, frames.FIRST, 0

@@ -47,7 +47,7 @@ log = get_log("pykafka4.agent.spool")
 CHECK_S: Final = 0.5  # seconds between two checks for acknowledgements, if no callback comes earlier
 READINGS: Final = 50  # reads between two checks: a check goes through all topics
 LEAST_PAUSE_S: Final = 0.1  # seconds; pausing topics are tried again together, because an attempt goes through all topics
-PROGRESS_S: Final = 1.0  # seconds between two writes of the progress: a crash repeats later acknowledged messages
+PROGRESS_S: Final = 1.0  # seconds between two writes of the progress: after a crash, messages acknowledged since then are sent again
 MOST_TOPICS: Final = 10_000  # a program that invents names would otherwise use up inodes and the loop's time
 MOST_LEAVING: Final = 50  # empty topics removed in one turn of the loop: see LEAVING_COST
 NEW_FILE: Final = 2 * BLOCK  # the bytes on the disk besides the message's own: the rest of a block, and a folder
@@ -82,7 +82,7 @@ class Spool:
             self._disk.syncing.close()
             self._folder.close()
             raise
-        self._restored: Counter[str] = Counter()  # messages of earlier processes, of topics without messages on disk now
+        self._restored: Counter[str] = Counter()  # by topic: restored messages of FIFOs that have left the disk
         self._added: dict[str, Added] = {}
         self._added_size = 0
         self._always = settings.always
@@ -95,13 +95,13 @@ class Spool:
     # ---- writing
 
     def takes(self, topic: str) -> bool:
-        """Whether the topic's next message must be added here. While the disk refuses writes, only older messages on disk count."""
+        """Whether the topic's next message must be added here: while the disk refuses writes, only if older messages of the topic are here."""
         if topic in self._fifos or topic in self._added:
             return True
         return (self._always or self.cluster_away) and not self._disk.refuses()
 
     def add(self, message: Message) -> None:
-        """Put a message after its topic's earlier messages, with the next `write`; or discard and count the message."""
+        """Queue a message behind its topic's earlier messages, for the next `write`; or discard and count the message."""
         topic, value, key, partition_key, timestamp_ms = message
         if self._disk.refuses():
             self._discards.discarded(message, Reason.SPOOL_FAILED)
@@ -267,7 +267,7 @@ class Spool:
                 fifo.save_progress()
         if not self._fifos:
             self._disk.probe()
-        # Not left to the next write: while such files fill the spool, no message comes to a write.
+        # Not left to the next write: while such files fill the spool, `add` discards all messages, and nothing is written.
         self._disk.remove_left()
 
     # ---- counts
@@ -295,7 +295,7 @@ class Spool:
     def close(self, undelivered: Sequence[ProducerRecord]) -> list[ProducerRecord]:
         """Put the records that `Producer.close` has returned in front of the messages on disk, sync, and unlock the folder. Blocks.
 
-        Returns the records that could not be written. Records that were sent from the disk are still there, and are not written again.
+        Returns the records that could not be written. Records that came from the disk are still on disk, and are not written again.
         """
         self.write()
         sent = {} if self.replay is None else self.replay.unsettled()

@@ -1,7 +1,7 @@
 """Syncs written files to the disk, in one thread.
 
-Invariant: with `always`, written bytes are on the disk as soon as the next sync that begins has succeeded. All bytes written during one
-sync share the next sync: a group commit.
+Invariant: with `always`, the sync of written bytes begins at once, or when the running sync ends. All bytes written during one sync share
+the next sync: a group commit.
 
 The thread opens each file itself, so that the loop may delete files at any time.
 """
@@ -37,7 +37,7 @@ class Syncing:
         self._thread = ThreadPoolExecutor(1, "pykafka4-spool-sync")
 
     def written(self, path: Path) -> None:
-        """Add a file or folder to the next sync, which begins now with `always`. The sync of a folder saves the names of new files."""
+        """Add a file or folder to the next sync. With `always`, also begin the sync. The sync of a folder saves the names of new files."""
         if self._policy is Sync.NEVER:
             return
         with self._lock:
@@ -47,7 +47,7 @@ class Syncing:
             self.begin()
 
     def begin(self) -> None:
-        """Begin a sync, unless one runs. Returns at once."""
+        """Begin a sync unless one is running. Returns at once."""
         with self._lock:
             if self._running or not self._waiting:
                 return
@@ -86,7 +86,7 @@ class Syncing:
 
 
 def _sync(path: Path) -> str | None:
-    """Return the failure, or None."""
+    """Sync a file or folder. Returns the failure as text, or None."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:  # deleted meanwhile, because its messages are done

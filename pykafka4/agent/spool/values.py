@@ -15,7 +15,7 @@ __all__ = ["Discards", "Sender", "SpoolState", "SpooledTopic"]
 
 @attrs.frozen
 class SpooledTopic:
-    """A topic's messages on disk: `messages` are only there, `sent` are in the producer's memory, too.
+    """A topic's messages on disk: `messages` are only on disk, `sent` are also in the producer's memory.
 
     `restored` messages were on disk when the agent started, and may have left since. `oldest_ms` is the timestamp of the oldest segment's
     first message; None without messages, or if unknown.

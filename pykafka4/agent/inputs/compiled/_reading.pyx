@@ -48,14 +48,14 @@ cdef extern from *:
 
 cdef enum:
     BUFFER_BYTES = 4194304         # room for a reader's datagrams
-    MOST = 64                      # datagrams of one call
+    MOST = 64                      # datagrams in one call
     ANY_PARTITION = 256
     PARTITION_KEY = 257
     HEAD = 10                      # size, API key, version, flags
     SMALLEST = 8                   # size, API key, version: every message is longer
     SIZE = 4
     NAMES = 1024                   # topics whose names are kept; a power of two
-    LONGEST_NAME = 249             # the most bytes of a topic's name in Kafka; longer names are not kept
+    LONGEST_NAME = 249             # bytes; Kafka's limit for topic names: longer names are not kept
 
 cdef enum Verdict:
     GOOD, MALFORMED, API_KEY, VERSION
@@ -69,7 +69,7 @@ cdef list name_texts = [None] * NAMES
 
 
 cdef object name_of(const unsigned char* p, Py_ssize_t size):
-    """The topic's name: for the same bytes the same object, unless it is long, or a name with the same hash has replaced it."""
+    """Return the topic's name. Equal bytes give the same object, unless the name is too long to keep, or one with the same hash replaced it."""
     cdef uint32_t number = 2166136261u
     cdef Py_ssize_t i
     if size > LONGEST_NAME:
@@ -100,7 +100,7 @@ cdef struct Found:                 # where the parts of a message are
 
 
 cdef Verdict find(const unsigned char* p, Py_ssize_t size, Found* found) noexcept nogil:
-    """Find the parts of a message. Each number is read only after a check of `left`, which is never negative."""
+    """Find the parts of a message. Each number is read only after a check that its bytes exist; `left` is never negative."""
     cdef Py_ssize_t left = size
     cdef int16_t api_key, version, topic_size
     if size <= SMALLEST or <int32_t>big32(p) != size:
@@ -159,7 +159,7 @@ cdef inline object content(const unsigned char* p, int32_t size, object empty):
 
 
 cdef int take(const unsigned char* p, Py_ssize_t size, object empty, list messages, list refused) except -1:
-    """Append the message, or the refused bytes."""
+    """Append the message to `messages`, or its bytes to `refused`."""
     cdef Found found
     cdef Verdict verdict
     found.detail = 0
