@@ -1,5 +1,5 @@
 """Guards an asyncio consumer. Invariant: one task at a time polls, unsubscribes, begins a run, or is in a step of a transaction. Any task
-may call other methods meanwhile; `close` waits until that one task has ended its call.
+may call other methods meanwhile; `close` waits, up to its timeout, until that one task has ended its call.
 
 Tasks switch only where they await. So between two awaits only a signal handler or a destructor can make a call, and `check_whole`
 refuses such a call in the middle of a step. A listener may use the consumer. A scope in the context marks the listener and the tasks that

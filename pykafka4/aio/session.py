@@ -1,4 +1,4 @@
-"""Runs the waiting calls of an asyncio consumer in tasks. Invariant: a cancelled call loses no record, and returns none twice.
+"""Runs the waiting calls of an asyncio consumer in tasks. Invariant: a cancelled call neither loses nor repeats a record.
 
 `consumer.session` has the steps of these calls. A poll decodes for about a millisecond, and returns the records that it has decoded; if
 other tasks have had no turn for that long, the poll first lets them run. Nothing is awaited between the decoding and the return: a

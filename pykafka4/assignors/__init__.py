@@ -12,7 +12,7 @@ Modules; each line imports only from lines below it:
     sticky_constrained  the sticky algorithm for members with equal subscriptions
     sticky_general      the sticky algorithm for members with different subscriptions
     racks               members and partitions in racks
-    java                the orders in which Java compares strings, and iterates maps and sets
+    java                the orders in which Java sorts strings, and iterates maps and sets
     interface           the interface of assignors: members and partitions go in, an assignment comes out
 """
 

@@ -3,7 +3,7 @@
 The assignors find out which member owned which partition, then use one of two algorithms: `sticky_constrained` if all members have equal
 subscriptions, otherwise `sticky_general`, which moves partitions one by one.
 
-Assignments equal Java's, except where Java's are invalid: a member without topics gets nothing; a partition that does not exist
+Assignments equal Java's, except where Java's are invalid: here, a member without topics gets nothing; a partition that does not exist
 (any more) does not count as owned; and a partition does not go back to a former owner that is no longer subscribed to its topic.
 """
 

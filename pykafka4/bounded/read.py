@@ -57,8 +57,8 @@ def read(
     isolation_level="read_committed", the default here, "now" is before the first open transaction (the last stable offset).
 
     Records deleted before they are read, by retention, DeleteRecords or an unclean leader election, raise OffsetOutOfRange or LogTruncated
-    with the lost offsets; a topic that is created again raises InvalidOffset. With on_lost="warn" a warning and `lost` of the result name
-    the lost offsets, and the read continues. Compacted records do not count as lost.
+    with the lost offsets; a topic that is created again raises InvalidOffset. With on_lost="warn", a warning and the result's `lost`
+    name the lost offsets, and the read continues. Compacted records do not count as lost.
 
     After `timeout` seconds without progress, for example because a partition has no leader, iteration raises KafkaTimeoutError; None means
     no limit. The lookup of the ends has the same limit, or 60 s with None. `progress` shows a progress bar on stderr (rich's, if it is
