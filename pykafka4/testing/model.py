@@ -5,8 +5,8 @@
     cluster.push_error(ProduceRequest, "NOT_LEADER_OR_FOLLOWER", topic="orders", partition=3)
     cluster.stop_broker(2, failover=1.5)
 
-Time is the timeline's: the simulation jumps ahead, `ModelServer` follows the real clock. Only the thread that owns the cluster may call its
-methods.
+Time comes from the timeline: a simulation jumps to the next event, `ModelServer` follows the real clock. Only the thread that owns the
+cluster may call its methods.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["ModelCluster"]
 
 
 class ModelCluster(Cluster):
-    """A cluster to which clients can connect, and the faults that it can have. The module's docstring has an example."""
+    """A cluster to which clients can connect, with methods that order faults. The module's docstring has an example."""
 
     # ---- connections
 
@@ -65,7 +65,7 @@ class ModelCluster(Cluster):
     def append(self, topic: str, partition: int, records: Iterable[WireRecord], *, codec: int = 0, gap: int = 0) -> int:
         """Append records, as another producer would, after a gap of `gap` offsets; return their base offset.
 
-        If no leader runs, all in-sync replicas get the records at once, as if these had been written before the leader stopped.
+        If no leader runs, all in-sync replicas get the records at once, as if they had been written before the leader stopped.
         """
         target = self.topics[topic].partitions[partition]
         base = target.log.end_offset + gap
@@ -83,7 +83,7 @@ class ModelCluster(Cluster):
 
     @checked
     def forget_producers(self, topic: str | None = None) -> None:
-        """Lose the producer state of `topic`, or of all topics."""
+        """Discard the producer state of `topic`, or of all topics."""
         for partition in self.partitions() if topic is None else self.topics[topic].partitions:
             for copy in partition.copies.values():
                 copy.log.producers.clear()
@@ -108,9 +108,9 @@ class ModelCluster(Cluster):
 
     @checked
     def lose_leadership_after_append(self, topic: str, partition: int, to: int | None = None, *, kept: bool = True) -> None:
-        """Let another broker lead after the next append, before the in-sync replicas have confirmed it: acks=all gets an error.
+        """Let another broker lead after the next append, before the in-sync replicas have confirmed it. With acks=all it gets an error.
 
-        `kept`: the new leader has the records.
+        `kept`: whether the new leader has the records.
         """
         target = self.topics[topic].partitions[partition]
 
@@ -146,12 +146,12 @@ class ModelCluster(Cluster):
 
     @checked
     def slow_follower(self, node: int, seconds: float) -> None:
-        """Let the broker take `seconds` to copy from leaders; 0 ends this."""
+        """Make the broker take `seconds` to copy from leaders; 0 ends the delay."""
         self.replication.slow_follower(node, seconds)
 
     @checked
     def pause_replication(self, node: int, seconds: float) -> None:
-        """Let the broker copy nothing from leaders for `seconds`. It stays in sync until it has been behind for too long."""
+        """Keep the broker from copying from leaders for `seconds`. It stays in sync until it has been behind for too long."""
         self.replication.pause(node, seconds)
 
     @checked
@@ -191,7 +191,7 @@ class ModelCluster(Cluster):
         """Freeze a broker, as SIGSTOP does: connections stay open, and no request is executed.
 
         Afterwards the broker executes the requests that have arrived; the requests of a connection that was lost meanwhile are executed
-        with the probability `zombies`.
+        with probability `zombies`.
         """
         broker = self.brokers[node]
         broker.frozen_until = max(broker.frozen_until, self.timeline.now + seconds)
@@ -205,7 +205,7 @@ class ModelCluster(Cluster):
 
     @checked
     def slow(self, node: int, seconds: float) -> None:
-        """Let each request take `seconds` at this broker; 0 ends this."""
+        """Make each request at this broker take `seconds`; 0 ends this."""
         self.brokers[node].slowness = seconds
 
     @checked
@@ -238,12 +238,12 @@ class ModelCluster(Cluster):
 
     @checked
     def stale_metadata(self, seconds: float) -> None:
-        """For `seconds` let all brokers return the metadata of this moment."""
+        """For `seconds`, make all brokers return the metadata as it is now."""
         self.metadata.make_stale(seconds)
 
     @checked
     def deafen(self, node: int, seconds: float) -> None:
-        """For `seconds` let `node` learn of no changes: it returns the leaders, brokers and coordinators of this moment.
+        """Hide changes from `node` for `seconds`: it returns the brokers, leaders and group coordinators as they are now.
 
         If another broker replaces `node` as a leader, `node` still accepts Produce requests with acks=all, but no replica confirms them.
         """
@@ -257,12 +257,12 @@ class ModelCluster(Cluster):
 
     @checked
     def move_coordinator(self, group: str, to: int | None = None, *, loading: float = 0.0) -> int:
-        """Let another broker coordinate the group, after `loading` seconds; return the new coordinator."""
+        """Let another broker coordinate the group, which it loads for `loading` seconds; return the new coordinator."""
         return self.coordinators.move(group, to, loading=loading)
 
     @checked
     def move_transaction_coordinator(self, transactional_id: str, to: int | None = None, *, loading: float = 0.0) -> int:
-        """Let another broker coordinate the transactional id, after `loading` seconds; return the new coordinator."""
+        """Let another broker coordinate the transactional id, which it loads for `loading` seconds; return the new coordinator."""
         return self.transactions.move(transactional_id, to, loading=loading)
 
     @checked
@@ -296,7 +296,7 @@ class ModelCluster(Cluster):
         self.controls.deny(resource, name, operations)
 
     def allow(self, resource: str, name: str, *operations: str) -> None:
-        """Allow operations again that `deny` has denied, by default all."""
+        """Allow denied operations again, by default all."""
         self.controls.allow(resource, name, operations)
 
     @checked

@@ -1,6 +1,7 @@
-"""Chooses the coordinators of groups and transactional ids. Invariant: a key has at most one coordinator.
+"""Chooses the coordinators of groups and transactional ids. Invariant: a key (a group id or transactional id) has at most one
+coordinator.
 
-The coordinator moves when its broker is down, or when a test orders the move.
+The key moves to another broker when its coordinator is down, or when a test orders the move.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Placement:
         return self.move(key, alive[sum(key.encode()) % len(alive)]) if alive else None
 
     def move(self, key: str, to: int | None = None, *, loading: float = 0.0) -> int:
-        """Let another broker coordinate `key`, after `loading` seconds; return the new coordinator."""
+        """Let another broker coordinate `key`, which it loads for `loading` seconds; return the new coordinator."""
         before = self._last(key)
         others = [node for node in self._brokers.alive() if node != before] or [before]
         self._moved[key] = self._random.choice(others) if to is None else to

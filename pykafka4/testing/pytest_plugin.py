@@ -1,7 +1,7 @@
-"""Provides the pytest fixture `kafka_server`, a model server for a test. Invariant: a test does not pass if a fault that it ordered has not
-happened, unless its marker has unmet="ignore".
+"""Provides the pytest fixture `kafka_server`, a model server for a test. Invariant: a test fails or ends in an error if a fault that it
+ordered has not happened, unless its marker has unmet="ignore".
 
-pytest loads this plugin by itself (entry point `pytest11`). `@pytest.mark.kafka_server(brokers=1, release="2.8", unmet="ignore")` on a
+pytest loads this plugin automatically (entry point `pytest11`). `@pytest.mark.kafka_server(brokers=1, release="2.8", unmet="ignore")` on a
 test, a class or a module sets the server's options.
 """
 
@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Store whether the test itself passed, because the fixture checks only then that ordered faults have happened."""
+    """Store for the fixture whether the test itself passed."""
     report = yield
     if call.when == "call":
         item.stash[PASSED] = report.passed
@@ -46,7 +46,7 @@ def kafka_server(request: pytest.FixtureRequest) -> Iterator[ModelServer]:
     the server crashed.
     """
     options: dict[str, Any] = {}
-    for mark in reversed(list(request.node.iter_markers("kafka_server"))):  # the closest one counts
+    for mark in reversed(list(request.node.iter_markers("kafka_server"))):  # the marker closest to the test wins
         if mark.args:
             raise pytest.UsageError(f"{request.node.nodeid}: kafka_server takes keyword arguments only, as in kafka_server(brokers=1)")
         options.update(mark.kwargs)

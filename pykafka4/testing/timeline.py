@@ -1,4 +1,5 @@
-"""Runs future events in virtual time. Invariant: all events are in one queue, and events of the same time keep their order."""
+"""Runs future events in virtual time. Invariant: all events are in one queue, and events of the same time happen in the order
+in which they were planned."""
 
 from __future__ import annotations
 
@@ -32,13 +33,13 @@ NEVER: Final = Moment(None)  # for fields without a planned event
 
 
 class Timeline:
-    """A clock and its future events. Its owner moves it: the simulation jumps, the server follows the real clock."""
+    """A clock, which its owner moves, and its future events."""
 
     __slots__ = ("_count", "_moments", "now")
 
     def __init__(self, now: float = 0.0) -> None:
         self.now = now
-        self._moments: list[tuple[float, int, Moment]] = []  # tuples compare without a call of Python code
+        self._moments: list[tuple[float, int, Moment]] = []  # tuples compare without calling Python code
         self._count = 0
 
     def at(self, when: float, act: Callable[[], object]) -> Moment:
@@ -51,7 +52,6 @@ class Timeline:
         return moment
 
     def after(self, delay: float, act: Callable[[], object]) -> Moment:
-        """Call `act` in `delay` seconds."""
         return self.at(self.now + delay, act)
 
     @property

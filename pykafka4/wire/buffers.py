@@ -1,4 +1,4 @@
-"""Names the buffer types that both folders of `wire` accept and return. Only type checkers see them: at run time both are `object`."""
+"""Names the buffer types that both folders of `wire` accept and return. Only type checkers see the types: at run time they are `object`."""
 
 from __future__ import annotations
 

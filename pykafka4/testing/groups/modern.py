@@ -1,8 +1,8 @@
 """Assigns partitions to a group by the consumer protocol (KIP-848). Invariant: a partition has at most one owner; another member
-gets it only when its owner has given it back or was removed.
+gets it only when its owner has given it back or has been removed.
 
-A member reaches the group's epoch when it has given back the partitions that it must give back. Partitions that another member still has
-come to it later.
+A member reaches the group's epoch when it has given back the partitions that it must give back, even if it still waits for
+partitions of other members.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ JOIN, LEAVE, LEAVE_STATIC = 0, -1, -2  # epochs
 
 @attrs.frozen
 class GroupHeartbeat:
-    """A field that is None is as in the last heartbeat."""
+    """A field that is None has not changed since the last heartbeat."""
 
     member_id: str
     epoch: int
@@ -39,13 +39,13 @@ class GroupHeartbeat:
 
     @property
     def is_full(self) -> bool:
-        """Whether the response has the assignment in any case."""
+        """Whether the response contains the assignment even if it has not changed."""
         return self.epoch == JOIN or None not in (self.rebalance_timeout, self.topics, self.owned)
 
 
 @attrs.frozen
 class GroupHeartbeatResponse:
-    """`assignment` is None in an error, and where the response need not repeat it."""
+    """`assignment` is None with an error, or if the response need not repeat it."""
 
     error: str = "NONE"
     member_id: str = ""
@@ -78,7 +78,7 @@ class ModernMember:
     waits: bool = False  # whether other members still have partitions of its target
     session: Moment = NEVER
     revocation: Moment = NEVER
-    classic: JoinRequest | None = None  # the last JoinGroup of a member with the classic protocol
+    classic: JoinRequest | None = None  # the last JoinGroup of a member that uses the classic protocol
     adopted: bool = False  # came with a classic group and has not joined since, so the member may hold partitions of the last generation
     awaited: Moment = NEVER  # the end of the time in which the member has to join again, or to sync
 
@@ -102,7 +102,7 @@ class ConsumerProtocolGroup:
 
     @property
     def state(self) -> str:
-        """The state, under the names of ListGroups."""
+        """The group's state, as ListGroups names it."""
         if not self.members:
             return "Empty"
         done = all(member.settled and member.epoch in (self.epoch, LEAVE_STATIC) for member in self.members.values())
@@ -143,7 +143,7 @@ class ConsumerProtocolGroup:
         member = self.members.get(beat.member_id)
         if member is None:
             if self.invalid(beat):
-                return ModernMember(beat.member_id), "", None  # `heartbeat` refuses it
+                return ModernMember(beat.member_id), "", None  # `heartbeat` refuses the request
             if self.max_size is not None and len(self.members) >= self.max_size:
                 return None, "GROUP_MAX_SIZE_REACHED", f"the group has {self.max_size} members"
             member = self.members[beat.member_id] = ModernMember(beat.member_id, beat.instance_id)
@@ -151,7 +151,7 @@ class ConsumerProtocolGroup:
         return member, "", None
 
     def _replace(self, old: ModernMember, member_id: str) -> ModernMember:
-        """Put a static member that has come back under a new id into its old place, with the old target."""
+        """Give a static member that has returned with a new id the place and target of its old id."""
         self._stop(old)
         del self.members[old.id]
         new = self.members[member_id] = attrs.evolve(old, id=member_id, epoch=0, previous=0, pending=set(), classic=None)
@@ -201,13 +201,12 @@ class ConsumerProtocolGroup:
     # ---- members that use the classic protocol
 
     def adopt(self, member: ModernMember) -> None:
-        """The member, of a classic group that is converted, keeps its partitions."""
+        """Add a member of a classic group that is being converted; the member keeps its partitions."""
         self.members[member.id], member.adopted = member, True
         self.target[member.id] = set(member.assigned)
         self.keep_alive(member)
 
     def join_classic(self, member_id: str, request: JoinRequest) -> ModernMember:
-        """A known member, a new one, or one in the place of a static member."""
         old = self.static(request.instance_id)
         if old is not None and old.id != member_id:
             member = self._replace(old, member_id)
@@ -305,12 +304,12 @@ class ConsumerProtocolGroup:
         return GroupHeartbeatResponse("NONE", beat.member_id, beat.epoch)
 
     def remove(self, member: ModernMember) -> None:
-        """The group may become a classic one again."""
+        """Remove the member; the group may become a classic group again."""
         self.release(member)
         self.on_removed()
 
     def release(self, member: ModernMember) -> None:
-        """The group is not converted."""
+        """Remove the member without converting the group."""
         self._stop(member)
         del self.members[member.id]
         self.target.pop(member.id, None)

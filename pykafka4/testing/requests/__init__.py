@@ -1,8 +1,7 @@
 """Decodes the requests of a connection, executes them, and sends the responses.
 
 Invariants:
-* A connection's requests are executed one at a time, and answered in order.
-* Each response of a handler passes through `Call.answer` once, where faults and throttling take effect.
+* Each handler's response passes once through `Call.answer`, where throttling and the faults of responses take effect.
 * A handler reads the ordered error (`call.ordered_error`) for a part of its request before it changes anything for that part.
 
 Modules; each line imports only from lines below it:

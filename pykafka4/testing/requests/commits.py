@@ -58,10 +58,10 @@ def keep(
     topic: Any,
     part: Any,
 ) -> T:
-    """Store one offset, unless an error prevents that. Returns the row in the response, of class `kind`.
+    """Store one offset unless an error prevents it; return the offset's row in the response, of class `kind`.
 
-    `by_id`: the request has topic ids; `refused`: the error of the whole request; `after`: the error in the response although the offset is
-    stored.
+    `by_id`: whether the request has topic ids; `refused`: the error of the whole request; `after`: the error to return when the offset is
+    stored, or NONE.
     """
     row = partial(kind, partition_index=part.partition_index)
     found = call.cluster.topics.by_id(topic.topic_id) if by_id else call.cluster.topics.get(topic.name)
@@ -103,7 +103,7 @@ def _fetch_group(call: Call, wanted: OffsetFetchRequest.Group, stable: bool) -> 
     if refused:
         return answer
     if wanted.topics is None:
-        known = {name: topic.id for name, topic in call.cluster.topics.items()}  # an offset of a transaction may outlive its topic
+        known = {name: topic.id for name, topic in call.cluster.topics.items()}  # an offset of a transaction may outlive the topic
         names = [(name, indexes, known.get(name, NO_UUID)) for name, indexes in _all_of(group)]
     else:
         names = [(_name_of(call, t), t.partition_indexes, t.topic_id) for t in wanted.topics]
@@ -139,7 +139,7 @@ def _stored(call: Call, kind: Callable[..., Any], group: Group, refused: str | N
 
 
 def delete_offsets(call: Call) -> OffsetDeleteResponse:
-    """Offsets in topics to which members subscribe stay."""
+    """Offsets of topics to which a member subscribes are not deleted."""
     message: OffsetDeleteRequest = call.message
     refused = refusal(call, message.group_id, "DELETE")
     group = existing(call, message.group_id)

@@ -15,13 +15,13 @@ from pykafka4.wire.protocol.messages_configs import (
 
 __all__ = ["alter_configs", "describe_configs"]
 
-TOPIC: Final = 2  # the kind of resource
+TOPIC: Final = 2  # the resource type of topics
 OF_TOPIC, DEFAULT = 1, 5  # sources of a value
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 def describe_configs(call: Call) -> DescribeConfigsResponse:
-    """The configs of topics that clients have set, and max.message.bytes and min.insync.replicas; brokers have no configs."""
+    """The topic configs that clients have set, plus max.message.bytes and min.insync.replicas; brokers have no configs."""
     return DescribeConfigsResponse(results=[_describe(call, resource) for resource in call.message.resources])
 
 
@@ -47,7 +47,7 @@ def _describe(call: Call, wanted: DescribeConfigsRequest.Resource) -> DescribeCo
 
 
 def alter_configs(call: Call) -> IncrementalAlterConfigsResponse:
-    """Configs that the model does not have are kept, and have no effect."""
+    """Configs that the model does not have are stored, but have no effect."""
     return IncrementalAlterConfigsResponse(responses=[_alter(call, resource) for resource in call.message.resources])
 
 
@@ -72,7 +72,7 @@ def _refusal(call: Call, resource_type: int, name: str, operation: str) -> str |
 
 
 def _changed(before: str, row: IncrementalAlterConfigsRequest.Resource.Config) -> str | None:
-    """None for the default."""
+    """The new value; None: the default."""
     items = [item for item in before.split(",") if item]
     given = (row.value or "").split(",")
     if row.config_operation == APPEND:

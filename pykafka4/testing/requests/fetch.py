@@ -56,7 +56,7 @@ def fetch(call: Call) -> Any:
 
 
 def want(call: Call) -> tuple[Wanted, str | None]:
-    """(the partitions that the Fetch requests, error). Applies the changes to the session."""
+    """(the partitions that the Fetch requests, error). Applies the request's changes to its session."""
     message: FetchRequest = call.message
     sessions = call.cluster.fetch_sessions[call.broker.node]
     asked = [RequestedPartition(t.topic, t.topic_id, part, name(call, t)) for t in message.topics for part in t.partitions]
@@ -146,14 +146,14 @@ def fetched(call: Call, wanted: Wanted, epoch: int | None = None) -> FetchRespon
 
 
 def _by_topic(answers: Iterable[tuple[RequestedPartition, Answer]]) -> list[FetchResponse.Topic]:
-    """Only neighbours of one topic share a row: the order of the session stays."""
+    """Only adjacent partitions of a topic share a row, so that the order of the session stays."""
     found = groupby(answers, key=lambda pair: (pair[0].topic, pair[0].topic_id))
     return [FetchResponse.Topic(topic=name, topic_id=number, partitions=[a for _, a in rows]) for (name, number), rows in found]
 
 
 @attrs.define
 class _Budget:
-    """The first batch is complete, however large."""
+    """The bytes left in a response, whose first batch is complete, however large."""
 
     left: int
     empty: bool = True
@@ -196,7 +196,7 @@ def _partition(call: Call, topic: str | None, error: str | None, part: FetchRequ
 
 
 def _preferred(call: Call, topic: str, part: FetchRequest.Topic.Partition) -> int | None:
-    """The follower that RackAwareReplicaSelector chooses: in the consumer's rack, in sync, and with the offset in its log; or None."""
+    """The first in-sync follower in the consumer's rack whose log has the offset, as in RackAwareReplicaSelector; or None."""
     message, brokers = call.message, call.cluster.brokers
     found = call.cluster.partition(topic, part.partition)
     if call.version < FETCH_FROM_FOLLOWERS or message.replica_id >= 0 or not message.rack_id or found is None:

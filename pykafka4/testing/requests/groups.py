@@ -1,4 +1,4 @@
-"""Serves requests about groups, except offsets. Invariant: only a loaded coordinator serves a group; any broker names the coordinator."""
+"""Serves requests about groups, not offsets. Invariant: only its loaded coordinator serves a group; any broker names the coordinator."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ KINDS = GROUP_KEY, TRANSACTION_KEY = 0, 1
 def refusal(call: Call, group_id: str, operation: str = "READ", *, nameless: bool = False) -> str | None:
     """The ordered error, or the error if this broker does not serve the group or denies the operation; otherwise None.
 
-    `nameless`: the id may be empty.
+    `nameless`: whether the id may be empty.
     """
     refused = call.ordered_error() or call.denied("group", group_id, operation)
     if refused:
@@ -64,7 +64,7 @@ def refusal(call: Call, group_id: str, operation: str = "READ", *, nameless: boo
 
 
 def error_after(call: Call, error: str) -> str:
-    """`error`, or if it is NONE, an error that was ordered with `When.AFTER`."""
+    """`error`, or, if it is NONE, the error that was ordered with `When.AFTER`, if any."""
     return (call.ordered_error(when=When.AFTER) if error == "NONE" else None) or error
 
 
@@ -191,7 +191,6 @@ def member_refusal(call: Call, topics: list[str] | None) -> str | None:
 
 
 def beaten(kind: Any, beat: Any, member_id: str, interval: float) -> Any:
-    """The response, of class `kind`, with the contents of the group's `beat`."""
     assignment = None
     if beat.assignment is not None:
         row = kind.Assignment.TopicPartitions
@@ -273,7 +272,7 @@ def _described(member: Member, protocol: str | None) -> DescribeGroupsResponse.G
 
 
 def list_groups(call: Call) -> ListGroupsResponse:
-    """Without groups whose description is denied."""
+    """Groups for which DESCRIBE is denied are left out."""
     refused = call.ordered_error()
     if refused:
         return ListGroupsResponse(error_code=code(refused))

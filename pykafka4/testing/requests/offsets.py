@@ -37,7 +37,7 @@ def _listed(call: Call, topic: str, part: ListOffsetsRequest.Topic.Partition) ->
 
 
 def _not_yet(call: Call, log: PartitionLog) -> str | None:
-    """The error of a new leader, which does not know the end until its high watermark has reached the start of its epoch; or None."""
+    """The error of a leader that does not know the end yet, because its high watermark is below the start of its epoch; or None."""
     if log.high_watermark >= log.epochs[-1][1]:
         return None
     return "OFFSET_NOT_AVAILABLE" if call.version >= 5 else "LEADER_NOT_AVAILABLE"

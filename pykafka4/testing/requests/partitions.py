@@ -1,4 +1,5 @@
-"""Finds the partitions that a request names. Invariant: only the leader serves a partition, except Fetch from version 11 on."""
+"""Finds the partitions that a request names. Invariant: only the leader serves a partition, but any replica serves Fetch
+from version 11 on."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def _append(call: Call, found: Partition | None, records: Any) -> Appended:
 
 
 def _unverified(call: Call, found: Partition, data: bytes) -> str | None:
-    """The error if the coordinator does not know that the batch's transaction includes the partition; otherwise None."""
+    """The error if the coordinator does not allow this transactional write to the partition; otherwise None."""
     header, name = parse_header(data), call.message.transactional_id
     if header is None or name is None or not header.transactional or not call.cluster.behaviour.verifies_transactions:
         return None

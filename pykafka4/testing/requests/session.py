@@ -1,7 +1,7 @@
 """Executes the requests of one connection, for a broker. Invariant: requests are executed one at a time, and responses are sent in order.
 
-Bytes arrive in any pieces. Requests that have arrived when the client disconnects may still be executed (`zombies`), as a frozen broker
-does when it resumes and finds requests in the buffers of lost connections.
+Bytes may arrive in pieces of any size. Requests that arrived before the client disconnected may still be executed (`zombies`): a frozen
+broker that resumes finds such requests in the buffers of lost connections.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Front(Protocol):
         """Send bytes to the client, in order."""
 
     def close(self) -> None:
-        """Close the connection, after the bytes that were passed to `send`."""
+        """Close the connection after all bytes are sent."""
 
 
 class Call:
@@ -61,7 +61,7 @@ class Call:
         self.finished = False
 
     def ordered_error(self, topic: str | None = None, partition: int | None = None, when: When = When.BEFORE) -> str | None:
-        """The error that a test has ordered for this part of the response, counted down; None if there is none."""
+        """Count down the error that a test has ordered for this part of the response, and return it; None if there is none."""
         return self.cluster.controls.use_error(self.key, topic, partition, when)
 
     def denied(self, resource: str, name: str, operation: str) -> str | None:
@@ -69,7 +69,7 @@ class Call:
         return self.cluster.controls.denied(resource, name, operation)
 
     def answer(self, response: Any) -> None:
-        """Send `response` (or NO_ANSWER) and continue with the next request; a second call is a bug in the model."""
+        """Send `response`, unless it is NO_ANSWER, and continue with the next request. Raises RuntimeError on a second call."""
         if self.finished:
             raise RuntimeError(f"{self.name} {self.correlation_id} was answered twice")
         self.finished = True
@@ -93,7 +93,7 @@ class Session:
         self.cluster, self.broker, self.front, self._execute = cluster, broker, front, execute
         self.open = True  # the client still receives bytes
         self.abandoned = False  # the client no longer waits for responses, although its bytes may still arrive
-        self.dead = False  # the broker has closed the connection: no request is executed any more
+        self.dead = False  # the broker has closed the connection: no more requests are executed
         self._busy = self._proceeding = False
         self._pieces = bytearray()
         self._arrived: deque[bytes] = deque()
@@ -139,7 +139,7 @@ class Session:
     # ---- executing
 
     def proceed(self) -> None:
-        if self._proceeding:  # the loop below has executed a request, whose response has led here: the loop continues by itself
+        if self._proceeding:  # called by the response to a request that the loop below executes: that loop continues
             return
         self._proceeding = True
         try:
@@ -183,7 +183,7 @@ class Session:
         return Call(self, key, version, correlation_id, header.client_id, message)
 
     def _refuse(self, frame: bytes, reason: str) -> None:
-        """Close the connection, as brokers do. Only the log has the reason."""
+        """Close the connection, as brokers do."""
         key, version, _, length = struct.unpack_from(">hhih", frame.ljust(10, b"\xff"))
         what = f"{NAMES.get(key, f'API {key}')} v{version}" if len(frame) >= 10 else "a request"
         client = frame[10 : 10 + min(max(length, 0), 100)].decode(errors="replace")

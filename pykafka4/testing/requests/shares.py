@@ -234,7 +234,6 @@ def _fetched(call: Call, session: ShareSession, errors: Errors, named: set[tuple
 
 
 def _read(partition: Partition, spans: list[tuple[int, int, int]]) -> bytes:
-    """All batches from the first acquired record to the last."""
     if not spans:
         return b""
     first, last = spans[0][0], spans[-1][1]

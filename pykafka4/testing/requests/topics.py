@@ -21,7 +21,7 @@ __all__ = ["create_partitions", "create_topics", "delete_records", "delete_topic
 
 
 def create_topics(call: Call) -> CreateTopicsResponse:
-    """The first replica of an assignment leads. The first assignment sets the number of replicas of all partitions."""
+    """The first replica of each assignment leads the partition. The first assignment sets the number of replicas of all partitions."""
     return CreateTopicsResponse(topics=[_create(call, topic) for topic in call.message.topics])
 
 

@@ -55,7 +55,7 @@ def code_for(call: Call, error: str | None) -> int:
 
 
 def init_producer_id(call: Call) -> InitProducerIdResponse:
-    """A request without a transactional id always gets a new producer id, whatever else it contains."""
+    """A request without a transactional id gets an error or a new producer id, whatever else it contains."""
     message: InitProducerIdRequest = call.message
     transactional_id = message.transactional_id
     if transactional_id is None:
@@ -86,7 +86,7 @@ def _after(call: Call) -> str | None:
 
 
 def add_partitions(call: Call) -> AddPartitionsToTxnResponse:
-    """From version 4 on, brokers name several transactions in a request, and for each add partitions, or check that they were added."""
+    """From version 4 on, a request names several transactions. For each it adds partitions, or checks that they were added."""
     message: AddPartitionsToTxnRequest = call.message
     if call.version < BATCHED_SINCE:
         name, topics = message.v3_and_below_transactional_id, message.v3_and_below_topics
@@ -135,7 +135,7 @@ def _part_refusal(call: Call, tp: TopicPartition) -> str | None:
 
 
 def add_offsets(call: Call) -> AddOffsetsToTxnResponse:
-    """The request comes before TxnOffsetCommit writes offsets of the group."""
+    """Add a group to the transaction, before TxnOffsetCommit writes the group's offsets."""
     message: AddOffsetsToTxnRequest = call.message
     name, group = message.transactional_id, message.group_id
     refused = refusal(call, name) or call.denied("group", group, "READ")
@@ -162,8 +162,8 @@ def end(call: Call) -> EndTxnResponse:
 def verified(call: Call, name: str, producer: tuple[int, int], what: TopicPartition | str, *, adds: bool, abortable: bool) -> str | None:
     """The error if the coordinator does not allow a transactional write (KIP-890); otherwise None.
 
-    `what`: the partition, or the group whose offsets are written. `adds`: the request's version adds the partition or group
-    to the transaction. `abortable`: the request's version has TRANSACTION_ABORTABLE.
+    `what`: the partition, or the group whose offsets are written. `adds`: whether the request's version adds the partition
+    or group to the transaction. `abortable`: whether the request's version has TRANSACTION_ABORTABLE.
     """
     transactions, topics = call.cluster.transactions, isinstance(what, TopicPartition)
     if not transactions.serves(name):

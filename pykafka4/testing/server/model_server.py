@@ -95,14 +95,14 @@ class ModelServer:
         self._check_process()
         with self._lock:
             self._check_running()
-            self._timeline.now = max(self._timeline.now, system.monotonic())  # the thread may sleep: events that `act` plans count from now
+            self._timeline.now = max(self._timeline.now, system.monotonic())  # the thread may be asleep: `act` plans events from now on
             result = act(self.cluster)
             self._sockets.follow_brokers()
         self._sockets.wake()
         return result
 
     def wait_for(self, condition: Callable[[ModelCluster], Any], timeout: float | None = 10.0) -> None:
-        """Wait until `condition(cluster)` holds. Raises KafkaTimeoutError after `timeout` seconds (None: no limit), or as `do` does."""
+        """Wait until `condition(cluster)` holds. Raises KafkaTimeoutError after `timeout` seconds (None: never), and the errors of `do`."""
         limit = check_timeout(timeout)
         self._check_process()
 
@@ -183,13 +183,13 @@ class ModelServer:
     def fail(
         self, api: Api, error: str, *, topic: str | None = None, partition: int | None = None, times: int = 1, after: bool = False
     ) -> None:
-        """Return an error for the next `times` requests of an API: `fail("Produce", "NOT_LEADER_OR_FOLLOWER", topic="orders")`.
+        """Answer the next `times` requests of an API with an error: `fail("Produce", "NOT_LEADER_OR_FOLLOWER", topic="orders")`.
 
-        `error` is Kafka's name of the error; `api` is Kafka's name of the API, its key, or its request class. Requests about partitions
-        (such as Produce, Fetch, ListOffsets and OffsetCommit) fail for each partition that matches `topic` and `partition`, and each
-        partition counts once. The request is not executed; with `after` (Produce, OffsetCommit, and requests of members and transactions)
-        it is executed, and then its response is the error. Raises ValueError at once for a fault that could never happen: an unknown name,
-        an API that this release does not have, a topic or partition if the response has none.
+        `error` is Kafka's name for the error; `api` is Kafka's name for the API, its key, or its request class. Requests about partitions
+        (such as Produce, Fetch, ListOffsets and OffsetCommit) fail for each partition that matches `topic` and `partition`; each of
+        these partitions uses up one of `times`. The request is not executed; with `after` (Produce, OffsetCommit, and requests of group
+        members and transactions) the request is executed, and then the error is returned. Raises ValueError at once for a fault that could
+        never happen: an unknown name, an API that this release does not have, a topic or partition if the response has none.
         """
         self._order(lambda cluster: orders.fail(cluster, api, error, topic, partition, times, after))
 
@@ -209,7 +209,7 @@ class ModelServer:
         return self.do(lambda cluster: [str(order) for order in self._orders if order.entry.times])
 
     def assert_all_met(self) -> None:
-        """Raise AssertionError with the faults that did not happen as often as ordered: then the test has not tested its case."""
+        """Raise AssertionError if a fault did not happen as often as ordered, because then the test has not tested its case."""
         left = self.unmet()
         if left:
             raise AssertionError("ordered faults that did not happen, or not as often as ordered: " + "; ".join(left))
@@ -251,7 +251,7 @@ class ModelServer:
     def _turn(self) -> bool:
         with self._lock:
             pause = min(self._timeline.next_at - system.monotonic(), LONGEST_SLEEP_S)
-        # The lock is free here: `do` may change the cluster meanwhile, perhaps with an earlier event, and its wake-up ends this sleep.
+        # The lock is free here: `do` may change the cluster meanwhile and plan an earlier event; its wake-up ends this sleep.
         ready = self._sockets.select(max(0.0, pause))
         with self._lock:
             if self._stopping:

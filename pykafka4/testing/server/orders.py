@@ -26,7 +26,7 @@ PLACES: Final[dict[str, str]] = {
     **dict.fromkeys(("ConsumerGroupHeartbeat", "OffsetFetch", "DescribeGroups", "DeleteGroups", "AddOffsetsToTxn", "EndTxn"), "request"),
     **dict.fromkeys(("ListGroups", "ConsumerGroupDescribe", "OffsetDelete", "ShareGroupHeartbeat", "DescribeLogDirs"), "request"),
 }
-# APIs whose ordered error can come after the request was executed.
+# APIs for which an ordered error can be returned after the request is executed.
 AFTER: Final = (
     *("Produce", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "ConsumerGroupHeartbeat", "OffsetCommit"),
     "ShareGroupHeartbeat",
@@ -36,7 +36,7 @@ AFTER: Final = (
 
 @attrs.frozen(eq=False)
 class Order:
-    """`entry` is in the cluster's list, and counts the remaining times."""
+    """`entry` is the fault in the cluster's `Controls`, whose `times` counts down."""
 
     text: str
     times: int
@@ -91,7 +91,7 @@ def known(cluster: ModelCluster, api: Api) -> str:
 
 
 def check_place(cluster: ModelCluster, name: str, topic: str | None, partition: int | None) -> int | None:
-    """Returns `partition`. The topic may be created later."""
+    """Check and return `partition`. The topic need not exist yet."""
     if topic is not None and PLACES[name] == "request":
         raise ValueError(f"topic={topic!r}: a response to {name} has one error for the whole request")
     if topic is not None:

@@ -1,4 +1,4 @@
-"""Reads and writes the sockets of a model server: a listener for each broker, on 127.0.0.1 only, and a connection for each session."""
+"""Reads and writes the sockets of a model server: a listener for each broker and a connection for each session."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Keeps share groups (KIP-932): members, the state of each record, share sessions. Invariant: at most one member at a time has the lock
-of a record.
+"""Keeps share groups (KIP-932): members, the state of each record, share sessions. Invariant: at most one member at a time holds the
+lock on a record.
 
 The code follows the KIP, independently of the client.
 

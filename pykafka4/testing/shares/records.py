@@ -1,7 +1,7 @@
 """Keeps the state of each record of a partition in a share group. Invariant: a record in a final state is never acquired again.
 
-The states belong to the model cluster, so they survive when a broker stops. Locks do not: under a new leader acquired records are available
-again.
+The states belong to the model cluster, so they survive when a broker stops. Locks do not: under a new leader, acquired records are
+available again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Holder(Protocol):
     member: str
 
     def releases(self, partition: tuple[UUID, int]) -> bool:
-        """Whether the session has ended, and with it its locks of this partition (topic id, number)."""
+        """Whether the session has ended, and its locks on records of this partition (topic id, number) with it."""
 
 
 @attrs.frozen
@@ -62,7 +62,7 @@ class Slot:
 
 @attrs.define(eq=False)
 class SharePartition:
-    """The records of a partition from `start` on; records below it are final."""
+    """The records of a partition from `start` on; records below `start` are final."""
 
     group: str
     key: tuple[UUID, int]
@@ -71,7 +71,7 @@ class SharePartition:
     lock_seconds: Callable[[], float]
     most_deliveries: Callable[[], int]
     start: int
-    led: tuple[int, int]  # leader and epoch for which locks are kept
+    led: tuple[int, int]  # leader and epoch under which records were locked
     tell: Callable[[ShareEvent], None]
     slots: dict[int, Slot] = attrs.Factory(dict)
 
@@ -102,7 +102,7 @@ class SharePartition:
                 self._free(offset, slot, "released")
 
     def _free(self, offset: int, slot: Slot, why: str) -> None:
-        """After its last delivery the record is archived."""
+        """After its last delivery, the record is archived."""
         self._note(why, offset, slot)
         slot.lock.cancel()
         slot.state, slot.holder = RecordState.AVAILABLE, None
@@ -126,7 +126,7 @@ class SharePartition:
         return slot is None or slot.state is RecordState.AVAILABLE
 
     def acquire(self, log: PartitionLog, holder: Holder, most: int, whole_batches: bool) -> list[tuple[int, int, int]]:
-        """Lock up to `most` records for `holder`, with `whole_batches` also the remaining records of the last batch.
+        """Lock up to `most` records for `holder`; with `whole_batches`, also the remaining records of the last batch.
 
         Returns runs of records as (first offset, last offset, deliveries).
         """
@@ -156,7 +156,7 @@ class SharePartition:
     # ---- acknowledging
 
     def acknowledge(self, holder: Holder, batches: Iterable[tuple[int, int, list[int]]]) -> str | None:
-        """Apply all acknowledgements (first offset, last offset, types) and return None; or none of them, and return the error."""
+        """Apply all acknowledgements (first offset, last offset, types) and return None; or apply none of them, and return the error."""
         self.drop_ended()
         types: dict[int, int] = {}
         for first, last, kinds in batches:

@@ -3,7 +3,6 @@
 Invariants:
 * This package does not depend on the format of requests.
 * Only `PartitionLog` adds and removes batches; only `Replication` changes a partition's leader and in-sync replicas.
-* Every running in-sync replica has all records below the high watermark, except after an unclean election.
 
 Modules; each line imports only from lines below it:
     replication     copies to followers, elections of leaders, in-sync replicas, high watermarks

@@ -1,9 +1,9 @@
 """Keeps the fetch sessions (KIP-227) of one broker. Invariant: a response leaves out only partitions without a change since the last
 response.
 
-A session keeps the partitions that its client requests, in the order in which a response is filled. A partition that had records moves
-to the end. A partition that is requested again after it was forgotten comes last. The order has no other changes. The broker keeps a
-limited number of sessions, in memory only.
+A session keeps the partitions that its client requests, in the order in which a response is filled. A partition moves to the end
+when a response has records of it, or when it is requested again after it was forgotten; nothing else changes the order. The broker keeps
+a limited number of sessions, in memory only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Key: TypeAlias = tuple[str | UUID, int]
 
 @attrs.define(eq=False)
 class RequestedPartition:
-    """The offsets are those of the last response of the session (-1: none)."""
+    """`high_watermark` and `log_start_offset` are those of the session's last response (-1: none)."""
 
     topic: str  # empty if the request names topics by id
     topic_id: UUID
@@ -42,9 +42,9 @@ class RequestedPartition:
         return self.topic if self.topic_id == NO_UUID else self.topic_id, self.wish.partition
 
     def note(self, answer: Answer) -> bool:
-        """True if the offsets changed, or if the response must contain the partition in any case."""
+        """Keep the offsets of `answer`; return whether the response must contain the partition."""
         changed = (self.high_watermark, self.log_start_offset) != (answer.high_watermark, answer.log_start_offset)
-        # -1 after an error: the high watermark differs next time, so that the next response contains the partition.
+        # -1 after an error: the high watermark differs next time, so the next response contains the partition.
         self.high_watermark = -1 if answer.error_code else answer.high_watermark
         self.log_start_offset = answer.log_start_offset
         told = answer.diverging_epoch.epoch >= 0 or answer.preferred_read_replica >= 0
@@ -93,7 +93,7 @@ class FetchSessions:
         return session
 
     def open(self, partitions: Iterable[tuple[RequestedPartition, Answer]], *, by_id: bool) -> int:
-        """Returns the session's id, or 0 if there is no room."""
+        """Open a session; return its id, or 0 if there is no room."""
         known = {}
         for asked, answer in partitions:
             asked.high_watermark, asked.log_start_offset = answer.high_watermark, answer.log_start_offset
@@ -112,7 +112,7 @@ class FetchSessions:
         self._sessions.clear()
 
     def _evict(self, size: int) -> bool:
-        """Evict an unused session, or an old one with at most `size` partitions. Returns whether a session was evicted."""
+        """Evict an unused session, or an old one with at most `size` partitions; return whether a session was evicted."""
         latest = self._timeline.now - EVICTED_AFTER_S
         unused = min(self._sessions.values(), key=lambda session: session.used_at, default=None)
         if unused is not None and unused.used_at >= latest:

@@ -100,7 +100,7 @@ class PartitionLog:
         return Appended("NONE", base, stamp, next_offset=self.end_offset, unchecked=unchecked)
 
     def _record_errors(self, records: tuple[WireRecord, ...]) -> Appended | None:
-        """None if all records are valid. One invalid timestamp makes the code INVALID_TIMESTAMP."""
+        """None if all records are valid. One invalid timestamp makes the batch's error INVALID_TIMESTAMP."""
         errors: list[RecordError] = []
         error = "INVALID_RECORD"
         for index, record in enumerate(records):
@@ -166,7 +166,7 @@ class PartitionLog:
     def _take(self, batch: StoredBatch) -> None:
         epoch = batch.header.leader_epoch
         if not self.epochs or (epoch >= 0 and epoch != self.epochs[-1][0]):
-            # Epochs without records are removed: the history that this log copies does not contain them.
+            # Epochs without records are removed, because the leader's log does not have them.
             self.epochs = [entry for entry in self.epochs if entry[0] <= epoch and entry[1] < batch.base_offset]
             if not self.epochs or self.epochs[-1][0] != epoch:
                 self.epochs.append((epoch, batch.base_offset))
@@ -226,7 +226,7 @@ class PartitionLog:
             self.truncate(leader.end_offset)
 
     def _restart(self, offset: int) -> None:
-        """The leader has no older records."""
+        """Begin again at `offset`, because the leader has no older records."""
         self.batches.clear()
         self._bases.clear()
         self.epochs.clear()
@@ -253,7 +253,7 @@ class PartitionLog:
     def read(self, offset: int, max_bytes: int, limit: int | None = None) -> bytes:
         """The batches from the one that contains `offset` up to the offset `limit`, by default the high watermark.
 
-        The first batch is complete; the last is cut off at `max_bytes`.
+        The first batch is complete; the last may be cut off at `max_bytes`.
         """
         limit = self.high_watermark if limit is None else limit
         parts: list[bytes] = []
@@ -317,7 +317,7 @@ class PartitionLog:
     # ---- deleting
 
     def delete_before(self, offset: int) -> None:
-        """Raise the start offset to `offset`, as DeleteRecords and retention do; the last epoch that began below `offset` begins there."""
+        """Raise the start offset to `offset`, as DeleteRecords and retention do; the epoch that contains `offset` then begins there."""
         self.start_offset = min(max(self.start_offset, offset), self.end_offset)
         self.high_watermark = max(self.high_watermark, self.start_offset)
         keep = next((i for i, b in enumerate(self.batches) if b.next_offset > self.start_offset), len(self.batches))

@@ -40,7 +40,7 @@ class Purgatory(Generic[K]):
 
     def wake(self, key: K) -> None:
         for delayed in list(self._delayed.get(key, ())):
-            # The timer shows whether the request still waits: a response can lead to a request that ends other requests in this copy.
+            # The timer shows whether the request still waits: an earlier response may have led to a request that ended it.
             if delayed.timer.pending and delayed.ready(key):
                 self._end(delayed)
 

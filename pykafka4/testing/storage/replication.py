@@ -3,9 +3,9 @@
 Invariant: every running in-sync replica has all records below the high watermark, except after an unclean election.
 
 With a delay of 0, the default, followers have all records at once, and a broker leaves the in-sync replicas when it stops. With a delay, a
-follower copies that many seconds after a write, only while its broker and the leader run. As in Kafka, it learns of a higher high watermark
-one copy later. A broker then stays in sync until the controller notices that it has stopped, or until it has been behind for `lag_max`
-seconds.
+follower copies that many seconds after a write, and only while its broker and the leader run. As in Kafka, the follower learns of a higher
+high watermark one copy later. It stays in sync until the controller notices that its broker has stopped, or until it has been behind for
+`lag_max` seconds.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Replication:
             self.resume(node)
 
     def resume(self, node: int) -> None:
-        """Let the broker, which can copy again or has restarted, catch up, and let other brokers copy from it."""
+        """Let a broker that can copy again or has restarted catch up, and let other brokers copy from it."""
         for partition in self._topics.partitions():
             if node in partition.copies:
                 partition.copies[node].copying.cancel()
@@ -78,7 +78,7 @@ class Replication:
         self._advance(partition)
 
     def force(self, partition: Partition) -> None:
-        """Raise the high watermark to the log's end, even if brokers are down."""
+        """Copy the log to all in-sync replicas and raise the high watermark to its end, even if brokers are down."""
         log = partition.log
         for node in partition.in_sync:
             copy = partition.copies[node]
@@ -108,7 +108,7 @@ class Replication:
         return behind or follower.log.start_offset < log.start_offset or follower.node not in partition.in_sync
 
     def _copies(self, partition: Partition, node: int) -> bool:
-        """Whether this broker copies from the leader now. With a delay of 0 even frozen brokers copy."""
+        """Whether this broker copies from the leader now. With a delay of 0, even frozen brokers copy."""
         brokers, now = self._brokers, self._timeline.now
         held = max(self._paused.get(node, 0.0), partition.held.get(node, 0.0))
         if not brokers[node].up or not brokers[partition.leader].up or held > now:
@@ -123,7 +123,7 @@ class Replication:
             self._attend(partition, follower)
 
     def _copy(self, partition: Partition, follower: Replica) -> None:
-        """The leader's high watermark does not include this fetch yet."""
+        """The follower gets the high watermark that the leader had before this copy."""
         log = partition.log
         follower.log.follow(log)
         follower.log.high_watermark = min(log.high_watermark, follower.log.end_offset)
@@ -166,12 +166,12 @@ class Replication:
                 self._advance(partition)
 
     def stopped(self, node: int) -> None:
-        """Without a delay, the broker leaves the in-sync replicas at once, except for partitions that it leads."""
+        """Without a delay, the broker leaves the in-sync replicas at once, except in partitions that it leads."""
         if self._delay(node) <= 0:
             self.gone(node)
 
     def gone(self, node: int) -> None:
-        """The controller has noticed that the broker stopped; the broker stays in sync in partitions that it leads."""
+        """Remove a stopped broker from the in-sync replicas, except in partitions that it leads."""
         for partition in self._topics.partitions():
             if partition.leader != node:
                 self.shrink(partition, node)
@@ -205,7 +205,7 @@ class Replication:
         self.produces.wake(partition)
 
     def elect(self, partition: Partition) -> None:
-        """If no in-sync replica runs, any running replica leads if the topic allows unclean elections, otherwise no broker."""
+        """Let a running in-sync replica lead; if there is none and the topic allows unclean elections, any running replica."""
         running = [n for n in partition.replicas if self._brokers[n].up]
         candidates = [n for n in running if n in partition.in_sync] or (running if partition.unclean else [])
         if candidates:
@@ -214,7 +214,7 @@ class Replication:
             self.no_leader(partition)
 
     def elect_instead_of(self, node: int) -> None:
-        """NO_LEADER stands for the partitions without a leader."""
+        """Elect leaders for the partitions that `node` leads; with NO_LEADER, for partitions without a leader."""
         for partition in [partition for partition in self._topics.partitions() if partition.leader == node]:
             self.elect(partition)
 

@@ -108,7 +108,7 @@ def _kind(batch: StoredBatch) -> ControlType | None:
 
 
 def index_bound(batches: Iterable[StoredBatch], offset: int, size: int) -> int | None:
-    """An upper bound of the offsets that a read of `size` bytes from `offset` on returns, from the log's sparse index; None: the log's end.
+    """An upper bound on the offsets that a read of `size` bytes from `offset` returns, by the log's sparse index; None: the log's end.
 
     The bound can be far beyond the records read: then a response also names transactions that begin after its records, as in Kafka.
     """

@@ -2,7 +2,7 @@
 
 Invariants:
 * A transaction that is being committed or aborted is completed, whatever fails meanwhile: its markers are written again until every
-  partition has them.
+  partition has one.
 * This package does not depend on the format of requests. The transactions in a partition's log are in `storage.transactions`.
 
 Modules; each line imports only from lines below it:

@@ -51,7 +51,7 @@ class TransactionCoordinators:
     # ---- InitProducerId
 
     def begin(self, transactional_id: str, timeout: float, expected: tuple[int, int] | None) -> str | None:
-        """Give the producer id and the next epoch to a new producer, or to the producer that has `expected`, its id and epoch."""
+        """Give the producer id and the next epoch to a new producer, or to the producer with the id and epoch `expected`."""
         if not 0 < timeout <= MAX_TIMEOUT_S:
             return "INVALID_TRANSACTION_TIMEOUT"
         known = self.transactions.get(transactional_id)
@@ -78,7 +78,7 @@ class TransactionCoordinators:
     # ---- partitions and groups of a transaction
 
     def find(self, transactional_id: str, producer_id: int, epoch: int) -> tuple[Transaction | None, str | None]:
-        """(state, error) for a request about the current transaction."""
+        """(transaction, error) for a request about the current transaction."""
         known = self.transactions.get(transactional_id)
         if known is None:
             return None, "INVALID_PRODUCER_ID_MAPPING"
@@ -112,7 +112,7 @@ class TransactionCoordinators:
     # ---- EndTxn
 
     def end(self, transactional_id: str, producer_id: int, epoch: int, *, committed: bool) -> str | None:
-        """End the transaction in the same epoch, as up to `transaction.version` 1."""
+        """End the transaction without a new epoch, as with `transaction.version` 0 and 1."""
         known = self.transactions.get(transactional_id)
         if known is None or known.producer_id != producer_id:
             return "INVALID_PRODUCER_ID_MAPPING"
@@ -124,7 +124,7 @@ class TransactionCoordinators:
         return self._repeated(known, committed)
 
     def end_and_raise(self, transactional_id: str, producer_id: int, epoch: int, *, committed: bool) -> str | None:
-        """End the transaction and begin the next epoch, as from `transaction.version` 2 on (KIP-890)."""
+        """End the transaction and begin the next epoch, as with `transaction.version` 2 (KIP-890)."""
         known = self.transactions.get(transactional_id)
         repeated = known is not None and known.ended_for(producer_id, epoch)
         if known is None or (known.producer_id != producer_id and not repeated):
@@ -147,7 +147,7 @@ class TransactionCoordinators:
         return None
 
     def _repeated(self, known: Transaction, committed: bool) -> str | None:
-        """A second commit of a committed transaction succeeds."""
+        """The error of a repeated EndTxn; None if the transaction was completed with the same outcome."""
         if known.state is (S.COMPLETE_COMMIT if committed else S.COMPLETE_ABORT):
             return None
         same = known.state is (S.PREPARE_COMMIT if committed else S.PREPARE_ABORT)

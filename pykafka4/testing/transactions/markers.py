@@ -23,7 +23,7 @@ class Ending:
     marker: Marker
     partitions: dict[TopicPartition, Partition | None]  # None: the partition did not exist when the transaction ended
     groups: dict[str, None]
-    written: dict[TopicPartition, StoredBatch] = attrs.Factory(dict)  # markers that are not known to be replicated
+    written: dict[TopicPartition, StoredBatch] = attrs.Factory(dict)  # the last marker that was stored in each partition
 
     @property
     def done(self) -> bool:
@@ -31,9 +31,9 @@ class Ending:
 
 
 class MarkerWriter:
-    """The caller repeats `write` until every partition has its marker.
+    """The caller repeats `write` until the `Ending` is `done`.
 
-    `appended(partition, offset)` is called after each marker; `settle_offsets(group, marker)` returns whether the group has accepted it.
+    `appended(partition, offset)` is called after each marker; `settle_offsets(group, marker)` returns whether the group accepts the marker.
     """
 
     def __init__(

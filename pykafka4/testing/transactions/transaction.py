@@ -19,7 +19,7 @@ NO_PRODUCER: Final = -1
 
 
 class TransactionState(Enum):
-    """The state of a transactional id, under the names of DescribeTransactions."""
+    """The state of a transactional id, as DescribeTransactions names it."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -65,7 +65,7 @@ class Transaction:
 
     @property
     def exhausted(self) -> bool:
-        """Whether no epoch is left for a producer; the highest epoch is for a marker."""
+        """Whether no epoch is left for a producer; the highest epoch is reserved for a marker."""
         return self.epoch >= MAX_EPOCH - 1
 
     def move(self, to: TransactionState) -> None:
@@ -81,13 +81,13 @@ class Transaction:
     # ---- producer ids and epochs
 
     def may_begin(self, expected: tuple[int, int] | None) -> bool:
-        """Whether InitProducerId with the producer id and epoch `expected` comes from the producer that has them (KIP-360)."""
+        """Whether `expected` has the current producer id, or the last one if the epochs of that id are used up (KIP-360)."""
         if expected is None or self.epoch == NO_EPOCH or expected[0] == self.producer_id:
             return True
         return expected[0] == self.last_producer_id and expected[1] >= MAX_EPOCH - 1
 
     def next_epoch(self, expected_epoch: int | None) -> str | None:
-        """Raise the epoch, but not for a producer that did not get the last response. Returns the error if the producer is fenced."""
+        """Raise the epoch, unless the producer repeats a request whose response was lost; return the error if the producer is fenced."""
         if expected_epoch is None:
             self.epoch, self.last_epoch = self.epoch + 1, NO_EPOCH
         elif self.epoch in (NO_EPOCH, expected_epoch):
@@ -97,17 +97,17 @@ class Transaction:
         return None
 
     def rotate(self, producer_id: int, *, keep: bool) -> None:
-        """Continue with another producer id. With `keep` the producer may ask again with its last id, if it did not get the response."""
+        """Continue with another producer id. With `keep`, the producer may repeat its request with the last id if the response was lost."""
         self.last_producer_id, self.last_epoch = (self.producer_id, self.epoch) if keep else (NO_PRODUCER, NO_EPOCH)
         self.producer_id, self.epoch = producer_id, 0
 
     def fence(self) -> None:
-        """No producer has the new epoch."""
+        """No producer gets the new epoch."""
         self.epoch, self.last_epoch = self.epoch + 1, NO_EPOCH
 
     # ---- a request that is repeated because its response was lost (KIP-890)
 
     def ended_for(self, producer_id: int, epoch: int) -> bool:
-        """Whether this producer and epoch wrote the last transaction, whose end, even by a timeout, has raised the epoch."""
+        """Whether this producer and epoch wrote the last transaction, and its end, even by a timeout, has raised the epoch."""
         raised = (self.producer_id, self.epoch) == (producer_id, epoch + 1)
         return raised or (self.last_producer_id == producer_id and epoch == MAX_EPOCH - 1 and self.epoch == 0)

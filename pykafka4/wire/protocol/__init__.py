@@ -1,7 +1,7 @@
 """Declares, encodes and decodes Kafka's requests and responses.
 
-Invariant: a message is declared once for all its versions; each version is compiled on its first use. Fields, versions and tags of the
-declarations are Kafka's own; a test compares them.
+Invariant: a message is declared once for all its versions; each version is compiled on its first use. The declared fields, versions
+and tags are Kafka's own, as a test checks.
 
 Modules; each line imports only from lines below it:
     declared          imports every message, for the broker side (`pykafka4.testing`)

@@ -234,7 +234,7 @@ class _Encode:
             src(f"{n} = {b}.nbytes if {b}.__class__ is memoryview else len({b})")
             self.length(n, "i")
             self.flush()
-            # Records are a buffer of their own: they are not copied. (In a flexible version `n` is the length plus 1.)
+            # Records are a buffer of their own, so that they are not copied. (In a flexible version `n` is the length plus 1.)
             with src.block(f"if {n} > {1 if self.flexible else 0}:"):
                 src(f"out.append(join(parts)); parts.clear(); out.append({b})")
 

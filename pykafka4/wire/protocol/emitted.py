@@ -1,7 +1,7 @@
 """Reads lengths of several bytes, unknown tags and arrays of numbers for the code that `compiler` emits, and raises its errors.
 
 Invariant: no length is used before it is checked against the bytes left. Emitted code calls these functions in rare cases, and for work
-that is the same in every message.
+that all messages share.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAX_STRING: Final = 0x7FFF
 
 
 def uvarint(n: int) -> bytes:
-    """`n`, at least 0, as an unsigned varint of Kafka and of protocol buffers."""
+    """`n` (at least 0) as an unsigned varint, as in Kafka and protocol buffers."""
     if n < 0x80:
         return _ONE_BYTE[n]
     if n < 0x4000:
@@ -103,7 +103,7 @@ def _absent(owner: str, name: str, version: int) -> NoReturn:
 
 
 def _skip_tags(buf: Any, pos: int, end: int, count: int) -> int:
-    """Skip unknown tagged fields. `count` is the first byte of their number, not 0."""
+    """Skip unknown tagged fields. `count` is the first byte of their count, which is not 0."""
     if count > 127:
         count, pos = _more(buf, pos, count)
     if count > MAX_TAGS or count * 2 > end - pos:
@@ -122,9 +122,9 @@ def _skip_tags(buf: Any, pos: int, end: int, count: int) -> int:
 
 
 def _numbers_reader(fmt: str, *, flexible: bool) -> Callable[..., tuple[list[Any] | None, int, int]]:
-    """Make a function that reads an array of numbers with its length; its result is (list or None, position after it, room left).
+    """Make a function that reads a length and an array of numbers, and returns (list or None, position after the array, room left).
 
-    Thousands of partitions share a few replica lists. So short arrays stay in `known`: the same bytes give the same list.
+    Thousands of partitions share a few replica lists, so short arrays stay in `known`: equal bytes give the same list object.
     """
     size, table, length = struct.calcsize(fmt), _UNPACKERS[fmt], struct.Struct(">i")
 
