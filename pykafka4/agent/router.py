@@ -45,7 +45,7 @@ class SpoolSeam(Protocol):
         """Whether the topic's next message must be added to the spool."""
 
     def add(self, message: Message) -> None:
-        """Queue a message behind its topic's earlier messages, for the next `write`; or discard and count the message."""
+        """Put a message behind its topic's earlier messages, for the next `write`; or discard and count the message."""
 
     def write(self) -> None:
         """Write the added messages."""

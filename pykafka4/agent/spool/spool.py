@@ -95,13 +95,13 @@ class Spool:
     # ---- writing
 
     def takes(self, topic: str) -> bool:
-        """Whether the topic's next message must be added here: while the disk refuses writes, only if older messages of the topic are here."""
+        """Whether the topic's next message must be added here; while the disk refuses writes, only if the topic has messages here."""
         if topic in self._fifos or topic in self._added:
             return True
         return (self._always or self.cluster_away) and not self._disk.refuses()
 
     def add(self, message: Message) -> None:
-        """Queue a message behind its topic's earlier messages, for the next `write`; or discard and count the message."""
+        """Put a message behind its topic's earlier messages, for the next `write`; or discard and count the message."""
         topic, value, key, partition_key, timestamp_ms = message
         if self._disk.refuses():
             self._discards.discarded(message, Reason.SPOOL_FAILED)
