@@ -36,7 +36,7 @@ class ArrivalLimits:
         return cls(limits) if limits else None
 
     def admits(self, topic: str) -> bool:
-        """Count a message of `topic`. Returns whether the message is within the limit."""
+        """Count a message of `topic`; return whether the message is within the limit."""
         try:
             admission = self._admissions[topic]
             self._admissions.move_to_end(topic)

@@ -96,7 +96,7 @@ def _complain(text: str, code: int) -> int:
 
 
 def _send_all(given: argparse.Namespace, values: Iterator[bytes], channel: Channel, progress: Progress) -> str | None:
-    """Hand the values over at the requested pace, up to the first failure. Returns the failure as text, or None."""
+    """Hand the values over at the requested pace, up to the first failure; return the failure as text, or None."""
     topic, key = os.fsencode(given.topic), os.fsencode(given.key)
     due = time.monotonic()
     for number, value in enumerate(values, 1):

@@ -57,7 +57,7 @@ class Connection:
         self._needed = SIZE.size  # bytes of the unfinished message, or of its size field
 
     def read(self) -> int:
-        """Read once. Returns the cost in messages, 0 if there are no bytes to read."""
+        """Read once; return the cost in messages, 0 if there are no bytes to read."""
         try:
             size = self._receive()
         except BlockingIOError:

@@ -142,7 +142,7 @@ class StreamInput:
     # ------------------------------------------------------------ accepting
 
     def _accept(self) -> int:
-        """Accept a connection. Returns the cost in messages, 0 if no connection can be accepted now."""
+        """Accept a connection; return the cost in messages, 0 if no connection can be accepted now."""
         if not self._accepting:
             return 0
         if len(self._connections) >= self._max_connections:

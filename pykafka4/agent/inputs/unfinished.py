@@ -39,7 +39,7 @@ class Room:
         return bool(self._waiting)
 
     def reserve(self, holder: RoomHolder, size: int, now: float) -> bool:
-        """Reserve `size` bytes. Returns False if `holder` must wait for `resume`."""
+        """Reserve `size` bytes; return False if `holder` must wait for `resume`."""
         # A new holder waits after the others, even if there is room: otherwise small messages could overtake a larger one forever.
         if self._waiting or size > self.free:
             self._waiting[holder] = size

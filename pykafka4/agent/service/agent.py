@@ -47,7 +47,7 @@ class Agent:
         self._parts: Parts | None = None
 
     async def run(self) -> Exit:
-        """Take messages until `end` is called or a part fails, then deliver the waiting messages. Returns the exit code."""
+        """Take messages until `end` is called or a part fails, then deliver the waiting messages; return the exit code."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._handle_exception)
         self._watch_signals(loop)

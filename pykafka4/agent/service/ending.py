@@ -20,7 +20,7 @@ MOST_ROWS = 100  # lines of the final report
 
 
 async def deliver(producer: Producer, shutdown_s: float, hurried: asyncio.Event) -> list[ProducerRecord]:
-    """Wait for deliveries, up to `shutdown_s` seconds or until `hurried` is set; then close the producer. Returns undelivered records."""
+    """Wait for deliveries, up to `shutdown_s` seconds or until `hurried` is set, then close the producer; return undelivered records."""
     deadline, told = time.monotonic() + shutdown_s, time.monotonic()
     while not hurried.is_set() and (left := deadline - time.monotonic()) > 0:
         try:

@@ -146,7 +146,7 @@ class Parts:
             count_undelivered(self.ledger, without_room)
 
     async def close(self) -> Account:
-        """Close the other parts. Returns the last account."""
+        """Close the other parts; return the last account."""
         if self._pages is not None:
             await self._pages.stop()
         await asyncio.to_thread(self._outcomes.wait, OUTCOMES_S)

@@ -63,7 +63,7 @@ def may(identity: Identity | None, path: Path, right: int) -> bool:
 
 
 def become(identity: Identity) -> bool:
-    """Change from root to the identity permanently. Returns False if the process has this user already.
+    """Change from root to the identity permanently; return False if the process has this user already.
 
     Raises ConfigError if the process is neither root nor this user, or is still root afterwards; OSError if the system refuses.
     """

@@ -49,7 +49,7 @@ def _content(sent: Unsettled, empty: bytes | None) -> Content:
 
 
 def put_back(records: Sequence[ProducerRecord], fifo_of: Callable[[str], Fifo], disk: Disk) -> list[ProducerRecord]:
-    """Write records in front of the messages on disk. Returns the records that had no room, or that the disk refused.
+    """Write records in front of the messages on disk; return the records that had no room, or that the disk refused.
 
     A record's partition becomes its partition key, which chooses the same partition again while the number of partitions is the same.
     """

@@ -206,7 +206,7 @@ class Fifo:
         return True
 
     def counted(self) -> int:
-        """Take over the result of `inspect`, on the loop. Returns the number of unreadable segments, each counted as one lost message."""
+        """Take over the result of `inspect`, on the loop; return the number of unreadable segments, each counted as one lost message."""
         old, self.old = self.old, []
         for segment in old:
             self._disk.account(segment)

@@ -200,7 +200,7 @@ class Replay:
         replay.pause_s = PAUSE_S
 
     def _send(self, replay: TopicReplay, segment: Segment, end: int, message: bytes) -> bool:
-        """Send a message. Returns False if it must wait, True if it was sent, discarded or skipped."""
+        """Send a message; return False if it must wait, True if it was sent, discarded or skipped."""
         try:
             delivery = self.sender.send_spooled(parse(message, self._empty))
         except (KafkaError, MemoryError):  # no room, or the producer has ended or failed
@@ -229,7 +229,7 @@ class Replay:
     # ---- acknowledgements
 
     def remove_done(self, wake: Callable[[object], object]) -> list[Fifo]:
-        """Remove acknowledged and discarded messages from the disk. Returns the FIFOs that became empty.
+        """Remove acknowledged and discarded messages from the disk; return the FIFOs that became empty.
 
         `wake` is called, on any thread, when there may be more to remove.
         """
@@ -247,7 +247,7 @@ class Replay:
         return emptied
 
     def _remove_done_of(self, replay: TopicReplay, wake: Callable[[object], object] | None, most: float = math.inf) -> int:
-        """Remove a topic's messages that are done, at most `most`. Returns the number of removed parts."""
+        """Remove a topic's messages that are done, at most `most`; return the number of removed parts."""
         before = len(replay.sent)
         while replay.sent and before - len(replay.sent) < most:
             first = replay.sent[0]

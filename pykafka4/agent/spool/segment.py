@@ -84,7 +84,7 @@ class Segment:
             return os.pread(fd, length, offset)
 
     def inspect(self) -> int:
-        """Read the progress of an old file and count its frames. Returns the size of a torn end in bytes.
+        """Read the progress of an old file and count its frames; return the size of a torn end in bytes.
 
         Raises OSError, or ValueError for a file with a wrong header. Any thread may call this.
         """

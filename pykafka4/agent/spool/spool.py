@@ -222,7 +222,7 @@ class Spool:
             await _either(self._work, CHECK_S if pause is None else min(max(pause, LEAST_PAUSE_S), CHECK_S))
 
     async def _send_some(self, replay: Replay) -> bool:
-        """Read and send up to READINGS times. Returns whether a read took place."""
+        """Read and send up to READINGS times; return whether a read took place."""
         loop, readings = asyncio.get_running_loop(), 0
         while readings < READINGS and not self._work.is_set() and (reading := replay.next_reading()) is not None:
             readings += 1

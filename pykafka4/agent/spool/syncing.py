@@ -47,7 +47,7 @@ class Syncing:
             self.begin()
 
     def begin(self) -> None:
-        """Begin a sync unless one is running. Returns at once."""
+        """Begin a sync unless one is running, and return at once."""
         with self._lock:
             if self._running or not self._waiting:
                 return
@@ -86,7 +86,7 @@ class Syncing:
 
 
 def _sync(path: Path) -> str | None:
-    """Sync a file or folder. Returns the failure as text, or None."""
+    """Sync a file or folder; return the failure as text, or None."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:  # deleted meanwhile, because its messages are done

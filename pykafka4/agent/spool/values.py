@@ -63,7 +63,7 @@ class Sender(Protocol):
     """Sends messages from the disk. Implemented by the router."""
 
     def send_spooled(self, message: Message) -> Delivery | None:
-        """Send a message. Returns None if the message was discarded and counted.
+        """Send a message; return None if the message was discarded and counted.
 
         Raises KafkaError or MemoryError if the message must wait: there is no room, or the producer has ended or crashed.
         """
