@@ -386,7 +386,7 @@ class Batches:
     """The iterator of `Consumer.batches`. Not a generator, which would end with the first exception."""
 
     def __init__(self, session: TaskConsumerSession, consumer: Consumer[Any, Any], timeout: float | None, max_records: int | None) -> None:
-        """Keeps `consumer` alive: the loop may have the only reference to the handle."""
+        """See `Records`."""
         self._session, self._consumer, self._timeout, self._max_records = session, consumer, timeout, max_records
         self._iteration: Iteration | None = None
 

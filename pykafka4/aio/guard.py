@@ -47,7 +47,7 @@ class TaskUse:
 
 
 class TaskGuard(Guard):
-    """Remembers which task has a consumer to itself, and the scope of the task that closes the consumer."""
+    """Remembers which task has a consumer to itself, and which task closes the consumer."""
 
     def __init__(self, reader: Reader, signal: Signal, check: Callable[[], None]) -> None:
         super().__init__(reader, signal, check)

@@ -66,7 +66,7 @@ class TaskConsumerSession(ConsumerSession):
         return TaskWaits(self.binding, self.signal, self.guard)
 
     def enter(self) -> None:
-        """Check that this event loop may use the consumer. Each method that waits calls this."""
+        """Check that this event loop may use the consumer."""
         if self.runtime.loop.forked:
             self.check()  # first: a forked child has another event loop, and `binding` would report that instead of the fork
         self.binding.enter()

@@ -116,7 +116,7 @@ class EventLoopBinding:
         return ended.result(0)
 
     async def until(self, latch: TaskLatch, predicate: Callable[[], bool], deadline: float | None) -> bool:
-        """Sleep on `latch` until `predicate()` is true, at most until `deadline`; return the last value of `predicate()`."""
+        """Sleep on `latch` until `predicate()` is true, at most until `deadline`; return whether it became true."""
         while not predicate():
             if not await latch.sleep(deadline):
                 return predicate()

@@ -22,7 +22,7 @@ class RangeAssignor:
 
     Topics with the same subscribers and the same number of partitions are assigned alike, so that a member gets the same partition numbers
     of each. If members and brokers have racks (KIP-881), members first get partitions with a replica in their own rack, so their partitions
-    need not be contiguous. In each topic, the subscribers' numbers of partitions differ by at most one.
+    need not be contiguous.
     """
 
     name: Final = "range"
@@ -60,7 +60,7 @@ def _ranges(count: int, takers: int) -> Iterable[slice]:
 
 @attrs.define(eq=False)
 class TopicState:
-    """One topic during an assignment by racks: its assigned partitions, and the partitions that are left."""
+    """One topic during an assignment by racks."""
 
     partitions: Sequence[PartitionInfo]
     members: list[GroupMember]  # the subscribers, by rank

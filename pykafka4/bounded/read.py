@@ -28,7 +28,7 @@ from pykafka4.wire.records.hot import Record
 
 __all__ = ["CLOSE_S", "Read", "close_read", "forgotten", "read"]
 
-CLOSE_S = 5.0  # the most seconds that the release of a read's connections may take
+CLOSE_S = 5.0  # seconds, at most, to release a read's connections
 
 
 @guarded

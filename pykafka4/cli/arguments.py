@@ -108,7 +108,7 @@ def instant(text: str) -> datetime:
 
 
 def is_given(value: object) -> bool:
-    """Whether the command line has the option with this `value`, which is None or False for an absent option, but may be 0."""
+    """Whether the option with this value was given: the value 0 counts as given."""
     return value is not None and value is not False
 
 

@@ -294,7 +294,7 @@ class Reader(threading.Thread):
             self.error = error
 
     def since(self, begin: float) -> list[float]:
-        """The seconds of the records sent at `begin` or later. Raises the error that ended the thread."""
+        """The latencies of records sent since `begin`. Raises the error that ended the thread."""
         if self.error is not None:
             raise self.error
         return [seconds for sent, seconds in self.found if sent >= begin]

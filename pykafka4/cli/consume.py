@@ -74,8 +74,6 @@ def consume(
 
 @attrs.frozen
 class Writing:
-    """Writes the wanted records, in a form, up to a limit."""
-
     chosen: Chosen
     form: Form
     limit: int | None
