@@ -36,7 +36,7 @@ class QuotaCalls(AdminCalls):
 
         Users and client ids have `producer_byte_rate` and `consumer_byte_rate` (bytes per second), `request_percentage` (of a thread's
         time) and `controller_mutation_rate` (partitions created or deleted per second); IP addresses have `connection_creation_rate`.
-        `validate_only` changes nothing. Needs ALTER_CONFIGS on the cluster, and Kafka 2.6.
+        With `validate_only`, the call changes nothing. Needs ALTER_CONFIGS on the cluster, and Kafka 2.6.
 
         Raises BrokerError INVALID_REQUEST for a name or value that brokers refuse, AuthorizationError, PartialFailure.
         """

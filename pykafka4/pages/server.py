@@ -1,4 +1,4 @@
-"""Responds to the requests of a status page, with the standard library. Invariant: a slow reader delays only itself.
+"""Responds to requests for a status page, with the standard library. Invariant: a slow reader delays only itself.
 
 Each connection has a thread and serves one request.
 """

@@ -2,7 +2,7 @@
 
 The compiled counterparts are `_export.h`, `_live.h` and `_rows.pxi`.
 
-Python code runs when a reader releases an array. The process would abort if this code ran after the end of the interpreter, or, as with
+Python code runs when a reader releases an array. The process aborts if this code runs after the end of the interpreter, or, as with
 pyarrow, while an exception passes through the reader's C code. (The compiled core is safe in both cases.) Therefore pyarrow, if it is
 loaded, exports the data.
 """
