@@ -225,7 +225,10 @@ class Movements:
             topic.setdefault((owner, taker), PartitionSet()).add(tp)
 
     def instead_of(self, tp: TopicPartition, owner: str, taker: str) -> TopicPartition:
-        """A partition of the same topic that has moved from `taker` to the origin of `tp`, otherwise `tp`. The origin is `owner` until `tp` moves."""
+        """A partition of the same topic that has moved from `taker` to the origin of `tp`, otherwise `tp`.
+
+        If `tp` has not moved yet, its origin is `owner`.
+        """
         source, _ = self._pairs.get(tp, (owner, taker))
         moved_back = self._by_topic.get(tp.topic, {}).get((taker, source))
         return tp if moved_back is None else moved_back.first()
