@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORKED", "Deliveries"]
 
-AWAIT_S: Final = 0.005  # seconds between checks of a delivery whose callback may need the thread that awaits it
+AWAIT_S: Final = 0.005  # seconds between checks of a delivery to which no callback is added, because callbacks may need the awaiting thread
 AWAIT_CALLBACK_S: Final = 0.1  # seconds between checks of any other delivery, whose callback may be delayed; doubles with each check
 AWAIT_LONGEST_S: Final = 1.0  # the maximum of the doubled interval
 FORKED: Final = "this producer was created in the parent process; create a Producer in this one"
@@ -90,8 +90,8 @@ class Deliveries(Signal):
         """Sleep in the running asyncio loop until the thread that sets the outcome of `delivery` wakes the task.
 
         The call that wakes a loop of another library may block, so for such a loop a callback on the executor makes the call. Callbacks of
-        the application may wait for this very task, and hold that callback up. So the task also checks the delivery itself: rarely, or
-        often if callbacks may need the calling thread.
+        the application may wait for this very task, and hold that callback up. So the task also checks the delivery itself, rarely.
+        For such a loop on a thread that callbacks may need, the task adds no callback, and checks often.
         """
         if self.wait(delivery.done, 0):
             return
@@ -152,7 +152,8 @@ class Sleeper:
 class TaskWaker:
     """Wakes tasks of one asyncio loop, from any thread. One call to the loop wakes all tasks that wait for deliveries of one batch.
 
-    A loop may be closed before it runs a scheduled `_run_calls`. Then the queued calls stay, so this object must not keep the loop alive.
+    A loop may be closed before it runs a scheduled `_run_calls`. Then the queued calls stay until the loop is garbage-collected, so this
+    object must not keep the loop alive.
     """
 
     __slots__ = ("_asleep", "_calls", "_loop")

@@ -61,7 +61,7 @@ class ShareMachine:
         self.sources.acknowledge(acknowledgements, report)
 
     def call_at(self, at: float, fn: Callable[[], None]) -> None:
-        """Call `fn` at the time `at`. An earlier function that still waits runs now: otherwise each new call would delay it."""
+        """Call `fn` at the time `at`. An earlier function that still waits runs now: otherwise `fn` would replace it."""
         if self._call_at < INFINITY:
             self._call()
         self._call_at, self._call = at, fn

@@ -3,10 +3,11 @@
 Invariant: a member repeats its wish until each partition is known to be rewound, the wish is refused, overdue, withdrawn or ended by an
 error, or the member has left.
 
-A wish takes three steps. DescribeGroups shows whether all members can rewind; if not, the wish is refused, the first time before anything
-has changed. Then the member joins with the wish in its note. The leader puts the offsets into the assignments, except for partitions that
-members have noted as rewound, and lists the rewound ones in the assignment of the asker (the member with the wish). While others are open
-(an owner may have missed the assignment, another member may lead, the rebalance may have failed), the asker repeats these steps.
+A wish takes three steps. DescribeGroups shows whether all members can rewind; if not, the wish is refused, and at the first check nothing
+has changed yet. Then the member joins with the wish in its note. The leader puts the offsets into the assignments, except for partitions
+that members have noted as rewound, and lists the rewound partitions in the assignment of the asker (the member with the wish). While other
+partitions are not known to be rewound (an owner may have missed the assignment, the leader may have changed, the rebalance may have
+failed), the asker repeats these steps.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Rewinds:
         self._check_at = 0.0
         self._done: dict[str, frozenset[TopicPartition]] = {}  # by rewind: the partitions whose new offsets this member has committed
         self._committing: dict[str, frozenset[TopicPartition]] = {}  # by rewind: the partitions whose new offsets this member is committing
-        self._taken = ""  # the id of the rewind in the last assignment
+        self._taken = ""  # the id of the rewind in the last assignment that had one
 
     # ---------------------------------------------------------------- the wish
 
@@ -186,7 +187,7 @@ class Rewinds:
         return {name: data if name == WITHOUT_NOTES else (data or b"") + note for name, data in user_data.items()}
 
     def turned_away(self) -> None:
-        """Record that the last join got an error, so that no leader gets the wish of this join."""
+        """Record that the last join got an error: no leader got the wish of this join."""
         if self._wish is not None:
             self._wish.in_join = False
 
