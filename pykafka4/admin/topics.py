@@ -49,8 +49,8 @@ class TopicCalls(AdminCalls):
         `NewTopic`. `validate_only` creates nothing. With `wait`, the call returns when every broker that is up knows all the leaders.
 
         Raises BrokerError TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_CONFIG, POLICY_VIOLATION, …,
-        AuthorizationError, KafkaTimeoutError; PartialFailure with `errors` and the created topics in `done`. Source: CreateTopics of the
-        protocol guide, KIP-4.
+        AuthorizationError, KafkaTimeoutError; PartialFailure with `errors` and the created topics in `done`. If a wait fails, `errors` also
+        has the created topics. Source: CreateTopics of the protocol guide, KIP-4.
         """
         wanted, deadline = as_new_topics(topics, replication_factor, configs), self._begin(timeout)
         question = CreateTopics(wanted, self._broker_ms(deadline), validate_only=validate_only)
@@ -59,7 +59,7 @@ class TopicCalls(AdminCalls):
         self._settle_refused_repeats(found, question, sizes, deadline)
         if wait and not validate_only:
             changes = {name: Change(max(1, one.partitions, sizes[name])) for name, one in found.items() if isinstance(one, CreatedTopic)}
-            self._await_known(changes, "created", deadline)
+            self._await_known(found, changes, "created", deadline)
         return require_all_done("topics cannot be created", found)
 
     def create_partitions(
@@ -78,7 +78,7 @@ class TopicCalls(AdminCalls):
         self._settle_refused_repeats(found, question, {name: topic.total for name, topic in wanted.items()}, deadline)
         if wait and not validate_only:
             changes = {name: Change(wanted[name].total) for name, one in found.items() if not isinstance(one, KafkaError)}
-            self._await_known(changes, "extended", deadline)
+            self._await_known(found, changes, "extended", deadline)
         require_all_done("partitions cannot be added", found)
 
     def delete_topics(self, topics: Iterable[str | UUID], *, wait: bool = False, timeout: float | None = None) -> None:
@@ -96,7 +96,7 @@ class TopicCalls(AdminCalls):
             gone = [one for one in found.values() if not isinstance(one, KafkaError)]
             named = {str(key): None for key, one in found.items() if isinstance(key, str) and not isinstance(one, KafkaError)}
             changes = {name: Change(0) for name in named} | {one.name: Change(0, one.topic_id) for one in gone if one.name}
-            self._await_known(changes, "deleted", deadline)
+            self._await_known(found, changes, "deleted", deadline)
         require_all_done("topics cannot be deleted", found)
 
     def describe_topics(
@@ -148,7 +148,17 @@ class TopicCalls(AdminCalls):
                 found[name] = question.error(name, refusal)
                 found[name].add_note(DOUBT)
 
-    def _await_known(self, changes: Mapping[str, Change], done: str, deadline: Deadline) -> None:
+    def _await_known(self, found: dict[Any, Any], changes: Mapping[str, Change], done: str, deadline: Deadline) -> None:
+        """Wait until every broker that is up knows of `changes`. The error of a failed wait replaces the successes in `found`, because
+        raised here it would hide the errors of other topics.
+        """
+        try:
+            self._wait_until_known(changes, done, deadline)
+        except KafkaError as error:
+            late = error.again()
+            found.update((key, late) for key, one in list(found.items()) if not isinstance(one, KafkaError))
+
+    def _wait_until_known(self, changes: Mapping[str, Change], done: str, deadline: Deadline) -> None:
         """Wait until every broker that is up knows of `changes`. Raises KafkaTimeoutError, or a broker's error with a note."""
         if not changes:
             return

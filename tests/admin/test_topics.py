@@ -155,3 +155,24 @@ def test_a_broker_that_does_not_know_of_a_change_is_waited_for(admin: AdminClien
     server.do(lambda cluster: cluster.heal())
     admin.create_partitions({"t": 2}, wait=True)
     assert admin.list_topics()["t"].partitions == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "failed"),
+    [
+        (lambda admin: admin.create_topics({"old": 1, "t": 1}, wait=True, timeout=1.0), "TOPIC_ALREADY_EXISTS"),
+        (lambda admin: admin.create_partitions({"old": 1, "new": 2}, wait=True, timeout=1.0), "INVALID_PARTITIONS"),
+        (lambda admin: admin.delete_topics(["none", "new"], wait=True, timeout=1.0), "UNKNOWN_TOPIC_OR_PARTITION"),
+    ],
+)
+def test_a_wait_that_fails_does_not_hide_the_errors_of_other_topics(
+    admin: AdminClient, server: ModelServer, change: Callable[[AdminClient], object], failed: str
+) -> None:
+    admin.create_topics({"old": 1, "new": 1})
+    server.delay("Metadata", LONG, times=1000)
+    with pytest.raises(PartialFailure) as caught:
+        change(admin)
+    one, late = caught.value.errors.values()
+    assert code(one) == failed
+    assert isinstance(late, KafkaTimeoutError)
+    assert "but not known to every broker" in str(late)
