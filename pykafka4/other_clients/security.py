@@ -83,6 +83,17 @@ def _ciphers(found: Translation, item: Property, option: str) -> str:
     return ":".join(names)
 
 
+def _protocols(found: Translation, item: Property, option: str) -> None:
+    """Ignore a list with TLSv1.2, the oldest version that the client accepts: other versions in the list do not exclude it."""
+    versions = [version.strip().upper() for version in item.text().split(",")]
+    if found.said("security_protocol").upper().endswith("SSL") and "TLSV1.2" not in versions:
+        raise item.error(
+            "the client also accepts TLS 1.2; add TLSv1.2 to the list, or remove the properties of TLS and pass as ssl_context an "
+            "ssl.SSLContext with the certificates and minimum_version"
+        )
+    found.ignore(item, "the client accepts TLS 1.2 and 1.3")
+
+
 # -- SASL
 
 
@@ -192,6 +203,7 @@ RULES: Final[dict[str, Rule]] = {
     "security_protocol": lambda found, item, option: item.text().strip().upper(),  # librdkafka's values are in lower case
     "ssl_ca_location": lambda found, item, option: None if item.value == "probe" else item.text(),  # "probe" is the default here
     "ssl_ciphers": _ciphers,
+    "ssl_enabled_protocols": _protocols,
     "ssl_endpoint_identification_algorithm": _check_hostname,
     "ssl_keystore_location": partial(_store, "keystore", ("ssl_keyfile",)),
     "ssl_truststore_location": partial(_store, "truststore", ()),

@@ -169,11 +169,12 @@ PROPERTIES: Final = _each({
         NoCounterpart("certificates and keys are read from PEM files or text only (docs/guide/properties.md)"),
     "ssl_crl_location ssl_curves_list ssl_providers ssl_sigalgs_list":
         NoCounterpart("Python's ssl module cannot set it; OpenSSL's own configuration can"),
-    "ssl_enabled_protocols ssl_protocol": Ignorable("client and broker agree on the newest version of TLS that both have"),
+    "ssl_enabled_protocols": "ssl_context",
     "ssl_endpoint_identification_algorithm": "ssl_check_hostname",
     "ssl_keystore_location ssl_keystore_type": "ssl_certfile",
     "ssl_keystore_password ssl_truststore_password":
         Ignorable("PEM files have no password of their own; ssl.key.password is the password of the key"),
+    "ssl_protocol": Ignorable("client and broker agree on the newest version of TLS that both have"),
     "ssl_truststore_location ssl_truststore_type": "ssl_cafile",
 })
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+import ssl
 import traceback
 from typing import Any
 
@@ -53,6 +54,9 @@ KRB5 = "com.sun.security.auth.module.Krb5LoginModule required"
         ({"ssl.ca.pem": PEM, "ssl.certificate.pem": PEM, "ssl.key.pem": PEM}, {"ssl_ca_pem": PEM, "ssl_cert_pem": PEM, "ssl_key_pem": PEM}),
         ({"ssl.cipher.suites": "ECDHE-RSA-AES256-GCM-SHA384, AES256-SHA"}, {"ssl_ciphers": "ECDHE-RSA-AES256-GCM-SHA384:AES256-SHA"}),
         ({"enable.ssl.certificate.verification": "true"}, {}),
+        ({"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1.2, TLSv1.3"}, {"security_protocol": "SSL"}),
+        ({"security.protocol": "SSL", "ssl.enabled.protocols": ""}, {"security_protocol": "SSL"}),
+        ({"ssl.protocol": "TLSv1.3", "ssl.enabled.protocols": "TLSv1.3"}, {}),  # without TLS
         ({"sasl.mechanisms": "scram-sha-256"}, {"sasl_mechanism": "SCRAM-SHA-256"}),
         ({"sasl.mechanism": "PLAIN", "sasl.mechanisms": "PLAIN"}, {"sasl_mechanism": "PLAIN"}),
         ({"sasl.username": "me", "sasl.password": SECRET}, {"sasl_username": "me", "sasl_password": SECRET}),
@@ -95,6 +99,7 @@ SASL = {"security.protocol": "SASL_SSL"}
         ({"ssl.cipher.suites": "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"}, "OpenSSL's names are needed"),
         ({"ssl.crl.location": "crl.pem"}, "OpenSSL's own configuration"),
         ({"ssl.engine.factory.class": "a.B"}, "PEM files"),
+        ({**SASL, "ssl.enabled.protocols": "TLSv1.3"}, "the client also accepts TLS 1.2"),
         ({"ssl.truststore.location": "/etc/ca.pem"}, "if /etc/ca.pem is a PEM file, add ssl.truststore.type=PEM"),
         ({**SASL, "sasl.oauthbearer.token.endpoint.url": "http://x"}, "pass sasl_oauth_token"),
         ({**SASL, "oauth_cb": print}, "pass sasl_oauth_token"),
@@ -140,6 +145,8 @@ def test_a_store_of_java_is_refused_with_the_commands_that_convert_it(properties
 
 
 def test_a_keyword_replaces_what_would_be_refused() -> None:
+    tls = {**SASL, "ssl.enabled.protocols": "TLSv1.3"}
+    assert options(tls, ssl_context=ssl.create_default_context()) == {"security_protocol": "SASL_SSL"}
     jks = {"ssl.truststore.location": "t.jks", "ssl.keystore.location": "k.jks"}
     assert options(jks, ssl_cafile="ca.pem", ssl_certfile="me.pem") == {}
     krb = {"sasl.mechanism": "GSSAPI", "sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required;", **SASL}
