@@ -466,11 +466,43 @@ def test_topics_are_created_grown_cut_and_deleted(cluster: ModelCluster) -> None
     client.call(CreatePartitionsRequest(topics=[more], timeout_ms=1000, validate_only=False))
     assert len(cluster.topics["n"].partitions) == 4
     cluster.append("t", 0, [WireRecord(value=b"x"), WireRecord(value=b"y")])
-    cut = DeleteRecordsRequest.Topic(name="t", partitions=[DeleteRecordsRequest.Topic.Partition(partition_index=0, offset=1)])
-    assert client.call(DeleteRecordsRequest(topics=[cut], timeout_ms=1000)).topics[0].partitions[0].low_watermark == 1
+    assert cut(cluster, 1) == ("NONE", 1)
     gone = DeleteTopicsRequest.Topic(name="n", topic_id=UUID(int=0))
     client.call(DeleteTopicsRequest(topics=[gone], topic_names=[], timeout_ms=1000))
     assert "n" not in cluster.topics
+
+
+def cut(cluster: ModelCluster, offset: int, topic: str = "t") -> tuple[str, int]:
+    """(error, low watermark) after the deletion of the records of partition 0 below `offset`."""
+    part = DeleteRecordsRequest.Topic.Partition(partition_index=0, offset=offset)
+    request = DeleteRecordsRequest(topics=[DeleteRecordsRequest.Topic(name=topic, partitions=[part])], timeout_ms=1000)
+    row = ModelClient(cluster).call(request).topics[0].partitions[0]
+    return name(row.error_code), row.low_watermark
+
+
+@pytest.mark.parametrize("offset", [-(2**63), -2, 3, 2**31, 2**63 - 1])
+def test_an_offset_outside_the_log_deletes_no_records(cluster: ModelCluster, offset: int) -> None:
+    cluster.append("t", 0, [WireRecord(value=b"x"), WireRecord(value=b"y")])
+    assert cut(cluster, offset) == ("OFFSET_OUT_OF_RANGE", -1)
+    assert len(cluster.records("t", 0)) == 2
+    assert cut(cluster, -1) == ("NONE", 2)
+
+
+def test_records_are_deleted_below_an_offset_of_more_than_32_bits(cluster: ModelCluster) -> None:
+    cluster.append("t", 0, [WireRecord(value=b"x")], gap=2**31)
+    assert cut(cluster, 2**31 + 1) == ("NONE", 2**31 + 1)
+
+
+def test_records_are_deleted_only_without_ordered_errors_and_denials(cluster: ModelCluster) -> None:
+    cluster.append("t", 0, [WireRecord(value=b"x")])
+    cluster.push_error(DeleteRecordsRequest, "REQUEST_TIMED_OUT", topic="t", partition=0)
+    assert cut(cluster, 1) == ("REQUEST_TIMED_OUT", -1)
+    cluster.deny("topic", "t", "DELETE")
+    cluster.deny("topic", "missing", "DELETE")
+    assert cut(cluster, 1) == cut(cluster, 1, "missing") == ("TOPIC_AUTHORIZATION_FAILED", -1)
+    assert len(cluster.records("t", 0)) == 1
+    cluster.allow("topic", "t")
+    assert cut(cluster, 1) == ("NONE", 1)
 
 
 @pytest.mark.parametrize(("factor", "replicas"), [(1, 1), (2, 2), (-1, 3)])

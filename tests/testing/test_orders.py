@@ -21,6 +21,7 @@ from pykafka4.wire.protocol.messages_admin import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteGroupsRequest,
+    DeleteRecordsRequest,
     DeleteTopicsRequest,
     DescribeLogDirsRequest,
     ListGroupsRequest,
@@ -159,6 +160,7 @@ def requests() -> dict[str, tuple[Request[Any], int]]:
     protocols = [JoinGroupRequest.Protocol(name="range", metadata=b"")]
     member = {"group_id": "g", "member_id": ""}
     join = JoinGroupRequest(session_timeout_ms=6000, rebalance_timeout_ms=6000, protocol_type="consumer", protocols=protocols, **member)
+    cut = DeleteRecordsRequest.Topic(name="t", partitions=[DeleteRecordsRequest.Topic.Partition(partition_index=0, offset=0)])
     made = CreateTopicsRequest.Topic(name="new", num_partitions=1, replication_factor=1, assignments=[], configs=[])
     more = CreatePartitionsRequest.Topic(name="t", count=9, assignments=None)
     added = AddPartitionsToTxnRequest(
@@ -190,6 +192,7 @@ def requests() -> dict[str, tuple[Request[Any], int]]:
         "Metadata": (METADATA, 12),
         "CreateTopics": (CreateTopicsRequest(topics=[made], timeout_ms=1000, validate_only=False), 5),
         "CreatePartitions": (CreatePartitionsRequest(topics=[more], timeout_ms=1000, validate_only=False), 1),
+        "DeleteRecords": (DeleteRecordsRequest(topics=[cut], timeout_ms=1000), 2),
         "DeleteTopics": (DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5),
         "ApiVersions": (ApiVersionsRequest(), 3),
         "FindCoordinator": (FindCoordinatorRequest(key="g", key_type=0), 3),

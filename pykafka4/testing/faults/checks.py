@@ -19,6 +19,7 @@ __all__ = ["broker", "checked", "flag", "instance", "known", "leaders", "partiti
 P = ParamSpec("P")
 T = TypeVar("T")
 MOST: Final = 2**31 - 1
+MOST_OFFSET: Final = 2**63 - 1
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
@@ -93,7 +94,8 @@ def _topic(name: str, value: Any, cluster: Named) -> str:
 ARGUMENTS: Final[Mapping[str, Callable[[str, Any, Named], Any]]] = {
     **dict.fromkeys(("node", "to"), lambda name, value, cluster: broker(name, value, cluster.brokers)),
     **dict.fromkeys(("seconds", "failover", "loading"), lambda name, value, cluster: seconds(name, value)),
-    **dict.fromkeys(("partition", "lost", "times", "shrink_isr.to", "delete_records.to"), lambda name, value, cluster: whole(name, value)),
+    **dict.fromkeys(("partition", "lost", "times", "shrink_isr.to"), lambda name, value, cluster: whole(name, value)),
+    "delete_records.to": lambda name, value, cluster: whole(name, value, most=MOST_OFFSET),
     "topic": _topic,
 }
 

@@ -19,6 +19,8 @@ from pykafka4.wire.protocol.messages_admin import (
 
 __all__ = ["create_partitions", "create_topics", "delete_records", "delete_topics", "describe_log_dirs"]
 
+HIGH_WATERMARK = -1  # the offset of a DeleteRecords for all records
+
 
 def create_topics(call: Call) -> CreateTopicsResponse:
     """The first replica of each assignment leads the partition. The first assignment sets the number of replicas of all partitions."""
@@ -108,12 +110,13 @@ def delete_records(call: Call) -> DeleteRecordsResponse:
 
 def _cut(call: Call, topic: str, partition: int, offset: int) -> DeleteRecordsResponse.Topic.Partition:
     kind = DeleteRecordsResponse.Topic.Partition
-    found, error = led(call, topic, partition)
-    if found is not None and error is None and offset > found.log.high_watermark:
+    found, refused = led(call, topic, partition)
+    error = call.ordered_error(topic, partition) or call.denied("topic", topic, "DELETE") or refused
+    if error is None and found is not None and not HIGH_WATERMARK <= offset <= found.log.high_watermark:
         error = "OFFSET_OUT_OF_RANGE"
     if found is None or error:
         return kind(partition_index=partition, low_watermark=-1, error_code=code(error))
-    call.cluster.delete_records(topic, partition, found.log.high_watermark if offset == -1 else offset)
+    call.cluster.delete_records(topic, partition, found.log.high_watermark if offset == HIGH_WATERMARK else offset)
     return kind(partition_index=partition, low_watermark=found.log.start_offset, error_code=0)
 
 

@@ -20,6 +20,7 @@ PLACES: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "OffsetCommit", "TxnOffsetCommit", "AddPartitionsToTxn"), "partition"
     ),
+    "DeleteRecords": "partition",
     **dict.fromkeys(("ShareFetch", "ShareAcknowledge"), "partition"),  # without a topic: the error of the whole request
     **dict.fromkeys(("Metadata", "CreateTopics", "CreatePartitions", "DeleteTopics"), "topic"),
     **dict.fromkeys(("ApiVersions", "FindCoordinator", "InitProducerId", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"), "request"),
