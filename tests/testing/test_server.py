@@ -159,6 +159,7 @@ def test_a_crash_is_logged_and_raised_by_every_later_call(server: ModelServer, c
     with pytest.raises(RuntimeError, match="crashed"):
         made.wait_for(lambda cluster: False, timeout=LIMIT_S)
     for call in (
+        lambda: made.wait_for(lambda cluster: True),
         made.unmet,
         made.assert_all_met,
         lambda: made.records("t"),

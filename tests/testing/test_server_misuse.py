@@ -73,8 +73,9 @@ def test_a_wrong_argument_is_named_and_changes_nothing(server: ModelServer, call
 def test_waiting_on_a_closed_server_ends_at_once() -> None:
     server = ModelServer(brokers=1)
     server.close()
-    with pytest.raises(ClosedError):
-        server.wait_for(lambda cluster: False, timeout=60 * LIMIT_S)
+    for condition in (False, True):
+        with pytest.raises(ClosedError):
+            server.wait_for(lambda cluster, holds=condition: holds, timeout=60 * LIMIT_S)
 
 
 def test_two_servers_in_one_test_know_nothing_of_each_other(server: ModelServer) -> None:

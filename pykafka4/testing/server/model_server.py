@@ -108,10 +108,8 @@ class ModelServer:
 
         def holds() -> bool:
             with self._lock:
-                if condition(self.cluster):
-                    return True
                 self._check_running()
-                return False
+                return bool(condition(self.cluster))
 
         if not self._changed.wait(holds, limit):
             raise KafkaTimeoutError(f"the condition did not hold within {timeout} s")
