@@ -146,7 +146,7 @@ class ModelCluster(Cluster):
 
     @checked
     def slow_follower(self, node: int, seconds: float) -> None:
-        """Make the broker take `seconds` to copy from leaders; 0 ends the delay."""
+        """Make the broker take `seconds` to copy from leaders; 0 restores the delay of all followers, `replication.delay`."""
         self.replication.slow_follower(node, seconds)
 
     @checked

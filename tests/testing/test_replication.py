@@ -282,6 +282,16 @@ def test_a_frozen_follower_copies_nothing_where_replication_takes_time() -> None
     assert outcome(asked) == ("NONE", 0)
 
 
+def test_a_follower_that_is_no_longer_slow_has_the_delay_of_all_followers() -> None:
+    cluster = make(delay=0.3)
+    cluster.slow_follower(3, 50.0)
+    cluster.slow_follower(3, 0.0)
+    ask(cluster, batch("a"))
+    assert values(cluster, 3) == []
+    cluster.timeline.advance(0.3)
+    assert values(cluster, 3) == [b"a"]
+
+
 def test_healing_has_all_replicas_in_sync() -> None:
     cluster = make()
     cluster.pause_replication(2, 100.0)

@@ -40,7 +40,10 @@ class Replication:
     # ---- faults
 
     def slow_follower(self, node: int, seconds: float) -> None:
-        self._delays[node] = seconds
+        if seconds > 0:
+            self._delays[node] = seconds
+        else:
+            self._delays.pop(node, None)
         self.resume(node)
 
     def pause(self, node: int, seconds: float) -> None:
