@@ -11,6 +11,7 @@ from pykafka4.errors.codes import CODES
 from pykafka4.testing import ModelCluster
 from pykafka4.testing.groups.assigning import REMOTE_ASSIGNORS, Part
 from pykafka4.testing.groups.modern import ConsumerProtocolGroup, GroupHeartbeat, GroupHeartbeatResponse
+from pykafka4.wire.protocol.messages_admin import ConsumerGroupDescribeRequest
 from pykafka4.wire.protocol.messages_group import ConsumerGroupHeartbeatRequest, JoinGroupRequest, OffsetCommitRequest
 from tests.testing.model_client import ModelClient
 
@@ -122,6 +123,36 @@ def test_a_static_member_keeps_its_place_while_it_is_away(world: World) -> None:
     back = world.join("b", instance_id="i")
     assert back.assignment == world.parts(0, 1, 2, 3)
     assert world.beat("a", 1, instance_id="i").error == "FENCED_INSTANCE_ID"
+
+
+def described(world: World) -> Any:
+    """The group, as its coordinator describes it."""
+    node = world.cluster.coordinator("g")
+    assert node is not None
+    (group,) = ModelClient(world.cluster, node).call(ConsumerGroupDescribeRequest(group_ids=["g"])).groups
+    return group
+
+
+def test_the_client_id_of_a_static_member_is_that_of_its_last_join(world: World) -> None:
+    world.join("a", instance_id="i", client_id="old")
+    world.beat("a", -2, instance_id="i")
+    world.join("b", instance_id="i", client_id="new")
+    assert [(member.member_id, member.client_id) for member in described(world).members] == [("b", "new")]
+
+
+def test_a_refused_join_does_not_replace_a_static_member(world: World) -> None:
+    world.join("a", instance_id="i")
+    world.beat("a", -2, instance_id="i")
+    assert world.join("b", instance_id="i", topics=None).error == "INVALID_REQUEST"
+    assert list(world.group.members) == ["a"]
+
+
+def test_the_described_assignor_is_the_one_that_most_members_name(world: World) -> None:
+    world.join("a", assignor="uniform")
+    assert described(world).assignor_name == "uniform"
+    world.join("b", assignor="range")
+    world.join("c", assignor="range")
+    assert described(world).assignor_name == "range"
 
 
 def test_a_static_member_that_stays_away_is_removed(world: World) -> None:

@@ -108,14 +108,20 @@ class ConsumerProtocolGroup:
         done = all(member.settled and member.epoch in (self.epoch, LEAVE_STATIC) for member in self.members.values())
         return "Stable" if done else "Reconciling"
 
+    @property
+    def assignor(self) -> str:
+        """The assignor that most members name."""
+        named = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
+        return max(sorted(named), key=lambda name: named[name], default=DEFAULT)
+
     def heartbeat(self, beat: GroupHeartbeat) -> GroupHeartbeatResponse:
         if beat.epoch < 0:
             return self._leave(beat)
+        if invalid := self.invalid(beat):
+            return GroupHeartbeatResponse(invalid)
         member, error, message = self._join(beat) if beat.epoch == JOIN else self._known(beat)
         if member is None:
             return GroupHeartbeatResponse(error, message=message)
-        if invalid := self.invalid(beat):
-            return GroupHeartbeatResponse(invalid)
         before = set(member.assigned)
         self._note(member, beat)
         self.compute_target()
@@ -135,15 +141,12 @@ class ConsumerProtocolGroup:
         return "INVALID_REQUEST" if beat.epoch == JOIN and not complete else None
 
     def _join(self, beat: GroupHeartbeat) -> tuple[ModernMember | None, str, str | None]:
-        old = self.static(beat.instance_id)
+        old, member = self.static(beat.instance_id), self.members.get(beat.member_id)
         if old is not None:
             if old.epoch != LEAVE_STATIC:
                 return None, "UNRELEASED_INSTANCE_ID", f"the instance id is owned by {old.id}"
-            return self._replace(old, beat.member_id), "", None
-        member = self.members.get(beat.member_id)
-        if member is None:
-            if self.invalid(beat):
-                return ModernMember(beat.member_id), "", None  # `heartbeat` refuses the request
+            member = self._replace(old, beat.member_id)
+        elif member is None:
             if self.max_size is not None and len(self.members) >= self.max_size:
                 return None, "GROUP_MAX_SIZE_REACHED", f"the group has {self.max_size} members"
             member = self.members[beat.member_id] = ModernMember(beat.member_id, beat.instance_id)
@@ -245,8 +248,7 @@ class ConsumerProtocolGroup:
             known[name].id: [member for member, names in wanted.items() if name in names] for name in sorted(set().union(*wanted.values()))
         }
         sizes = {topic.id: len(topic.partitions) for topic in known.values()}
-        named = Counter(m.assignor for m in self.members.values() if m.assignor is not None)
-        assignor = max(sorted(named), key=lambda name: named[name], default=DEFAULT)
+        assignor = self.assignor
         basis = ({topic: (tuple(those), sizes[topic]) for topic, those in subscribers.items()}, assignor, tuple(self.members))
         if basis == self._assigned_for:
             return

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from pykafka4.testing.faults.controls import When
-from pykafka4.testing.groups.assigning import DEFAULT, Part, by_topic
+from pykafka4.testing.groups.assigning import Part, by_topic
 from pykafka4.testing.groups.group import Group, Joined, JoinRequest, Member, Synced
 from pykafka4.testing.groups.modern import GroupHeartbeat, GroupHeartbeatResponse, ModernMember
 from pykafka4.testing.requests.session import LATER, Call, code
@@ -303,7 +303,7 @@ def _describe_modern(call: Call, name: str) -> ConsumerGroupDescribeResponse.Gro
         group_state=modern.state,
         group_epoch=modern.epoch,
         assignment_epoch=modern.epoch,
-        assignor_name=next((member.assignor for member in modern.members.values() if member.assignor), DEFAULT),
+        assignor_name=modern.assignor,
         members=[_described_modern(call, member, modern.target.get(member.id, set())) for member in modern.members.values()],
     )
 
