@@ -472,6 +472,21 @@ def test_topics_are_created_grown_cut_and_deleted(cluster: ModelCluster) -> None
     assert "n" not in cluster.topics
 
 
+def deleted_by_id(cluster: ModelCluster, topic_id: UUID) -> tuple[str, str | None, UUID]:
+    """(error, name, id) in the response to a DeleteTopics."""
+    wanted = DeleteTopicsRequest.Topic(name=None, topic_id=topic_id)
+    row = ModelClient(cluster).call(DeleteTopicsRequest(topics=[wanted], topic_names=[], timeout_ms=1000)).responses[0]
+    return name(row.error_code), row.name, row.topic_id
+
+
+def test_a_topic_is_deleted_by_its_id_and_then_the_id_is_unknown(cluster: ModelCluster) -> None:
+    topic_id = cluster.topics["t"].id
+    assert deleted_by_id(cluster, topic_id) == ("NONE", "t", topic_id)
+    assert deleted_by_id(cluster, topic_id) == ("UNKNOWN_TOPIC_ID", None, topic_id)
+    cluster.push_error(DeleteTopicsRequest, "NOT_CONTROLLER")
+    assert deleted_by_id(cluster, topic_id) == ("NOT_CONTROLLER", None, topic_id)
+
+
 def cut(cluster: ModelCluster, offset: int, topic: str = "t") -> tuple[str, int]:
     """(error, low watermark) after the deletion of the records of partition 0 below `offset`."""
     part = DeleteRecordsRequest.Topic.Partition(partition_index=0, offset=offset)

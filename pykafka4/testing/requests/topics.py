@@ -13,6 +13,7 @@ from pykafka4.wire.protocol.messages_admin import (
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteRecordsResponse,
+    DeleteTopicsRequest,
     DeleteTopicsResponse,
     DescribeLogDirsResponse,
 )
@@ -66,9 +67,16 @@ def _create_refusal(call: Call, wanted: CreateTopicsRequest.Topic) -> str | None
 def delete_topics(call: Call) -> DeleteTopicsResponse:
     if call.version < 6:
         return DeleteTopicsResponse(responses=[_delete(call, name) for name in call.message.topic_names])
-    known = call.cluster.topics.by_id
-    names = [t.name if t.name is not None else getattr(known(t.topic_id), "name", "") for t in call.message.topics]
-    return DeleteTopicsResponse(responses=[_delete(call, name) for name in names])
+    return DeleteTopicsResponse(responses=[_delete_by_name_or_id(call, topic) for topic in call.message.topics])
+
+
+def _delete_by_name_or_id(call: Call, wanted: DeleteTopicsRequest.Topic) -> DeleteTopicsResponse.Topic:
+    found = call.cluster.topics.by_id(wanted.topic_id)
+    name = found.name if wanted.name is None and found is not None else wanted.name
+    if name is not None:
+        return _delete(call, name)
+    error = call.ordered_error() or "UNKNOWN_TOPIC_ID"
+    return DeleteTopicsResponse.Topic(name=None, topic_id=wanted.topic_id, error_code=code(error))
 
 
 def _delete(call: Call, name: str) -> DeleteTopicsResponse.Topic:
