@@ -150,9 +150,11 @@ def _replicas(case: Case, parts: list[PartitionState], up: set[int], seconds: fl
     if refused:
         what = f"{len(refused)} partitions are under min.insync.replicas: producers with acks=all are refused"
         yield Finding("replicas", "", Outcome.WRONG, what, listed(refused), way)
-    if rest := [part for part in behind if part not in refused]:
-        what = f"{len(rest)} of {len(parts)} partitions are under-replicated; they can be written and read"
-        yield Finding("replicas", "", Outcome.WRONG, what, listed(rest), way)
+    rest = [part for part in behind if part not in refused]
+    for known, effect in ((True, "they can be written and read"), (False, "their min.insync.replicas was not checked")):
+        if some := [part for part in rest if (part.tp.topic in least) is known]:
+            what = f"{len(some)} of {len(parts)} partitions are under-replicated; {effect}"
+            yield Finding("replicas", "", Outcome.WRONG, what, listed(some), way)
 
 
 def _minimum(case: Case, topics: list[str], seconds: float) -> tuple[dict[str, int], KafkaError | None]:

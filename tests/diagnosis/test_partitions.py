@@ -70,3 +70,13 @@ def test_partitions_without_a_leader_name_the_brokers_that_have_to_come_back(ser
     assert wrong(found) == [("leaders", "")]
     assert of(found, "leaders")[0].evidence == "t-0 (replicas 1, 7; in sync 7)"
     assert of(found, "leaders")[0].way_out.startswith("start broker 7")
+
+
+@TOPIC
+@pytest.mark.parametrize(("refused", "effect"), [(False, "they can be written and read"), (True, "their min.insync.replicas was not checked")])
+def test_partitions_can_be_written_only_if_the_minimum_was_checked(server: ModelServer, refused: bool, effect: str) -> None:
+    answers(server, replica_nodes=[1, 7])
+    if refused:
+        server.do(lambda cluster: cluster.deny("topic", "t", "DESCRIBE_CONFIGS"))
+    found = of(findings(server.bootstrap_servers), "replicas")
+    assert found[-1].what == f"1 of 1 partitions are under-replicated; {effect}"
