@@ -7,6 +7,7 @@ import contextlib
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -443,6 +444,25 @@ def test_a_send_on_the_loop_of_another_client_does_not_wait(server: ModelServer,
         other.ask(lambda _: producer.send("t", b"y" * 60_000, partition=0), SECONDS)
     producer.close(0)
     sending.refused()
+
+
+def test_a_with_block_that_ends_on_the_loop_of_another_client_loses_no_record(server: ModelServer, make: Maker) -> None:
+    """The collector may close a generator there. `close` cannot wait, so it raises; the records are delivered all the same."""
+    deliveries: list[Delivery] = []
+
+    def sending() -> Iterator[None]:
+        with Producer(bootstrap_servers=server.bootstrap_servers) as producer:
+            stop_all(server)
+            deliveries.append(producer.send("t", b"v", partition=0))
+            yield
+
+    generator, other = sending(), inspect(make()).loop
+    next(generator)
+    with pytest.raises(KafkaTimeoutError, match="destructor"):
+        other.ask(lambda _: generator.close(), SECONDS)
+    del generator
+    start_all(server)
+    assert deliveries[0].result(SECONDS).offset == 0
 
 
 def test_batches_of_records_that_waited_for_their_topic_are_compressed_and_sent(server: ModelServer) -> None:
