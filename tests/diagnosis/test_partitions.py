@@ -73,7 +73,9 @@ def test_partitions_without_a_leader_name_the_brokers_that_have_to_come_back(ser
 
 
 @TOPIC
-@pytest.mark.parametrize(("refused", "effect"), [(False, "they can be written and read"), (True, "their min.insync.replicas was not checked")])
+@pytest.mark.parametrize(
+    ("refused", "effect"), [(False, "they can be written and read"), (True, "their min.insync.replicas was not checked")]
+)
 def test_partitions_can_be_written_only_if_the_minimum_was_checked(server: ModelServer, refused: bool, effect: str) -> None:
     answers(server, replica_nodes=[1, 7])
     if refused:

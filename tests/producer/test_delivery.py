@@ -460,7 +460,6 @@ def test_a_with_block_that_ends_on_the_loop_of_another_client_loses_no_record(se
     next(generator)
     with pytest.raises(KafkaTimeoutError, match="destructor"):
         other.ask(lambda _: generator.close(), SECONDS)
-    del generator
     start_all(server)
     assert deliveries[0].result(SECONDS).offset == 0
 

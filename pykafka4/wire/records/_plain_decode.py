@@ -278,7 +278,7 @@ class Chunk:
         """The bytes of the batch that contains `position`, or of the next one; None if there is none. `skip` continues after this batch.
 
         Its checksum is verified, except for formats v0 and v1. Control batches, aborted batches and batches without records are passed
-        over. Raises CorruptRecord as `decode` does. The batch may have records before `position`.
+        over. Raises the same errors as `decode`. The batch may have records before `position`.
         """
         give_way()
         self.decoded = 0
@@ -297,7 +297,7 @@ class Chunk:
                     self.decoded = len(batch.data)
                     return bytes(batch.data)
                 self._leave(batch)
-        except DecodeError as error:
+        except (DecodeError, RecordTooLarge, ConfigError) as error:  # the last two: of a compressed marker
             raise self._located(error, self._batch) from None
 
     def _is_aborted(self, batch: RecordBatch) -> bool:

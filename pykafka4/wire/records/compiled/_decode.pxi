@@ -390,6 +390,8 @@ cdef class Chunk:
                     return None
                 if batch[16] != 2 or self.inspect(batch):
                     break
+        except ConfigError as error:  # the library of a compressed marker's codec is missing
+            raise ConfigError(f"{self.topic}-{self.partition} at offset {self.position}: {error}") from None
         finally:
             self.busy = False
         self.decoded = 12 + <int64_t>get32(batch + 8)

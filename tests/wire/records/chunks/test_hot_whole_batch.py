@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykafka4.errors import CorruptRecord
+from pykafka4.errors import ConfigError, CorruptRecord, RecordTooLarge
 from pykafka4.wire.records.batch import ControlType, WireRecord, build_batch, control_record
 from pykafka4.wire.records.compression import decompress
 from tests.wire.records.chunk_bytes import records
@@ -96,6 +96,20 @@ def test_a_damaged_batch_raises_again_and_again_until_it_is_skipped(core: Module
         assert (caught.value.offset, caught.value.next_offset) == (3, 6)
     chunk.skip()
     assert taken(chunk) == [batch(6)]
+
+
+@each_core
+@pytest.mark.parametrize("kind", [ConfigError, RecordTooLarge])
+def test_a_marker_that_cannot_be_decompressed_is_named(core: ModuleType, kind: type[Exception]) -> None:
+    def unpack(codec: int, content: bytes, bound: int) -> bytes:
+        raise kind("no")
+
+    own = {"transactional": True, "producer_id": 7, "producer_epoch": 0}
+    marker = build_batch([control_record(ControlType.ABORT)], base_offset=6, control=True, codec=1, **own)  # type: ignore[arg-type]
+    for step in ("whole_batch", "decode"):
+        chunk = core.Chunk("t", 3, marker, 6, decompress=unpack, max_decompressed=MIB, aborted=[(7, 3)])
+        with pytest.raises(kind, match=r"t-3.*offset.* 6.*no"):
+            chunk.whole_batch() if step == "whole_batch" else chunk.decode([], 1)
 
 
 @each_core
