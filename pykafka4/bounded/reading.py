@@ -23,7 +23,7 @@ from pykafka4.consumer.waits import Steps
 from pykafka4.errors import GO_ON, SEEK, ClosedError, ConfigError, InvalidOffset, KafkaTimeoutError, LogTruncated, OffsetOutOfRange, shown
 from pykafka4.logs import get_log
 from pykafka4.misuse import api_timeout
-from pykafka4.options.config import ConsumerConfig
+from pykafka4.options.config import GROUP_OPTIONS, ConsumerConfig
 from pykafka4.records import TopicPartition
 
 __all__ = ["REFUSED_BY_COLUMNS", "BoundedRead", "LostRange", "read_options"]
@@ -34,13 +34,7 @@ T = TypeVar("T")
 LOOKS: Final = 10  # checks of the positions within `timeout`: the error comes at most a tenth of that time late
 WITHOUT_GROUP: Final = "a bounded read has no group, and commits nothing"
 REFUSED: Final = {
-    **dict.fromkeys(
-        (
-            *("group_id", "group_instance_id", "group_protocol", "group_remote_assignor", "partition_assignment_strategy"),
-            *("session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms", "enable_auto_commit", "auto_commit_interval_ms"),
-        ),
-        WITHOUT_GROUP,
-    ),
+    **dict.fromkeys(GROUP_OPTIONS, WITHOUT_GROUP),
     "auto_offset_reset": "start= says where a bounded read begins, and on_lost= what happens if the log has changed",
     "exclude_internal_topics": "a bounded read has no subscription by pattern",
     **dict.fromkeys(("begin", "since"), "start= says where it begins"),

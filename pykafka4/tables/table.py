@@ -13,6 +13,7 @@ from pykafka4.consumer.session import ConsumerSession
 from pykafka4.errors import ConfigError
 from pykafka4.errors.frames import guarded
 from pykafka4.misuse import api_timeout, check_timeout, check_topic, refuse_pickling
+from pykafka4.options.config import GROUP_OPTIONS
 from pykafka4.options.typed import BytesConsumerOptions, ConsumerOptions
 from pykafka4.records import KeyT, ValueT
 from pykafka4.serializers import Deserializer, Deserializers
@@ -27,8 +28,9 @@ B = TypeVar("B")
 
 WITHOUT_GROUP: Final = "a table has no group: it reads the whole topic, and commits nothing"
 REFUSED: Final = {
-    **dict.fromkeys(("group_id", "group_instance_id", "group_protocol", "group_remote_assignor"), WITHOUT_GROUP),
+    **dict.fromkeys(GROUP_OPTIONS, WITHOUT_GROUP),
     "auto_offset_reset": "a table is read from the first record on",
+    "exclude_internal_topics": "a table has no subscription by pattern",
 }
 
 

@@ -350,7 +350,16 @@ def test_a_forgotten_table_ends_its_thread_with_a_warning(settings: Settings) ->
         until(lambda: any("Table was not closed" in str(one.message) for one in caught), "a warning")
 
 
-@pytest.mark.parametrize("option", [{"group_id": "g"}, {"auto_offset_reset": "latest"}])
-def test_options_of_groups_are_refused(settings: Settings, option: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"group_id": "g"},
+        {"enable_auto_commit": False},
+        {"session_timeout_ms": 6_000},
+        {"exclude_internal_topics": False},
+        {"auto_offset_reset": "latest"},
+    ],
+)
+def test_options_of_groups_are_refused(settings: Settings, option: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=f"table has no option {next(iter(option))}"):
         settings.table(**option)
