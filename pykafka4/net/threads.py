@@ -21,7 +21,7 @@ from pykafka4.native import allocate_lock, get_ident, monotonic, start_new_threa
 
 __all__ = ["GreenletThread", "Thread", "caller", "caller_ident", "frame_of", "greenlets", "new_lock"]
 
-SLICE_S: Final = 1.0  # longest part of a wait: a signal that comes just before the system call is handled only after it
+SLICE_S: Final = 1.0  # longest part of a wait: a signal that comes just before the system call is handled only when the call returns
 FIRST_NAP_S: Final = 0.0005  # first sleep of a greenlet that waits for a lock; each further sleep is twice as long, up to LONGEST_NAP_S
 LONGEST_NAP_S: Final = 0.01
 

@@ -31,7 +31,7 @@ __all__ = ["Contexts", "explain_handshake", "explain_tls"]
 log = get_log("pykafka4.tls")
 
 FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile")
-MAX_FILE_BYTES: Final = 16 << 20  # the authorities of a system take a quarter of a MiB
+MAX_FILE_BYTES: Final = 16 << 20  # a system's list of authorities takes a quarter of a MiB
 MAX_PASSWORD_BYTES: Final = 1024  # bytes; the limit of OpenSSL
 
 TRUST: Final = "set ssl_cafile to the certificate of the authority that signed the broker's"
@@ -148,7 +148,7 @@ class Contexts:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.check_hostname = config.ssl_check_hostname
         context.hostname_checks_common_name = False
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # every certificate in ssl_cafile is trusted, as in a truststore of Java
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # every certificate in ssl_cafile is trusted, as in a Java truststore
         if config.ssl_ciphers is not None:
             try:
                 context.set_ciphers(config.ssl_ciphers)
@@ -214,7 +214,7 @@ class Contexts:
 
 
 def _ascii(pem: str) -> bytes:
-    """Return PEM in the form that OpenSSL needs, without non-ASCII characters, which comments may contain."""
+    """Return PEM in the form that OpenSSL needs, without non-ASCII characters."""
     return restore_lines(pem).encode("ascii", "ignore")
 
 
@@ -241,7 +241,7 @@ def _no_key(path: str | None, content: bytes | None) -> str:
 
 
 def _way_out(path: str, content: bytes, what: str) -> str:
-    """A JKS has a magic number; PKCS12 and other formats are DER, with different bytes after the length."""
+    """A JKS begins with a magic number. PKCS12 is DER, and its version, 3, follows the length."""
     if content[:4] in (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"):
         jks = f"keytool -importkeystore -srckeystore {path} -destkeystore {path}.p12 -deststoretype PKCS12"
         return f"it is a JKS: convert it with {jks}, then openssl pkcs12 -in {path}.p12 -out {path}.pem"
@@ -255,7 +255,7 @@ def _way_out(path: str, content: bytes, what: str) -> str:
 
 
 def _password(config: SecurityConfig) -> str:
-    """Return the password of the key. Raises ConfigError if there is none: OpenSSL would ask at the terminal."""
+    """Return the password of the key. Raises ConfigError if there is none; without this callback, OpenSSL would ask at the terminal."""
     given: Any = config.ssl_password
     if given is None:
         raise ConfigError("the key is encrypted: set ssl_password")
@@ -269,7 +269,7 @@ def _password(config: SecurityConfig) -> str:
 
 
 def _asked(callable: Callable[[], Any]) -> Any:
-    """The ConfigError repeats only the text of a KafkaError, because other exceptions may show the password. It has no `__context__`."""
+    """The ConfigError has no `__context__`, and repeats only the text of a KafkaError, because other exceptions may show the password."""
     try:
         return callable()
     except KafkaError as error:

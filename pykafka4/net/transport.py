@@ -25,7 +25,7 @@ Post: TypeAlias = Callable[[Callable[[float], object]], None]
 
 class EventKind(Enum):
     CONNECTED = "connected"  # payload None
-    FRAME = "frame"  # payload: the frame without its size, in a buffer of its own
+    FRAME = "frame"  # payload: the frame without its size, in its own buffer
     LOST = "lost"  # payload: KafkaError
     WRITTEN = "written"  # payload None: the socket has taken all bytes passed to `write`
 
@@ -49,7 +49,7 @@ class Transport(Protocol):
         """Start to connect; the event CONNECTED or LOST follows."""
 
     def write(self, link: int, buffers: Sequence[Buffer], report: bool) -> bool:
-        """Write `buffers`, and keep the bytes that the socket does not take yet. Returns whether the socket has taken all bytes.
+        """Write `buffers`, keep the bytes that the socket does not take yet, and return whether it has taken all bytes.
 
         If not, and if `report` is true, WRITTEN follows as soon as no byte is left to write.
         """

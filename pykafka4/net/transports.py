@@ -1,7 +1,7 @@
 """Chooses the transport of a new loop; no other module does.
 
 `PYKAFKA4_LOOP=pump` requires the compiled pump, `PYKAFKA4_LOOP=portable` the transport on `selectors`. Without the variable, loops use the
-pump if it was built. The pump is built on Linux only, and never used in an interpreter without the GIL. TLS has a transport of its own, on
+pump if it was built. The pump is built on Linux only, and never used in an interpreter without the GIL. TLS has its own transport, on
 `selectors`, whatever the variable says: encryption takes far longer than moving the bytes.
 """
 

@@ -79,7 +79,7 @@ def _parse_acks(value: object) -> int:
     return table[value]
 
 
-DEAD_LETTER: Final = "dead-letter:"  # a value of on_poison begins with this; a topic follows
+DEAD_LETTER: Final = "dead-letter:"  # prefix of a value of on_poison; the name of a topic follows
 
 
 def _check_on_poison(_: object, attribute: attrs.Attribute[Any], value: object) -> None:

@@ -194,7 +194,7 @@ def path(doc: str) -> Any:
 
 
 def pem_text(doc: str) -> Any:
-    """A text of any length, such as a certificate. No error shows it: it may contain a key, too."""
+    """A text of any length, such as a certificate. No error shows it: it may also contain a key."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if value is not None and (not isinstance(value, str) or not value):

@@ -21,15 +21,15 @@ KINDS: Final = {"client": ClientConfig, "producer": ProducerConfig, "consumer": 
 
 
 def translate(kind: type[ClientConfig], source: Properties, more: Mapping[str, Any]) -> Translation:
-    """Translate `source`, without the options in `more`. Logs ignored properties. Raises ConfigError, TypeError, OSError."""
+    """Translate `source`, except for options in `more`, and log ignored properties. Raises ConfigError, TypeError, OSError."""
     return properties.translate(KINDS, next(name for name, each in KINDS.items() if each is kind), source, more)
 
 
 def create(make: Callable[..., T], kind: type[ClientConfig], source: Properties, options: Mapping[str, Any], **others: object) -> T:
     """Call `make` with the options of `source`, overridden by `options`, and with the `others` that are not None.
 
-    A None is not passed, because a subclass may lack the argument. A note on a ConfigError names the property and the file from
-    which an option comes.
+    A None is not passed, because a subclass may lack the argument. A note on a ConfigError names the property, and the
+    file or mapping, from which an option comes.
     """
     more = {**options, **{name: value for name, value in others.items() if value is not None}}
     found = translate(kind, source, more)

@@ -22,7 +22,7 @@ RESETS: Final = {"smallest": "earliest", "beginning": "earliest", "largest": "la
 
 
 def translate(kinds: Kinds, kind: str, source: Properties, more: Mapping[str, Any]) -> Translation:
-    """Translate `source`, except for options in `more`. Logs ignored properties. Raises ConfigError, TypeError, OSError."""
+    """Translate `source`, except for options in `more`, and log ignored properties. Raises ConfigError, TypeError, OSError."""
     found = Translation(kinds, kind, {item.name: item for item in read(source)}, more)
     for item in found.items.values():
         _take(found, item)
@@ -87,7 +87,7 @@ def _unknown(found: Translation, item: Property) -> ConfigError:
 
 
 def _typed(found: Translation, item: Property, option: str) -> Any:
-    """Texts get the type in the option's metadata, numbers the option's unit. The option's check judges other values."""
+    """Convert texts to the option's type, and numbers to the option's unit. The option's check judges other values."""
     value, data = item.value, found.fields()[option].metadata
     if data["range"] == "True, False":
         if (text := str(value).strip().lower()) not in BOOLEANS:

@@ -32,7 +32,7 @@ ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\
 
 
 def _store(name: str, others: tuple[str, ...], found: Translation, item: Property, option: str) -> str:
-    """Return the path of a PEM file. Raises ConfigError for another store, with the commands that convert it."""
+    """Return the path of a PEM file. Raises ConfigError for a store in another format, with the commands that convert it."""
     location = item.text().strip()
     if "-----BEGIN" in location:
         raise item.error(f"is the content of a file: must be its path; for contents set {CONTENTS[name]}")
@@ -84,7 +84,7 @@ def _ciphers(found: Translation, item: Property, option: str) -> str:
 
 
 def _protocols(found: Translation, item: Property, option: str) -> None:
-    """Ignore a list with TLSv1.2, the oldest version that the client accepts: other versions in the list do not exclude it."""
+    """With TLS, refuse a list without TLSv1.2, because the client always accepts this version. Ignore any other list."""
     versions = [version.strip().upper() for version in item.text().split(",")]
     if found.said("security_protocol").upper().endswith("SSL") and "TLSV1.2" not in versions:
         raise item.error(
@@ -164,7 +164,7 @@ def _keytab(found: Translation, item: Property, options: dict[str, str]) -> dict
 
 
 def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
-    """Parse `class flag name=value …;` as Kafka does. Returns the class of the login module and its options.
+    """Parse `class flag name=value …;` as Kafka does, and return the class of the login module and the module's options.
 
     Raises ValueError with a message that repeats no part of `text`.
     """

@@ -171,7 +171,7 @@ def _details(*texts: str) -> tuple[str, ...]:
     return tuple(text for text in texts if text)
 
 
-# -- nothing is out of order
+# -- headlines if no judge has returned one
 
 
 def _producer_flows(view: View) -> Headline:

@@ -36,7 +36,7 @@ class Outages:
         self._ended: deque[Outage] = deque(maxlen=MOST_ENDED)
 
     def note(self, at: float, found: Mapping[str, str]) -> None:
-        """Record the subjects that a look has found out of order, with the reasons. Ends the outages of all other subjects."""
+        """Record the subjects that a look has found out of order, with the reasons; end the outages of all other subjects."""
         for subject in [subject for subject in self._open if subject not in found]:
             outage = self._open.pop(subject)
             self._ended.append(attrs.evolve(outage, ended_at=max(at, outage.started_at)))

@@ -1,4 +1,4 @@
-"""Lists the pages of this process in a file of the user's runtime folder, where `pykafka4 watch` finds them.
+"""Lists the pages of this process in a file in the user's runtime folder, where `pykafka4 watch` finds them.
 
 Invariant: files are written and read only in a folder that belongs to the user alone (0700; not checked on Windows).
 """
@@ -32,7 +32,7 @@ _MOST_BYTES: Final = 1 << 20
 
 @attrs.frozen
 class Process:
-    """A process that serves pages. Each page has `url`, `kind` and `client_id`. `since` is the last change, in seconds since 1970."""
+    """A process that serves pages. Each page has `url`, `kind` and `client_id`. `since` is the epoch time of the last change."""
 
     pid: int
     program: str
@@ -69,7 +69,7 @@ def forget() -> None:
 
 
 def serving() -> list[Process]:
-    """The processes that serve pages. Removes the files of dead processes."""
+    """Return the processes that serve pages, and remove the files of dead processes."""
     found = []
     home = folder()
     for path in sorted(home.glob("*.json")) if _is_private(home) else ():

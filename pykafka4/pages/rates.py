@@ -14,7 +14,7 @@ __all__ = ["POINTS", "STEP_S", "Rates", "Sample"]
 
 STEP_S: Final = 5.0  # seconds between two points of a curve
 POINTS: Final = 120
-RECENT_S: Final = 5.0  # seconds; the present rates are means over this time
+RECENT_S: Final = 5.0  # seconds; the current rates are means over about this time
 MOST: Final = 1500  # samples: with one every half second, these cover more than POINTS steps
 
 
@@ -32,7 +32,7 @@ class Rates:
         self._samples: deque[Sample] = deque(maxlen=MOST)
 
     def add(self, sample: Sample) -> None:
-        """Keep the sample if it is later than the last one. Drops samples that no curve needs."""
+        """Keep the sample if it is later than the last one, and drop samples that no curve needs."""
         if self._samples and sample.at <= self._samples[-1].at:
             return
         self._samples.append(sample)
@@ -42,11 +42,11 @@ class Rates:
 
     @property
     def settled(self) -> bool:
-        """Whether the present rates are means over RECENT_S."""
+        """Whether the samples cover RECENT_S."""
         return len(self._samples) > 1 and self._samples[-1].at - self._samples[0].at >= RECENT_S
 
     def now(self) -> dict[str, float]:
-        """The present rates; 0 before the second sample."""
+        """The current rates; 0 before the second sample."""
         if len(self._samples) < 2:
             return dict.fromkeys(self._names, 0.0)
         last = self._samples[-1]

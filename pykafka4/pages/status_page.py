@@ -26,7 +26,7 @@ __all__ = ["StatusPage"]
 log = get_log("pykafka4.pages")
 
 FILES: Final = {"/": "client.html", "/client.js": "client.js"}
-UNHEALTHY: Final = ENDED | {"crashed", "unresponsive"}  # /health responds 503; a client recovers from "unreachable" by itself
+UNHEALTHY: Final = ENDED | {"crashed", "unresponsive"}  # /health responds 503; a client recovers from "unreachable" automatically
 MOST_DIGITS: Final = 9  # `int` refuses thousands of digits
 TURN_S: Final = 1.0  # seconds between two sweeps
 
@@ -81,7 +81,7 @@ class StatusPage:
     # ---------------------------------------------------------------- threads of the page
 
     def _sample(self) -> None:
-        """Take looks, so that rates and outages exist before somebody opens the page. Closes the page after the client has ended."""
+        """Take looks, so that rates and outages exist before somebody opens the page; close the page after the client has ended."""
         next_look = 0.0
         while not self._stop.acquire(timeout=TURN_S):
             self._server.sweep()

@@ -65,7 +65,7 @@ class Watched(Protocol):
         """The id of the client."""
 
     def figures(self) -> Figures:
-        """Waits for the client's thread, for several seconds if the thread is stuck."""
+        """Wait for the client's thread, for several seconds if the thread is stuck, and return the figures."""
 
 
 def counts_of(kind: Kind, stats: Mapping[str, Any]) -> dict[str, int] | None:

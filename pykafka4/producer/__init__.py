@@ -57,8 +57,8 @@ class Producer(ProducerHandle):
     `Producer(bootstrap_servers="host:9092", **options)` owns a client; `Producer(client=client, **options)` shares one.
     The options are the fields of `ProducerConfig` (docs/options.md). All methods may be called from any thread.
     Leaving a `with` block delivers everything or raises `DeliveryFailed`, unless the application has already seen each failure: from
-    `result()` or `exception()` of its Delivery, or from `delivery_scope` or `raise_failures` inside the block. An exception
-    raised inside the block waits at most 5 s for deliveries; a note gives the number of undelivered records.
+    `result()` or `exception()` of its Delivery, or from `delivery_scope` or `raise_failures` inside the block. If the
+    block raises an exception, its end waits at most 5 s for deliveries; a note gives the number of undelivered records.
     """
 
     _name = "Producer"
@@ -154,7 +154,7 @@ class Producer(ProducerHandle):
         Returns a `Delivery` for each record. `keys` has as many items as `values`; `headers`, `partition`, `timestamp_ms` and `on_delivery`
         apply to all records. The call blocks for each record as `send` does. The exception for a refused record has a note with its number,
         and the attribute `accepted`: the Deliveries of the earlier records, which are sent. So the application can continue with
-        `values[len(error.accepted):]`, which begins with the refused record. A KeyboardInterrupt has the attribute, too.
+        `values[len(error.accepted):]`, which begins with the refused record. A KeyboardInterrupt also has the attribute.
         A `ProducerRecord` holds bytes, which no serializer changes: `send_many(other.close())` sends the undelivered records again.
         Raises the exceptions of `send`, and TypeError or ValueError if `values` and `keys` do not fit together.
         """
@@ -250,7 +250,7 @@ class Producer(ProducerHandle):
     def transaction(self, consumer: ReadingConsumer | None = None, timeout: float | None = None) -> TransactionBlock:
         """A `with` block that is one transaction; its value is the producer. Leaving it normally commits; an exception aborts.
 
-        If the abort fails, too, the exception gets a note. With a `consumer` (`enable_auto_commit=False`), the transaction includes the
+        If the abort also fails, the exception gets a note. With a `consumer` (`enable_auto_commit=False`), the transaction includes the
         offsets of all records that polls and loops have returned, the current record included; after an abort the consumer reads these
         records again. `timeout` (seconds, default `max_block_ms`) limits each step. Raises the exceptions of `begin_transaction`,
         `send_offsets_to_transaction`, `commit_transaction` and `abort_transaction`; TypeError or ConfigError for a `consumer` whose offsets
@@ -276,7 +276,7 @@ class Producer(ProducerHandle):
         Raises TransactionAborted if a record or an offset of the transaction failed, or if a record was dropped: call `abort_transaction`
         next. Nothing is committed, unless the error says that the commit was sent and may have been carried out. Raises
         KafkaTimeoutError after `timeout` seconds (default `max_block_ms`): the outcome is not known, and another call waits for it. The
-        same holds after Ctrl-C. Raises ProducerFencedError if another producer uses the transactional id now, TransactionError without an
+        same holds after Ctrl-C. Raises ProducerFencedError if another producer now uses the transactional id, TransactionError without an
         open transaction. Sources: KIP-98, KIP-890.
         """
         self._session.transactions.commit(check_timeout(timeout))

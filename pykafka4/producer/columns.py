@@ -18,7 +18,7 @@ __all__ = ["open_rows", "send_arrow"]
 
 
 def open_rows(session: ProducerSession, topic: str, data: Any, columns: dict[str, str | None]) -> ArrowRows:
-    """Raises the producer's refusal, if any, before it opens `data`, which may be readable only once."""
+    """Raise the producer's refusal, if any, before opening `data`, which may be readable only once."""
     if (refusal := session.acc.refusal) is not None:
         raise refusal.again()
     return ArrowRows(check_topic(topic), data, **columns)
@@ -40,7 +40,7 @@ def _send_each(sent: SentRows, rows: ArrowRows, sending: Serializing) -> SentRow
             sent.took(rows, accepted[-1])
             accepted.clear()
     except BaseException as error:
-        if accepted:  # Ctrl-C came between the acceptance and `clear`: without this the row would be sent, but not counted
+        if accepted:  # Ctrl-C came before `clear`, perhaps before `took`: without this, the row would be sent but not counted
             sent.took(rows, accepted[-1])
         rows_ended(error, rows.topic, rows.position, sent)
         raise

@@ -87,11 +87,12 @@ class Deliveries(Signal):
         return handle.result(0)
 
     def until_done(self, delivery: Delivery) -> Generator[Any, Any, None]:
-        """Sleep in the running asyncio loop until the thread that sets the outcome of `delivery` wakes the task.
+        """Sleep in the running asyncio loop until `delivery` has its outcome.
 
-        The call that wakes a loop of another library may block, so for such a loop a callback on the executor makes the call. Callbacks of
-        the application may wait for this very task, and hold that callback up. So the task also checks the delivery itself, rarely.
-        For such a loop on a thread that callbacks may need, the task adds no callback, and checks often.
+        The thread that sets the outcome wakes a task of asyncio or uvloop itself. The call that wakes another library's loop may block, so
+        a callback on the executor makes this call. Callbacks of the application may wait for this very task, and hold that callback up. So
+        the task also checks the delivery itself, rarely. For such a loop on a thread that callbacks may need, the task adds no callback,
+        and checks often.
         """
         if self.wait(delivery.done, 0):
             return
@@ -150,7 +151,7 @@ class Sleeper:
 
 
 class TaskWaker:
-    """Wakes tasks of one asyncio loop, from any thread. One call to the loop wakes all tasks that wait for deliveries of one batch.
+    """Wakes tasks of one asyncio loop, from any thread. One call to the loop wakes all tasks that are queued when the loop runs the call.
 
     A loop may be closed before it runs a scheduled `_run_calls`. Then the queued calls stay until the loop is garbage-collected, so this
     object must not keep the loop alive.

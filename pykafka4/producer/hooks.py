@@ -21,7 +21,7 @@ __all__ = ["HookCalls"]
 log = get_log("pykafka4.producer")
 
 MOST_WAITING: Final = 10_000  # events that wait for slow hooks; further events are left out, because they would fill memory
-# These run on threads of the application, so Ctrl-C and sys.exit() in them must reach the application.
+# These can run on threads of the application, so Ctrl-C and sys.exit() in them must reach the application.
 ON_CALLER: Final = ("on_send", "on_enqueue", "on_refuse", "on_close")
 
 
@@ -118,7 +118,7 @@ class HookCalls:
             self._submit(self._run)
 
     def _run(self) -> None:
-        """Runs on the callback executor."""
+        """Call the hooks with the waiting events. Only the callback executor runs this method."""
         self._scheduled = False
         while self._waiting:
             try:

@@ -32,7 +32,7 @@ class CallbackTurn:
 
 
 class FlushMark:
-    """The mark that a flush appends to the queue, after all callbacks that wait or run when the mark is made.
+    """The mark that a flush appends to the queue. It is settled when all earlier callbacks have returned.
 
     A flush waits for marks as for batches, so a mark has the batch attributes that a flush reads.
     """
