@@ -14,7 +14,7 @@ __all__ = ["ConsumerRun", "Selection"]
 
 
 class ConsumerRun(Protocol):
-    """A run of `process` or streams, which uses a consumer until the run ends. It has the methods of a listener, too."""
+    """A run of `process` or streams, which uses a consumer until the run ends. It also has the methods of a listener."""
 
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The offsets after the finished records: during a run, polled records need not be finished."""
@@ -37,6 +37,6 @@ class Selection:
         return bool(self.topics) or self.filter is not None
 
     def selects(self, topic: str) -> bool:
-        """Whether the subscription may contain `topic`; the coordinator matches a `SubscriptionPattern` by rules of its own."""
+        """Whether the subscription may contain `topic`; the coordinator matches a `SubscriptionPattern` by its own rules."""
         chosen = self.filter
         return topic in self.topics or (chosen is not None and (chosen.regex is not None or chosen.matches(topic)))

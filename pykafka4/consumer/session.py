@@ -1,7 +1,7 @@
 """Implements a consumer for threads. Invariant: decoded records are handed out if and only if `poll` returns them.
 
 In a poll only `_wait_for_records` blocks the thread. Its condition (`_has_news`) and its work (`_take_records`) never wait, except for the
-listener. Most other calls that wait are `Steps` (`waits`), which the consumer for asyncio runs, too.
+listener. Most other calls that wait are `Steps` (`waits`), which the consumer for asyncio also runs.
 """
 
 from __future__ import annotations

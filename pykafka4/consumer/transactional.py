@@ -2,7 +2,7 @@
 
 Positions go into a transaction only with the membership under which the records were read (KIP-447). When a transaction begins, the
 consumer owes a rewind, until the commit is known or the consumer has gone back. Before the next transaction, an owed rewind is carried
-out. A transaction that could not begin leaves a rewind owed, too: the application has not processed the records that were read for it.
+out. A transaction that could not begin also leaves a rewind owed, because the application has not processed the records read for it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class TransactionalReads:
 
     @call
     def check_none(self, what: str) -> None:
-        """Refuse the call `what`, which commits by itself, while a transaction is open or a rewind after a transaction is owed."""
+        """Refuse the call `what`, which commits automatically, while a transaction is open or a rewind after a transaction is owed."""
         with self.guard.using(what):
             reading = self._reading
             if reading is not None and not self._settled(reading):

@@ -186,7 +186,7 @@ NOTHING: Final = Effects()
 class Machine(Protocol):
     """The logic of one user of the client (a producer or consumer, for example), or of a part that all users share.
 
-    A poll visits only partitions that have work, except after rare events, because thousands of partitions may be idle.
+    Because thousands of partitions may be idle, a poll visits only partitions that have work, except after rare events.
     """
 
     def poll(self, now: float) -> Effects:

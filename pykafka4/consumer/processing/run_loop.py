@@ -2,7 +2,7 @@
 
 Invariant: no commit passes an unfinished record; a revoked partition is released only after an attempt to commit its finished records, and
 a run makes such an attempt at its end. The loop keeps polling while handlers or streams work, so that the member keeps its partitions. A
-partition is paused while its share of records is in hand: one slow record does not hold up the other partitions.
+partition is paused while its share of records is in hand, so that one slow record does not hold up the other partitions.
 
 The loop is written once, as steps (see `consumer.waits`): calls of a `Consumer` and of `HandlerWork` block, calls of an `aio.Consumer` and
 of `TaskWork` return awaitables.
@@ -90,7 +90,7 @@ class RecordsInHand(Protocol):
         """Hand out no more records of these partitions, and wait for the records in hand."""
 
     def drop(self, tps: Collection[TopicPartition]) -> None:
-        """Forget these partitions' records; a record that is finished later does not count."""
+        """Forget these partitions' records, including records that a handler or stream has."""
 
     def drain(self, error: BaseException | None) -> Any:
         """Wait for the records in hand at the end of the run, which `error` may have ended. Returns the seconds for the last commit."""
@@ -108,7 +108,7 @@ class RunLoop:
         self._committable = CommittableOffsets(reads, in_hand.unfinished)
         self._pauses = Pauses(consumer, self._limits.most_in_hand)
         self._commit_at = system.monotonic() + COMMIT_INTERVAL_S
-        self.closed = False  # another thread or task closes the consumer: there, the listener commits the finished records
+        self.closed = False  # another thread or task closes the consumer; its call of the listener commits the finished records
 
     # ---------------------------------------------------------------- rounds
 

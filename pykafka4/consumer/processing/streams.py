@@ -1,4 +1,6 @@
-"""Implements the handles that `Consumer.streams` returns. Invariant: when the streams end, every loop ends, and `close` returns in time.
+"""Implements the handles that `Consumer.streams` returns.
+
+Invariant: when the streams end, every loop ends, and `close` returns within its timeout.
 
 `processing.allotment` has the partitions and unfinished records of each stream; `processing.dispatcher` polls and commits.
 """

@@ -370,7 +370,7 @@ class HandlerWork:
             self._ends.notify()
 
     def _fail(self, error: BaseException, task: TaskInHand | None = None) -> None:
-        """End the work with an error that nothing handles; the first such error counts."""
+        """End the work with an error that nothing handles; only the first such error is kept."""
         if task is not None:
             with contextlib.suppress(Exception):  # an exception of the application may refuse notes
                 error.add_note(f"raised by the handler of {_place(task)}, attempt {task.attempts}; that record is not finished")

@@ -60,7 +60,7 @@ class ColumnsForm(Form[RecordColumns]):
 
     def nothing(self) -> RecordColumns:
         self._builder.finish()  # drops the positions after a gap without records
-        return self._builder.finish()  # so these columns have no rows
+        return self._builder.finish()  # so these columns have no positions
 
 
 class ColumnForms:

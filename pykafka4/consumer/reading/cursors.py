@@ -94,8 +94,8 @@ class Cursors:
         self.idle: float | None = -INFINITY
         self._polls = 0  # how many polls have begun
         # written by `idle_since`
-        # The progress of a `for` loop at the last call of `idle_since`, and when that progress last changed. One tuple: between two stores
-        # another thread (metrics) could be interrupted, and the loop would see the new progress with the old time, and end the lease.
+        # The progress of a `for` loop at the last call of `idle_since`, and when a call last found new progress. One tuple: between two
+        # stores another thread (metrics) could be interrupted; the loop would see the new progress with the old time, and end the lease.
         self._seen: tuple[RecordIterator | None, int, float] = (None, 0, -INFINITY)
 
     def finish(self) -> None:
@@ -174,7 +174,7 @@ class Cursors:
         return {claim: positions[claim][0] if claim in positions else None for claim in claims}
 
     def idle_since(self) -> float | None:
-        """When the last poll returned, or a `for` loop last took a record; None during a poll, -INFINITY before the first poll."""
+        """When the last poll returned, or a call last found progress of a `for` loop; None during a poll, -INFINITY before the first."""
         idle, handed = self.idle, self.handed
         if idle is None or (iterator := handed.iterator) is None or handed.held != IN_LOOP:
             return idle
@@ -194,7 +194,7 @@ class Cursors:
         return self._polls, -1 if handed.iterator is None or handed.held != IN_LOOP else handed.iterator.given
 
     def progress(self) -> dict[TopicPartition, OffsetAndEpoch]:
-        """The finished offsets, as auto-commit stores them; in a `for` loop, the offset of the current record."""
+        """The finished offsets, as auto-commit stores them, with the progress of a running `for` loop."""
         outdated = self._outdated()
         handed, finished = self.handed, self.finished.copy()
         if handed.held == IN_LOOP:

@@ -73,7 +73,7 @@ class DeliveredOffsets:
         return [tp for tp in self._open if tp in claims and claims[tp].missing]
 
     def stretch(self, claim: Claim) -> object:
-        """An object that identifies the present stretch."""
+        """An object that identifies the current stretch."""
         return self._seeks.get(claim.tp, claim.origin)
 
     def start(self, claim: Claim, position: int | None) -> int | None:

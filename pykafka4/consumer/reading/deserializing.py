@@ -44,7 +44,7 @@ class OnPoison(ABC):
     def judge(self, error: DeserializationError) -> KafkaError | Delivery | None:
         """Return the verdict on the record: an error, which `poll` raises, or None, if reading passes the record, or a Delivery.
 
-        With a Delivery, the partition waits for its outcome; then the record is fetched and judged again.
+        After a Delivery, the partition waits for the delivery's outcome; then the record is fetched and judged again.
         """
 
 
@@ -96,7 +96,7 @@ class AwaitedLetters:
 
     claim: Claim
     offset: int
-    left: list[Delivery]  # only its length counts: the number of dead letters without an outcome
+    left: list[Delivery]  # its length is the number of dead letters without an outcome; the items may be other letters
 
     def watch(self, done: Callable[[AwaitedLetters], object]) -> None:
         """Call `done` when all letters have their outcomes, on any thread; perhaps twice."""

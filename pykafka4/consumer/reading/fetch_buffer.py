@@ -57,7 +57,7 @@ class FetchBuffer:
             self._queue.move_to_end(claim)
 
     def block(self, claim: Claim, item: Any) -> None:
-        """Stop reading `claim`: replace its items by `item`, the reason."""
+        """Stop reading `claim`: replace its items with `item`, the reason."""
         claim.stuck = True
         items = self._items[claim]
         # One store, so that Ctrl-C finds the old items or the reason: `recover` keeps the items of a claim that has not begun, and does not

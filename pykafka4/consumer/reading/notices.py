@@ -1,7 +1,7 @@
 """Keeps errors without a partition for `poll`. Invariant: `poll` raises each error at most once, and errors about one missing right
 at most once a second.
 
-The thread that polls uses this module; the loop thread calls `subjects` and `__len__`, too.
+The thread that polls uses this module; the loop thread calls only `subjects` and `__len__`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pykafka4.errors import AuthorizationError, KafkaError
 
 __all__ = ["Notices", "subject_of"]
 
-# Seconds until `poll` again raises an error about a missing right. All partitions of a topic lack the same right, and each reports it:
-# without this pause, polls would raise one error after another and return no records of other topics.
+# Seconds until `poll` may raise another error about the same missing right. All partitions of a topic lack the same right, and each
+# reports it: without this pause, polls would raise one error after another and return no records of other topics.
 DENIED_AGAIN_S: Final = 1.0
 
 

@@ -7,9 +7,9 @@ modules of its base classes list (`arrivals`, `cursors`). Only one side writes e
 
 Crash-only: an exception of a signal handler (Ctrl-C) can interrupt a step anywhere. Then `changing` stays set, and the next call of the
 consumer begins with `recover`, which drops the records that no poll has returned, and has the loop fetch them again from the positions in
-`handed`. So no step has to be repeatable. CPython runs signal handlers only after calls, at backward jumps and when a function begins.
-Therefore either all plain stores between two calls are done or none; comments mark the code that relies on this rule. If a signal handler
-calls the consumer during a step, the guard sees `changing`, and refuses the call.
+`handed`. CPython runs signal handlers only after calls, at backward jumps and when a function begins. Therefore either all plain stores
+between two calls are done or none; comments mark the code that relies on this rule. If a signal handler calls the consumer during a step,
+the guard sees `changing`, and refuses the call.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Reader(Arrivals):
         self.finish()
 
     def leave(self) -> None:
-        """The lease of the member begins anew."""
+        """Restart the member's lease."""
         self.idle = self._clock()
 
     def recover(self) -> None:
@@ -272,7 +272,7 @@ class Reader(Arrivals):
 
     @step
     def adopt(self, claims: Iterable[Claim]) -> None:
-        """Read these claims instead of claims of earlier assignments. If the call is repeated, seeks in between remain."""
+        """Read these claims instead of claims of earlier assignments. A repeated call keeps the seeks since the first call."""
         for claim in claims:
             before = self.claims.get(claim.tp)
             if before is not None and before.origin is claim.origin:  # a repeated call, after Ctrl-C: a seek may have replaced the claim
@@ -310,7 +310,7 @@ class Reader(Arrivals):
             claim.live = False
 
     def current(self, claims: Iterable[Claim]) -> list[Claim]:
-        """The present claims of the same assignments: seeks may have replaced `claims`."""
+        """The current claims of the same assignments: seeks may have replaced `claims`."""
         found = [(claim, self.claims.get(claim.tp)) for claim in claims]
         return [now for claim, now in found if now is not None and now.origin is claim.origin]
 
@@ -322,14 +322,14 @@ class Reader(Arrivals):
 
     @step
     def begin(self, tps: Iterable[TopicPartition]) -> None:
-        """Make the start offsets found for these partitions their positions now: `commit` then has them before the next poll."""
+        """Make the known start offsets of these partitions their positions now, so that `commit` has them before the next poll."""
         self._reach_start([self.claims[tp] for tp in tps if tp in self.claims])
 
     def _reach_start(self, claims: Collection[Claim]) -> None:
         """Count the known start offsets of these claims as reached, although no poll has taken their markers.
 
         Otherwise a commit could lack them: the next owner would begin at the end of the log with auto_offset_reset=latest, and skip the
-        records that were written in between.
+        records that were written since.
         """
         for claim in claims:
             first = self._buffer.first_of(claim) if claim.position is None else None
@@ -359,10 +359,10 @@ class Reader(Arrivals):
 
     @step
     def seek_each(self, starts: Mapping[TopicPartition, Start | Since | int]) -> None:
-        """Continue in each partition at its start: buffered records are dropped, and records before a start offset count as finished."""
+        """Continue each partition where `starts` says: buffered records are dropped; records before a start offset count as finished."""
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()]
         for _, claim, _ in moves:
-            claim.followed = claim.recreated  # the application chose the offset, so it is an offset of the present topic
+            claim.followed = claim.recreated  # the application chose the offset, so it is an offset of the current topic
         self._seek(moves, self._offsets_of([before for before, _, _ in moves]))
 
     @step
@@ -396,13 +396,13 @@ class Reader(Arrivals):
         self._seek([(claim, claim.successor(*start), start[0]) for claim, start in back.items()], {c: positions[c] for c in back})
 
     def _seek(self, moves: list[Move], positions: Mapping[Claim, int | None]) -> None:
-        """Jump to positions that the application chose. It may still process records before `positions`, the old positions."""
+        """Jump, and begin stretches: the application may still process records before `positions`, the old positions."""
         self._jump(moves)
         for before, position in positions.items():
             self.delivered.sought(before, position)
 
     def _jump(self, moves: list[Move]) -> None:
-        """Records before a new position count as finished."""
+        """Records before a new offset count as finished."""
         finished: dict[TopicPartition, OffsetAndEpoch] = {}
         for _, claim, start in moves:
             claim.start = claim.position
@@ -474,7 +474,7 @@ class Reader(Arrivals):
 
     @step
     def relieve(self) -> None:
-        """If data of paused partitions fills all the room, drop it, so that reading of others continues. The data is fetched again."""
+        """If data of paused partitions fills all the room, drop it: other partitions need room. The data is fetched again."""
         if self.resume_at == INFINITY:
             return
         # Claims whose assignment was not adopted yet keep their data: a seek cannot fetch it again, because the reader lacks the claim.
@@ -488,14 +488,14 @@ class Reader(Arrivals):
         claim: Claim = item.serial if item.__class__ is Chunk else item.claim
         if claim.live:
             # Data of a new assignment can arrive before a poll adopts the assignment, because an earlier revocation waits for its last
-            # commit. The new records wait, too: the listener has to be called first.
+            # commit. The new records also wait, because the listener has to be called first.
             waits = self.claims.get(claim.tp) is not claim
             self._buffer.append(claim, item, aside=waits or not self._may_read(claim))
         else:
             self._buffer.let_go(claim, item)
 
     def _arrive_letters(self, letters: AwaitedLetters) -> None:
-        """Fetch the records of these dead letters again: they are judged anew, now that the letters have outcomes."""
+        """Fetch the records of these dead letters again: they are judged again, now that the letters have outcomes."""
         claim = letters.claim
         if self.claims.get(claim.tp) is claim and self._buffer.first_of(claim) is letters:
             self._fetch_again((claim,))
@@ -518,7 +518,7 @@ class Reader(Arrivals):
     # ---------------------------------------------------------------- markers at the head of the buffer
 
     def _take_located(self, located: Located, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool:
-        """End the poll before the marker if it has collected records of the same claim."""
+        """If the poll has collected records of the same claim, end the poll before the marker."""
         if len(form) and located.claim in positions:
             return False
         positions.pop(located.claim, None)  # the position after a gap, which the start offset replaces
@@ -526,7 +526,7 @@ class Reader(Arrivals):
         return True
 
     def _reach(self, located: Located) -> None:
-        """Count a start offset (committed, or from the reset policy) as reached, so that it is committed even without records.
+        """Count a start offset as reached, so that it is committed even without records.
 
         In a recreated topic, and after a reset to a lower offset, progress restarts there: the old offset must not be committed any more.
         """

@@ -190,7 +190,7 @@ def _refused(refusal: Refusal, api: str, task: str, what: str) -> BrokerError:
 
 
 def _fit(words: Iterable[tuple[int, int]], api: str, version: int) -> None:
-    """Refuse rights on users below `USERS_FROM`: brokers close the connection if a request has a word that they do not know."""
+    """Refuse rights on users in versions below `USERS_FROM`: brokers close the connection if a request has a word that they do not know."""
     if version < USERS_FROM and any(kind == USER or operation in ON_USERS for kind, operation in words):
         raise UnsupportedVersion(f"a right on a user needs {api} v{USERS_FROM}, of Kafka 3.3: upgrade the broker")
 
@@ -227,7 +227,7 @@ class PositionalQuestion(Question[K, V], Generic[K, V]):
         return self.task
 
     def read(self, keys: Sequence[K], reply: Reply) -> Mapping[K, V | Refusal]:
-        """With more or fewer results than keys, returns none: their order cannot be trusted."""
+        """Return nothing if there are more or fewer results than keys, because the order of such results cannot be trusted."""
         rows = self.rows(reply.message)
         return dict(zip(keys, map(self.result, rows), strict=True)) if len(rows) == len(keys) else {}
 

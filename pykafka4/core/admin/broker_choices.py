@@ -229,7 +229,7 @@ class LeaderChoice(BrokerChoice[TopicPartition]):
         return f"the leader of {key} is not known yet" + ("" if silent is None else f", because {silent} has not answered Metadata")
 
     def find(self, now: float, key: TopicPartition) -> None:
-        """Request the metadata of a known topic. `Cluster` does so by itself for leaderless partitions, but not for missing partitions."""
+        """Request the metadata of a known topic. `Cluster` does so automatically for leaderless partitions, not for missing ones."""
         if self._cluster.partitions(key.topic):
             self._cluster.refresh(now, [key.topic])
 

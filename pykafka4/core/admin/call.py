@@ -55,7 +55,7 @@ class Call:
         self._expected.update(dict.fromkeys(keys))
 
     def settle(self, key: Any, outcome: Any) -> None:
-        """Only the first outcome of `key` counts. The last expected outcome ends the call."""
+        """Keep only the first outcome of `key`. The last expected outcome ends the call."""
         if key not in self._found:
             self._found[key] = outcome
             self._check()

@@ -89,7 +89,7 @@ class ConfigSynonym:
 
 @attrs.frozen
 class ConfigEntry:
-    """A setting. `source` is Kafka's name of the place where it is set: DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG, …
+    """A setting. `source` is Kafka's name for the place where it is set: DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG, …
 
     `value` is None if the setting is not set, or is sensitive. `synonyms` are the settings that can give the value, in order of precedence.
     `type` is BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS or PASSWORD (UNKNOWN before Kafka 2.6). `documentation` is None unless

@@ -1,4 +1,4 @@
-"""Lists, describes and deletes groups. If a protocol does not have a group, the outcome is `UnknownGroup`."""
+"""Lists, describes and deletes groups. The outcome of a description is `UnknownGroup` if the protocol does not have the group."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class ListGroups(Question[int, tuple[GroupListing, ...]]):
     most = 1
 
     def message(self, keys: Sequence[int]) -> ListGroupsRequest:
-        """Older brokers know no filters."""
+        """Send no filters, which older brokers do not know."""
         return ListGroupsRequest()
 
     def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, tuple[GroupListing, ...] | Refusal]:
         if reply.message.error_code:
             return {keys[0]: Refusal(reply.message.error_code)}
-        rows = reply.message.groups  # state and type are empty from brokers that do not report them
+        rows = reply.message.groups  # state and type are empty if the broker does not report them
         found = (GroupListing(g.group_id, g.group_state, g.group_type.lower() or CLASSIC, g.protocol_type, keys[0]) for g in rows)
         return {keys[0]: tuple(found)}
 
