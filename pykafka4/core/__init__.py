@@ -136,7 +136,7 @@ class Request:
 
 
 class Threads(Enum):
-    """Each kind of job that may block for long has threads of its own, so that it delays no other kind."""
+    """Each kind of job that may block for long has its own threads, so that it delays no other kind."""
 
     HELPER = "threads for short work of the client: compression, decoding, large assignments"
     CREDENTIALS = "threads for credentials, which may wait for the application or for another server"

@@ -115,12 +115,12 @@ class Cursors:
             self.handed = self.taken = HandedOut()
 
     def reached(self) -> dict[TopicPartition, OffsetAndEpoch]:
-        """The offsets that `commit()` commits: after all returned records. A loop's current record does not count."""
+        """The offsets that `commit()` commits: after all returned records, except a loop's current record."""
         outdated = self._outdated()
         return _without(self._positions_within(self.handed.held), outdated)
 
     def handed_out(self) -> dict[TopicPartition, OffsetAndEpoch]:
-        """The known positions after the records that the application has received; a loop's current record counts."""
+        """The known positions after the records that the application has received, including a loop's current record."""
         return self._positions_within(IN_LIST)
 
     def positions(self) -> dict[TopicPartition, int]:

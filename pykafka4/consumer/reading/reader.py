@@ -2,8 +2,8 @@
 
 The reader is the application's side of a consumer, and never waits. The thread that polls calls its methods, except the methods that the
 modules of its base classes list (`arrivals`, `cursors`). Only one side writes each piece of shared state: plain attributes, and the deque
-`arrivals` (the loop appends, the thread that polls deletes). Exceptions: both sides write the flags `_urgent`, `loop_wanted` and
-`Claim.troubled`, and any thread appends the markers of dead letters.
+`arrivals` (the loop appends, the thread that polls deletes). Exceptions: both sides write the flags `_urgent`, `loop_wanted`,
+`Claim.troubled` and `RecordIterator.stopped`, and any thread appends the markers of dead letters.
 
 Crash-only: an exception of a signal handler (Ctrl-C) can interrupt a step anywhere. Then `changing` stays set, and the next call of the
 consumer begins with `recover`, which drops the records that no poll has returned, and has the loop fetch them again from the positions in

@@ -200,7 +200,7 @@ class LeaderChoice(BrokerChoice[TopicPartition]):
         self._cluster = cluster
         self._topics: dict[str, None] = {}
         self._invalid: dict[str, KafkaError] = {}  # invalid topic names, which groups of other clients may have
-        self._asked = cluster.asked  # refusals of earlier requests do not count: the right may have been granted since
+        self._asked = cluster.asked  # refusals of earlier requests are ignored: the right may have been granted since
         self._absent_since: dict[TopicPartition, float] = {}
 
     def begin(self, keys: Iterable[TopicPartition]) -> None:
