@@ -243,7 +243,7 @@ class Subscribed:
 class Lasting(enum.Enum):
     """Whether `poll` raises an error once, or in every call until a seek."""
 
-    ONCE = "once"  # the loop retries by itself
+    ONCE = "once"  # the loop retries
     UNTIL_SEEK = "until seek"
 
 

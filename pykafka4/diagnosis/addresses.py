@@ -48,7 +48,7 @@ SocketAddress: TypeAlias = tuple[int, Any]  # (family, sockaddr)
 NO_CHECK_TIME: Final = 0x200000  # X509_V_FLAG_NO_CHECK_TIME, which Python does not name
 SILENT_NAMES: Final = "the name servers of this machine do not respond: see /etc/resolv.conf"
 DAY_S: Final = 86_400
-# Each check's share of `seconds` in `side_by_side`: a check that times out by itself reports more than a check that is cut off.
+# Each check's share of `seconds` in `side_by_side`: a check that reaches its own timeout reports more than a check that is cut off.
 LOOK_SHARE: Final = 0.8
 SILENT: Final = "no response"
 SOON_S: Final = 14 * DAY_S  # a certificate that expires sooner gives a NOTICE
@@ -132,7 +132,7 @@ def frozen(step: str, about: str, evidence: str) -> Finding:
 def side_by_side(look: Callable[[T, float], R], items: Iterable[T], seconds: float) -> dict[T, R | None]:
     """Look at all items at once; the result of a call that does not return in time is None.
 
-    Nothing can interrupt a resolver: its thread continues, and ends with the process at the latest. Other checks time out by themselves,
+    Nothing can interrupt a resolver: its thread continues, and ends with the process at the latest. Other checks have timeouts,
     usually within LOOK_SHARE of the time.
     """
     found: dict[T, R | None] = dict.fromkeys(items)

@@ -50,13 +50,13 @@ class Case:
         return list(dict.fromkeys(self.config.bootstrap_servers))
 
     def client_of(self, servers: Sequence[Address], seconds: float) -> Client:
-        """The client waits at most `seconds` for a connection or a response."""
+        """A client that waits at most `seconds` for a connection or a response."""
         limit = max(1, round(seconds * 1000))
         names = ("request_timeout_ms", "socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms")
         return Client(**{**self.options, "bootstrap_servers": servers, **dict.fromkeys(names, limit)})
 
     def connect(self, seconds: float) -> None:
-        """The client for the later steps has only the bootstrap servers that accepted its login."""
+        """Create the client for the later steps, with only the bootstrap servers that accepted a login."""
         self._client = self.client_of(self.login_servers, seconds)
         self._admin = AdminClient(client=self._client)
 

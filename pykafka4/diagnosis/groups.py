@@ -42,13 +42,13 @@ def look_at_groups(case: Case, seconds: float) -> Iterator[Finding]:
 
 
 def _without_offsets(case: Case, name: str, error: KafkaError, seconds: float) -> GroupLag | KafkaError:
-    """A share group commits no offsets. Returns `error` if the group has no description."""
+    """A share group commits no offsets. Return `error` if the group cannot be described."""
     found = case.admin.describe_groups([name], seconds)[name]
     return error if isinstance(found, KafkaError) else GroupLag(found, ())
 
 
 def _rights(case: Case, group: GroupDescription, seconds: float) -> Iterator[Finding]:
-    """Yields no finding for a group that is neither classic nor consumer, or if brokers are too old to report rights."""
+    """Yield no finding for a group that is neither classic nor consumer, or if brokers are too old to report rights."""
     from pykafka4.messages import ConsumerGroupDescribeRequest, DescribeGroupsRequest  # declaring all messages takes time
 
     if group.type not in (CLASSIC, CONSUMER):

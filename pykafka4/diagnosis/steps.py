@@ -1,6 +1,6 @@
 """Runs the steps of a diagnosis in order of cause. Invariant: no step begins after the deadline, and each step has its own time limit.
 
-A step whose needs are missing is not carried out, and its only finding says so: further findings would be effects of earlier ones.
+A step whose needs are missing is not carried out, and its only finding says so: further findings would be effects of earlier faults.
 """
 
 from __future__ import annotations

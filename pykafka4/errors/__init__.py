@@ -109,7 +109,7 @@ class KafkaError(Exception):
         return _restored, (type(self), self.args, self._state())
 
     def _state(self) -> dict[str, Any]:
-        """Includes the cause if it is an error of this package; another cause might not be picklable."""
+        """The attributes, with the cause if it is an error of this package: another cause might not be picklable."""
         state = {name: list(value) if name == "__notes__" else value for name, value in self.__dict__.items()}
         if isinstance(self.__cause__, KafkaError):
             state["__cause__"] = self.__cause__
@@ -145,8 +145,8 @@ class AuthenticationError(ConnectionLost):
     """Raised if the client and a broker could not authenticate each other, or did not agree on the security protocol.
 
     The message names the broker, the mechanism and the reason. The client tries again after a backoff: the credentials might be corrected.
-    `certain` is False if the reason is a guess, because the broker only closed the connection. `is_local` is True if the
-    application's callable for the credentials failed, so that no broker saw credentials. `is_of_client` is True if the broker refused the
+    `certain` is False if the reason is a guess, for example because the broker only closed the connection. `is_local` is True if
+    the client got no credentials, for example because the application's callable failed. `is_of_client` is True if the broker refused the
     credentials or the certificate of the client.
     """
 
@@ -212,7 +212,7 @@ class DecodeError(KafkaError, ValueError):
 class CorruptRecord(KafkaError):
     """Raised for a corrupt fetched batch. `topic`, `partition` and `offset` say where it is; `seek` to `next_offset` skips it.
 
-    `next_offset` is None if the batch's header is invalid, too, so that its end is unknown.
+    `next_offset` is None if the batch's header is also invalid: the end of the batch is then unknown.
     """
 
     def __init__(self, topic: str, partition: int, offset: int, reason: str, next_offset: int | None = None) -> None:
@@ -221,7 +221,7 @@ class CorruptRecord(KafkaError):
 
 
 class DeserializationError(KafkaError):
-    """Raised if a deserializer refused a record; `__cause__` is the exception that it raised, `part` is "key" or "value".
+    """Raised if a deserializer refused a record; `__cause__` is the deserializer's exception, `part` is "key" or "value".
 
     `record` is the record as fetched, with key and value as bytes; `topic`, `partition` and `offset` say where it is; `seek` to
     `next_offset` skips it.
@@ -291,7 +291,7 @@ class NoOffsetForPartition(InvalidOffset):
 
 
 class OffsetOutOfRange(InvalidOffset, BrokerError):
-    """Raised if the log does not have the offset any more, or not yet. `earliest` and `latest` are the log's current start and end."""
+    """Raised if the log no longer has the offset, or does not have it yet. `earliest` and `latest` are the log's current start and end."""
 
     earliest: int
     latest: int
@@ -410,7 +410,7 @@ class PartialFailure(KafkaError):
 
 
 class ProducerFencedError(BrokerError):
-    """Raised if another producer has taken over the transactional id of this producer, which can no longer send."""
+    """Raised if this producer can no longer send: another one has taken over its transactional id, or the transaction has timed out."""
 
     @classmethod
     def of_id(cls, transactional_id: str, hint: str = "") -> Self:

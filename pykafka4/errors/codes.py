@@ -1,8 +1,8 @@
 """Defines the table of Kafka's error codes: one row per code decides the retry, the refresh before it and the fate of a produced batch.
 
-Modules compare codes by name. Outside of this table, a number other than 0 occurs only in `OffsetOutOfRange` (1).
+Modules compare codes by name. Outside this table, a number other than 0 occurs only in `OffsetOutOfRange` (1).
 
-The agent reads this table, too: `agent.account.reasons` derives the reason for which the records of a failed batch are discarded.
+The agent also reads this table: `agent.account.reasons` derives the reason for which the records of a failed batch are discarded.
 
 These modules of `core` decide by the name of a code, so a new row or column does not reach them. Each line names the decision:
 
@@ -106,7 +106,7 @@ class ErrorCode:
 
     @property
     def fatal(self) -> bool:
-        """Whether a produce response with this error ends a transactional producer. Other errors that fail a record end its transaction."""
+        """Whether a produce response with this error ends a transactional producer. Other errors of records only abort the transaction."""
         return self.name in FATAL
 
     @property
@@ -129,7 +129,7 @@ NO, MAYBE = Written
 # fmt: off
 _ROWS = (
     (0, "NONE", N, NOTHING, ACK, NO),
-    (-1, "UNKNOWN_SERVER_ERROR", N, NOTHING, FAIL, MAYBE),  # any exception, also one raised after the append
+    (-1, "UNKNOWN_SERVER_ERROR", N, NOTHING, FAIL, MAYBE),  # any exception, even one raised after the append
     (2, "CORRUPT_MESSAGE", Y, NOTHING, RESEND, NO),  # the checksum is verified before the append
     (3, "UNKNOWN_TOPIC_OR_PARTITION", Y, METADATA, RESEND, MAYBE),  # DelayedProduce: the replica was deleted meanwhile
     (5, "LEADER_NOT_AVAILABLE", Y, METADATA, RESEND, MAYBE),

@@ -35,8 +35,8 @@ def repeats(text: str, secrets: Iterable[str]) -> bool:
 
 def filtered(text: str, secrets: Iterable[str], user: str = "") -> str:
     """`text` for a message: UNSHOWN if it repeats a secret; `user`, a SASL user name, is replaced by HIDDEN."""
-    # `visible` cuts the text at SHOWN. A secret across the cut is found with the next TELLING characters; otherwise its first part would be
-    # shown.
+    # `visible` cuts the text at SHOWN. A secret across the cut is found with the next TELLING characters; without them its first part would
+    # be shown.
     start = text[: SHOWN + TELLING]
     if repeats(start, secrets):
         return UNSHOWN

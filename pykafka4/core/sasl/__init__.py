@@ -7,8 +7,8 @@ Modules; each line imports only from lines below it:
     scram        SCRAM-SHA-256 and SCRAM-SHA-512
     oauthbearer  OAUTHBEARER, its token, and the time of the token's renewal
     gssapi       GSSAPI with Kerberos
-    mechanism    the interface of mechanisms, the states of an exchange, the filter of secrets in a broker's messages
-    saslprep     SASLprep (RFC 4013), which Kafka does not apply: for the error of a refused client
+    mechanism    the interface of mechanisms, the states of an exchange
+    saslprep     SASLprep (RFC 4013), only for the error of a refused client: Kafka does not apply SASLprep
     credentials  user name and password
     salted       the keys of SCRAM, derived once for each salt
 """

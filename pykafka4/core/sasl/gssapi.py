@@ -40,7 +40,7 @@ class Gssapi(Exchange):
         super().__init__()
         self._context, self._token, self._service = context, token, service
         self._is_proved = False  # the broker has proved its identity
-        self._has_chosen = False  # the client has chosen a security layer
+        self._has_chosen = False  # the client has answered the broker's offer of security layers
 
     def slow(self, challenge: bytes) -> bool:
         return True  # the library may pass its work on to another process (gssproxy)

@@ -2,7 +2,7 @@
 
 Invariant: only DONE is success, each message of a broker leads to an answer, to DONE or to an error, and no error repeats a secret.
 
-An error is made outside of an `except` block whose exception may hold a secret: `from None` hides a context, but keeps it. Each
+An error is made outside an `except` block whose exception may hold a secret: `from None` hides a context, but keeps it. Each
 authentication makes a new mechanism, which serves one exchange.
 """
 

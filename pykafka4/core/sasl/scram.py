@@ -99,7 +99,7 @@ class Scram(Exchange):
         return Challenge(text, nonce, _checked_salt(salt), _checked_iterations(iterations))
 
     def _fields(self, message: bytes) -> tuple[str, list[tuple[str, str]]]:
-        """The message as text, and its fields in order. Raises AuthenticationError for an error that the broker reports."""
+        """The message as text, and its fields in order. Raises AuthenticationError for an invalid message or a reported error."""
         text = _decoded(message)
         found = [FIELD.fullmatch(part) for part in text.split(",")] if text else []
         fields = [(match[1], match[2]) for match in found if match is not None]

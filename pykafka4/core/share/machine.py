@@ -67,7 +67,7 @@ class ShareMachine:
         self._call_at, self._call = at, fn
 
     def leave(self, now: float, seconds: float, then: Callable[[], None]) -> None:
-        """Send all acknowledgements, release all other records, leave the group; call `then` after `seconds` at the latest."""
+        """Send all acknowledgements but renewals, release all other records, leave the group; call `then` within `seconds`."""
         self._then, self._leave_by = then, now + seconds
         self.sources.subscribe(())
         # Now, not in `_sessions_ended`: the application may subscribe again before the sessions have ended, and a later `unsubscribe` would

@@ -35,7 +35,7 @@ class Mailbox:
     def wants(self, taken: int) -> bool:
         """Whether a broker may acquire records: `arrivals` is empty, and either a poll waits, or `taken` equals `Mailbox.taken`.
 
-        `taken` is the value during a poll that found no records: if it is unchanged, no poll has taken records since.
+        `taken` is `Mailbox.taken` during a poll that found no records: while the two are equal, no later poll has begun to take records.
         """
         # The thread that polls changes `waiting` and `taken` before it empties `arrivals`. In the other order: that thread empties
         # `arrivals`; the loop sees an empty deque and an old `waiting`, and acquires records again; the poll returns with its records, and

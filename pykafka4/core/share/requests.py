@@ -21,7 +21,7 @@ ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": 1}
 def by_partition(acknowledgements: Iterable[Acknowledgements]) -> dict[tuple[UUID, int], list[AcknowledgementBatch]]:
     """Acknowledgements as brokers expect them: ascending, one batch for each run of offsets with the same type.
 
-    Of several acknowledgements of one offset, the last one counts.
+    Of several acknowledgements of one offset, the last one applies.
     """
     merged: dict[tuple[UUID, int], dict[int, AcknowledgeType]] = {}
     for each in acknowledgements:

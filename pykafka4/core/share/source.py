@@ -92,7 +92,7 @@ class PartitionPause:
     backoff: Backoff
     error: KafkaError
     until: float = -INFINITY
-    tried: bool = False  # the request in flight names the partition
+    tried: bool = False  # named in the last request, and not failed since
 
 
 class ShareSource:
@@ -106,13 +106,13 @@ class ShareSource:
         self._sent: list[Acknowledgements] = []  # acknowledgements in the request in flight
         self._left: list[tuple[Acquired, list[int]]] = []  # offsets that earlier sessions may have left locked
         self._in_session: dict[TopicPartition, UUID] = {}  # partitions of the session, as the broker knows it
-        # The partitions of the last ShareFetch, by topic id. After an `unsubscribe` the metadata may lack the topic, but the response has
-        # locked records, which must be released.
+        # The partitions of the last ShareFetch, by topic id and number. After an `unsubscribe` the metadata may lack the topic, but the
+        # response has locked records, which must be released.
         self._names: dict[tuple[UUID, int], TopicPartition] = {}
         self._epoch = 0  # session epoch of the next request; 0 opens a session
         self._backoff = Backoff.retry(context.config, context.random)
         self._paused_until = 0.0  # end of the pause after a request that has failed as a whole
-        self._error: KafkaError | None = None  # the error of such a request, until the next success
+        self._error: KafkaError | None = None  # the error of the last request that failed as a whole, until the next success
         self._pauses: dict[TopicPartition, PartitionPause] = {}
         self._closing: Callable[[], None] | None = None
         self._closed = False
@@ -348,7 +348,7 @@ class ShareSource:
     def _settle(self, now: float, answer: Any, lock: float, prefix: str) -> None:
         """Settle each acknowledgement of the request, or queue it again.
 
-        Acknowledgements that are sent again go before later ones: of several for one delivery, the last one must count.
+        Acknowledgements that are sent again go before later ones: of several for one delivery, the last one must apply.
         """
         sent, self._sent = self._sent, []
         later, self.queue = self.queue, []
@@ -432,7 +432,7 @@ class ShareSource:
     def _release_left(self, now: float, paused: Container[TopicPartition]) -> bool:
         """Release the records that earlier sessions have left locked, except in `paused` partitions; return whether a request was sent.
 
-        The request carries nothing else: if the broker has released one of these records by itself, it refuses all acknowledgements of the
+        The request carries nothing else: if the broker has already released one of these records, it refuses all acknowledgements of the
         partition.
         """
         left, self._left = self._left, [(acquired, offsets) for acquired, offsets in self._left if acquired.tp in paused]
@@ -476,7 +476,7 @@ class ShareSource:
         if self._left and self._release_left(now, ()):
             return
         self._sent = self._locked_outside(now)
-        if self._sent:  # in a request of their own: if one of these locks has ended, the broker refuses the whole partition
+        if self._sent:  # in a separate request: if one of these locks has ended, the broker refuses the whole partition
             self._send_acknowledgements(now, self._epoch, ShareRequest.ACKNOWLEDGE)
             return
         self._sent, self.queue = self.queue, []

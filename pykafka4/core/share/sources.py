@@ -122,7 +122,7 @@ class ShareSources:
     # ---------------------------------------------------------------- the end
 
     def close(self, done: Callable[[], None]) -> None:
-        """End all sessions: send all acknowledgements and release all other records, then call `done`."""
+        """End all sessions: send all acknowledgements but renewals, release all other records, then call `done`."""
         self._assigned = frozenset()
         self._done = done
         self._closing = list(self._sources.values())
@@ -131,7 +131,7 @@ class ShareSources:
         self._check_done()
 
     def abandon(self, error: KafkaError) -> None:
-        """Fail all acknowledgements: the time to end sessions has run out, or the machine has failed."""
+        """Fail all acknowledgements without an outcome; send no more requests."""
         for source in list(self._sources.values()):
             source.abandon(error)
         self._closing.clear()

@@ -57,7 +57,7 @@ class SessionLease:
     node: int
     ended: str | None = None  # the reason for the end, for error texts; None while the lease holds
     _current: dict[int, Acquired] = attrs.Factory(dict)  # offset -> its last delivery, if that has no outcome
-    _most: int = FEW  # at this size old offsets are dropped; more than twice the rest, so drops cost O(1) per record
+    _most: int = FEW  # old offsets are dropped at this size; a drop sets it to more than twice the rest, so drops cost O(1) per record
 
     def deliver(self, acquired: Acquired, now: float) -> None:
         """Note `acquired` as the last delivery of its offsets, and mark these offsets in earlier deliveries as acquired `again`.

@@ -132,7 +132,7 @@ class Telemetry:
 
     @property
     def wanted(self) -> bool:
-        """Whether the client pushes once more when it is closed."""
+        """Whether the client may push once more when it is closed."""
         return self.state in (S.WAITING, S.PUSHING) and self.subscription is not None
 
     def poll(self, now: float) -> Effects:
@@ -253,7 +253,7 @@ class Telemetry:
     def end(self, now: float, ended: Callable[[], None]) -> None:
         """Push once more, after a push in flight, if brokers want metrics and one of them is connected.
 
-        `ended` is called when the last push has an outcome, or at once if there is none.
+        `ended` is called when the last push has an outcome, or at once if nothing is pushed.
         """
         self._ended = ended
         if self.state is not S.PUSHING:

@@ -4,8 +4,8 @@ Invariant: EndTxn commits only after every record of the transaction has been ac
 the producer ends.
 
 The coordinator chooses the producer id and the epoch. Up to transaction.version 1 a partition is added before its first batch is sent, and
-the epoch stays unless a numbering is lost or a request may be executed late. From version 2 on (KIP-890) brokers add partitions themselves,
-and EndTxn returns the epoch of the next transaction.
+the epoch stays the same unless a numbering is lost or a request may be executed late. From version 2 on (KIP-890) brokers add partitions
+themselves, and EndTxn returns the epoch of the next transaction.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class TransactionRecords(Protocol):
     def settled(self) -> bool:
         """Whether every record has its outcome and no Produce request is in flight.
 
-        A request to a replaced leader does not count if its records are acknowledged: the old leader cannot append them.
+        A request to a replaced leader is ignored if its records are acknowledged: the old leader cannot append them.
         """
 
     def renumber(self, producer_id: int, epoch: int) -> bool:
@@ -150,7 +150,7 @@ class Transactions:
         self._why: KafkaError = TransactionAborted(f"{self.id}: the transaction was aborted")  # the error of records that an abort fails
         self._now = 0.0  # the time of the last poll
         self._begun_at = 0.0
-        self.given_up: list[tuple[int, int]] = []  # ranges of records that failed only because of an abort, as its caller expects
+        self.given_up: list[tuple[int, int]] = []  # ranges of `Ledger.failures_seen`: failures by an abort, which its caller expects
         self._dropped = 0  # number of records that were dropped before this transaction
         self._done: Done | None = None  # the callback of the running init, commit or abort
         self._waiters: list[Callable[[], None]] = []  # called when no transaction is open
@@ -256,7 +256,7 @@ class Transactions:
         return None if self.version_2 else BEFORE_VERSION_2["Produce"]
 
     def may_number(self, queue: PartitionQueue) -> bool:
-        """Whether the next batch of `queue` may be sent now. A queue never begins an epoch of its own."""
+        """Whether the next batch of `queue` may be sent now. With transactions, a queue never raises its epoch itself."""
         if self.state not in (S.IN_TRANSACTION, S.COMMITTING) or self._renewing is not None:
             return False
         if (queue.producer_id, queue.epoch) != (self.producer_id, self.epoch):
@@ -427,7 +427,7 @@ class Transactions:
         return node is None or (self._network.version(node, InitProducerIdRequest.api_key) or RENEWS_FROM) >= RENEWS_FROM
 
     def _renew(self, then: Callable[[], None]) -> None:
-        """Request the next epoch of this producer id (KIP-360): brokers then refuse late requests of the present epoch."""
+        """Request the next epoch of this producer id (KIP-360): brokers then refuse late requests of the current epoch."""
         if not self._can_renew:
             why = f"{self.id}: a record may be written late, and brokers before Kafka 2.5 cannot prevent this; create a new producer"
             self._end_producer(UnsupportedVersion(why))
@@ -560,7 +560,7 @@ class Transactions:
         self._unanswered += 1
 
     def need_abort(self, error: KafkaError) -> None:
-        """Abort the transaction, or end the producer: a request for offsets was refused for good."""
+        """Allow only an abort, or end the producer: a request to store offsets was refused for good."""
         if isinstance(error, UnsupportedVersion) and self.state in OPEN:  # before Kafka 2.5 the group's member cannot be named (KIP-447)
             self._must_abort(error)
         else:

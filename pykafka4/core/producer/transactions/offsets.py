@@ -1,6 +1,6 @@
 """Stores offsets of consumer groups in a transaction. Invariant: no commit is sent before every given offset is stored.
 
-The coordinator of the transactional id gets the group (AddOffsetsToTxn, up to transaction.version 1), then the coordinator of the group
+The coordinator of the transactional id adds the group (AddOffsetsToTxn, up to transaction.version 1), then the coordinator of the group
 stores the offsets (TxnOffsetCommit), which take effect with the commit.
 """
 
@@ -52,12 +52,12 @@ class OpenTransaction(Protocol):
         """Count a request that may still be executed."""
 
     def need_abort(self, error: KafkaError) -> None:
-        """Abort the transaction, or end the producer: a request was refused for good."""
+        """Allow only an abort, or end the producer: a request was refused for good."""
 
 
 @attrs.define(eq=False)
 class GivenOffsets:
-    """The offsets of one call."""
+    """The offsets of one `send_offsets`."""
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
     group: Group

@@ -50,7 +50,7 @@ ABORTABLE: Final = {
     "GROUP_AUTHORIZATION_FAILED",
     "OPERATION_NOT_ATTEMPTED",
     "UNKNOWN_PRODUCER_ID",
-    # errors of TxnOffsetCommit: another member has the partitions by now (KIP-447), or the offsets are wrong
+    # errors of TxnOffsetCommit: another member may have the partitions (KIP-447), or the request is invalid
     "UNKNOWN_MEMBER_ID",
     "ILLEGAL_GENERATION",
     "FENCED_INSTANCE_ID",
