@@ -131,7 +131,6 @@ class ShareSources:
         self._check_done()
 
     def abandon(self, error: KafkaError) -> None:
-        """Fail all acknowledgements without an outcome; send no more requests."""
         for source in list(self._sources.values()):
             source.abandon(error)
         self._closing.clear()

@@ -92,8 +92,6 @@ class MetricsSubscription:
 
 
 class PushedFigures(Protocol):
-    """The figures of a client, which become metrics."""
-
     def encode(self, subscription: MetricsSubscription) -> bytes:
         """The wanted metrics as OpenTelemetry's `MetricsData`; empty if no metric is wanted. For the loop thread."""
 
