@@ -176,14 +176,14 @@ class Engine:
                 self.stop(slot, error)
 
     def stop(self, slot: Slot, error: Exception) -> None:
-        """Fail the machine's waiters as after a crash of the loop. Only the first failure counts."""
+        """Fail the machine's waiters as after a crash of the loop. Later failures are ignored."""
         if slot.failure is not None:
             return
         reason = KafkaError(f"an internal error stopped this {slot.what}: {describe(error)}; close it and create a new one")
         reason.__cause__ = error
         empty_frames(error)
         slot.failure = reason
-        # A new tuple, not a change of the old one: `turn` may be iterating over it. The slot stays in `_all`, for `failure`.
+        # A new tuple, because `turn` may be iterating over the old one. The slot stays in `_all`, for `failure`.
         self._slots = tuple(other for other in self._slots if other is not slot)
         log.critical(
             "%s: an internal error stopped a %s; the client and its other users continue", self.config.client_id, slot.what, exc_info=error

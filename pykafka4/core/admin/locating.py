@@ -57,7 +57,7 @@ class Locating:
 
     def _locate(self, partitions: list[TopicPartition]) -> None:
         self._call.expect(partitions)
-        self._call.topics.begin(partitions)  # kept until the call ends, so that all lookups of a topic share its metadata
+        self._call.topics.begin(partitions)  # keeps the metadata of the topics until the call ends, for all lookups
         self._offsets.update((tp, {}) for tp in partitions)
         for ask in self._list.values():
             ask(partitions)
@@ -67,7 +67,7 @@ class Locating:
             self._call.settle(tp, found)
             return
         self._offsets[tp][timestamp] = found.offset
-        if not self._counting:  # all partitions are known: one request to each broker is enough
+        if not self._counting:  # all partitions are known, so one request to each broker is enough
             self._measure()
         if len(self._offsets[tp]) == len(self._timestamps):
             self._call.settle(tp, self._offsets[tp])

@@ -27,7 +27,7 @@ class AdminMachine:
 
     def __init__(self, config: ClientConfig, network: Network, cluster: Cluster, random: Random) -> None:
         self.config, self.network, self.cluster = config, network, cluster
-        self.turn = 0  # number of polls with a question so far; the next poll sends requests for keys that are added until then
+        self.turn = 0  # number of polls with work so far; the next poll sends requests for keys that are added before it
         self._outbox = Outbox()
         self._runs: dict[QuestionRun, None] = {}  # type: ignore[type-arg]  # all questions under way
         self._held: dict[BrokerChoice[Any], None] = {}
@@ -46,8 +46,8 @@ class AdminMachine:
         seconds: float,
         done: Callable[[dict[K, V | KafkaError]], None],
     ) -> Callable[[], None]:
-        """`done` is called with the outcome of each key, after `seconds` at the latest. Returns a function that stops the question: `done`
-        is not called then."""
+        """Call `done` with the outcome of each key, after `seconds` at the latest. Return a function that stops the question
+        before `done` is called."""
         wanted = list(dict.fromkeys(keys))
         found: dict[K, V | KafkaError] = {}
 
@@ -74,7 +74,7 @@ class AdminMachine:
         return QuestionRun(self._context, question, choice, settled, deadline, seconds)
 
     def add(self, run: QuestionRun[K, V], keys: Iterable[K]) -> None:
-        """The requests for `keys` are sent in the next poll, or in the poll that is running."""
+        """Add `keys` to `run`. The running poll, otherwise the next poll, checks them."""
         self._runs[run] = None
         run.add(keys)
 

@@ -32,7 +32,7 @@ SPECS_FROM: Final = {
     OffsetSpec.EARLIEST_LOCAL.value: (8, "3.5"),
     OffsetSpec.LATEST_TIERED.value: (9, "3.9"),
 }
-UNCOMMITTED: Final = 0  # the isolation level with which records of open transactions count
+UNCOMMITTED: Final = 0  # the isolation level that includes records of open transactions
 ISOLATION_FROM: Final = 2  # the first version of ListOffsets with an isolation level; older brokers have no transactions
 CLIENT: Final = -1  # the replica id of clients
 MOST_PARTITIONS: Final = 1_000  # partitions in a request
@@ -138,7 +138,7 @@ def listed_together(timestamps: Mapping[TopicPartition, int]) -> list[dict[Topic
 
 
 class CountPartitions(Question[str, int]):
-    """The question about the numbers of partitions of topics. From Kafka 0.11 on, the request creates no topic."""
+    """The question about the number of partitions of each topic. From Kafka 0.11 on, the request creates no topic."""
 
     api = "Metadata"
     about = "topic {}"

@@ -66,9 +66,9 @@ class TransactionListing:
 
 @attrs.frozen
 class TransactionDescription:
-    """The state of a transactional id. `started_ms` is None without an open transaction.
+    """The state of a transactional id. `partitions` are the partitions that were added to the open transaction.
 
-    `partitions` are the partitions that were added to the transaction.
+    `started_ms` is the start of the open or an earlier transaction; None if the coordinator reports no start.
     """
 
     transactional_id: str

@@ -95,7 +95,7 @@ class Question(ABC, Generic[K, V]):
     def failed(self, keys: Sequence[K], reason: KafkaError) -> Mapping[K, V] | None:
         """The outcomes of keys whose request would always fail with `reason`; smaller requests follow for the other keys.
 
-        None: a repeated request might succeed.
+        None: the failure is handled as usual.
         """
         return None
 
@@ -143,7 +143,7 @@ class BrokerChoice(ABC, Generic[K]):
         """Find the broker of `key`."""
 
     def look_up_again(self, now: float, key: K, node: int, reason: KafkaError) -> None:
-        """Look up the broker of `key` again, because `node` did not respond, or is not that broker."""
+        """Look up the broker of `key` again, because `node` did not respond, or is the wrong broker."""
 
     def why(self, key: K) -> str:
         """The reason why the broker of `key` is not known; empty if the broker is known, or the reason is not."""
@@ -174,7 +174,7 @@ class KeyState:
     is_sent: bool = False  # a broker may have the last request about the key
     in_flight: Request | None = None  # the last request, until it has an outcome
     is_lost: bool = False  # the response to a request about the key was lost
-    is_undecided: bool = False  # a response was lost, or its error leaves open whether the request was carried out
+    is_undecided: bool = False  # a response was lost, or had an error that leaves open whether the request was carried out
     backoff: Backoff | None = None
     last_error: KafkaError | None = None
     missing_since: float | None = None
@@ -234,7 +234,7 @@ class QuestionRun(Generic[K, V]):
         self._all = True
 
     def placed(self, group: str) -> None:
-        """Have the next poll check the keys that wait for the coordinator of `group`: its lookup has succeeded or failed."""
+        """Have the next poll check the keys that wait for the coordinator of `group`, because its lookup has ended."""
         if self._choice.is_of(group):
             self._all = True
         else:

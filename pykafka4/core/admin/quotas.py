@@ -80,7 +80,7 @@ class QuotaFilter:
 
 
 def _entity(rows: Iterable[Any]) -> QuotaEntity | None:
-    """None if the entity has a kind that only newer brokers know."""
+    """None if the entity has a kind that this client does not know."""
     fields = {kind: field for field, kind in KINDS.items()}
     named = {row.entity_type: QuotaScope.DEFAULT if row.entity_name is None else row.entity_name for row in rows}
     return QuotaEntity(**{fields[kind]: name for kind, name in named.items()}) if named.keys() <= fields.keys() else None

@@ -46,7 +46,7 @@ FACTOR_FROM: Final = 1  # the first version of AlterPartitionReassignments that 
 NOT_NEEDED: Final = BY_NAME["ELECTION_NOT_NEEDED"].code
 NOT_AVAILABLE: Final = BY_NAME["REPLICA_NOT_AVAILABLE"].code
 NONE_IN_PROGRESS: Final = BY_NAME["NO_REASSIGNMENT_IN_PROGRESS"].code
-# The leader is missing until a broker comes back, which can take hours: the caller decides whether to try again.
+# No allowed leader is up until a broker comes back, which can take hours: the caller decides whether to try again.
 NO_LEADER: Final = {BY_NAME[name].code for name in ("PREFERRED_LEADER_NOT_AVAILABLE", "ELIGIBLE_LEADERS_NOT_AVAILABLE")}
 
 
@@ -65,8 +65,8 @@ class Replica(NamedTuple):
 class ReplicaSize:
     """A replica in a log directory: `size` in bytes, and `lag`, the number of records from its end to the leader's high watermark.
 
-    With `is_future`, the replica is being copied into this directory, and will replace the present replica; `lag` then
-    counts to the end of the present replica.
+    With `is_future`, the replica is being copied into this directory, and will replace the current replica; `lag` then
+    extends to the end of the current replica.
     """
 
     size: int
@@ -111,7 +111,7 @@ class Election(IntEnum):
     """The replicas that may become leaders. Source: KIP-460."""
 
     PREFERRED = 0  # the first replica of the list
-    UNCLEAN = 1  # any replica, if no replica in sync is up: records may be lost
+    UNCLEAN = 1  # any replica, if no in-sync replica is up; records may be lost
 
 
 class DescribeLogDirs(Question[int, tuple[LogDir, ...]]):
@@ -125,7 +125,6 @@ class DescribeLogDirs(Question[int, tuple[LogDir, ...]]):
         self._partitions = partitions
 
     def message(self, keys: Sequence[int]) -> DescribeLogDirsRequest:
-        """A broker might have none of the partitions."""
         if self._partitions is None:
             return DescribeLogDirsRequest(topics=None)
         kind = DescribeLogDirsRequest.Topic
@@ -241,7 +240,7 @@ class AlterReassignments(_PartitionChange):
         )
 
     def fit(self, message: AlterPartitionReassignmentsRequest, version: int) -> None:
-        """Raise UnsupportedVersion if the replication factor must stay, and the broker has no field for that."""
+        """Raise UnsupportedVersion if the replication factor must not change, and the broker has no field for that."""
         if version < FACTOR_FROM and not message.allow_replication_factor_change:
             raise UnsupportedVersion(
                 f"allow_replication_factor_change=False needs {self.api} v{FACTOR_FROM}, of Kafka 4.1; leave it out, and give lists of the "
@@ -306,7 +305,7 @@ def _election(message: ElectLeadersRequest, version: int) -> None:
 
 
 def _elected(message: Any, tell: Any) -> dict[TopicPartition, Any]:
-    """The outcomes of partitions, as in `ElectLeaders`. `tell` makes the error for a code that is not retried."""
+    """The outcomes of partitions, as in `ElectLeaders`. `tell` makes the error for a code in NO_LEADER."""
     found: dict[TopicPartition, Any] = {}
     for topic in message.replica_election_results:
         for row in topic.partition_result:

@@ -115,7 +115,7 @@ class FollowingReader(OneReader):
 def refused(response: Any, codes: set[int]) -> int | None:
     """The code with which `response` refuses the whole request, or None.
 
-    The code is the response's own, or the lowest code of its items if `codes` has the codes of all items.
+    It is the response's own code, if `codes` has it; without an own code, the lowest code of the items, if `codes` has them all.
     """
     if response is None:
         return None
@@ -164,7 +164,7 @@ class OneBrokerChoice(BrokerChoice[int]):
 
 
 def controller_of(cluster: Cluster) -> int:
-    """CONTROLLER, which has no lanes, is returned only while the metadata names no broker that stands for the controller."""
+    """The broker that stands for the controller; CONTROLLER, which has no lanes, while the metadata names no such broker."""
     return CONTROLLER if cluster.controller is None or cluster.controller not in cluster.brokers else cluster.controller
 
 

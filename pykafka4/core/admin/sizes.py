@@ -28,7 +28,7 @@ class DescribeSizes(Question[int, "dict[TopicPartition, int]"]):
         return DescribeLogDirsRequest(topics=rows)
 
     def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, dict[TopicPartition, int] | Refusal]:
-        """The incomplete copy of a replica that moves to another directory does not count."""
+        """Leave out the incomplete copy of a replica that moves to another directory."""
         if reply.message.error_code:
             return dict.fromkeys(keys, Refusal(reply.message.error_code))
         rows = ((topic.name, row) for result in reply.message.results for topic in result.topics for row in topic.partitions)

@@ -73,7 +73,7 @@ class TokenQuestion(OneAnswer[str, V], Generic[V]):
 
 
 class CreateToken(TokenQuestion[DelegationToken]):
-    """A request is not repeated: a second request would create a second token."""
+    """Creates a token. A request is not repeated: a second request would create a second token."""
 
     api = "CreateDelegationToken"
     task = "a delegation token cannot be created"

@@ -66,7 +66,7 @@ class PartitionDescription:
     """A partition and its replicas, given as numbers of brokers.
 
     `leader` is None while there is none. `leader_epoch` is None before Kafka 2.1. `eligible_leader_replicas` and `last_known_elr` are None
-    if the brokers do not have such replicas (KIP-966, Kafka 4.0).
+    if the topic was described by its id, or the brokers do not report such replicas (KIP-966, Kafka 4.0).
     """
 
     partition: int
@@ -165,7 +165,7 @@ class DescribeTopics(Question["str | UUID", TopicDescription]):
         return MetadataRequest(topics=rows, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
 
     def fit(self, message: MetadataRequest, version: int) -> None:
-        """Request authorized operations only if the broker reports them. Raises UnsupportedVersion for an id if it cannot look up ids."""
+        """Request authorized operations only if the broker reports them. Raises UnsupportedVersion for an id that it cannot look up."""
         if version < IDS_FROM and any(row.name is None for row in message.topics or ()):
             raise UnsupportedVersion(f"describing a topic by its id needs Metadata v{IDS_FROM}, of Kafka 3.1; give its name")
         message.include_topic_authorized_operations = version >= RIGHTS_FROM

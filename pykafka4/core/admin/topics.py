@@ -53,7 +53,7 @@ class NewTopic:
 
 @attrs.frozen
 class NewPartitions:
-    """The new total of a topic's partitions, present partitions included. `assignments` has the brokers of each new partition."""
+    """The new total of a topic's partitions, including the existing ones. `assignments` has the brokers of each new partition."""
 
     total: int
     assignments: Sequence[Sequence[int]] | None = None
@@ -83,7 +83,7 @@ class DeletedTopic:
 
 @attrs.frozen
 class RefusedRepeat:
-    """The refusal of a repeated request. Its change seems to be made already, perhaps by the first request, whose response was lost."""
+    """The refusal of a repeated request. The change seems to exist already, perhaps from the first request, whose response was lost."""
 
     refusal: Refusal
 
@@ -176,7 +176,7 @@ def _growth(name: str, topic: NewPartitions) -> CreatePartitionsRequest.Topic:
 
 
 class DeleteTopics(Question["str | UUID", DeletedTopic]):
-    """The keys are names or ids."""
+    """Deletes topics; the keys are names or ids."""
 
     api = "DeleteTopics"
     about = "deleting topic {}"
@@ -193,7 +193,7 @@ class DeleteTopics(Question["str | UUID", DeletedTopic]):
         return DeleteTopicsRequest(topics=rows, timeout_ms=self._timeout_ms)
 
     def fit(self, message: DeleteTopicsRequest, version: int) -> None:
-        """For brokers that do not know ids, use the field that has only names. Raises UnsupportedVersion for an id."""
+        """For brokers that do not know ids, use the field that has only names, or raise UnsupportedVersion for an id."""
         if version < IDS_FROM:
             if any(row.name is None for row in message.topics):
                 raise UnsupportedVersion(f"deleting a topic by its id needs DeleteTopics v{IDS_FROM}, of Kafka 2.8; give its name")

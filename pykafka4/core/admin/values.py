@@ -106,8 +106,8 @@ class ListedOffset:
     """The offset of a partition that `list_offsets` looked up, or the `error` of that partition.
 
     `offset` is None if there is none: no record is as late as the timestamp, the log is empty (MAX_TIMESTAMP), or nothing is in remote
-    storage (LATEST_TIERED). `timestamp_ms` is the record's timestamp, None for an offset without a record. `leader_epoch` is the epoch of
-    the record's leader, None if the broker does not report it (before Kafka 2.1).
+    storage (LATEST_TIERED). `timestamp_ms` is the record's timestamp; None for every OffsetSpec except MAX_TIMESTAMP. `leader_epoch` is
+    the epoch of the record's leader, None if the broker does not report it (before Kafka 2.1).
     """
 
     partition: TopicPartition

@@ -1,5 +1,5 @@
-"""Runs the loop's side of a consumer: positions, Fetches, offset lookups. Fetched data counts only for the assignment and the position for
-which it was requested.
+"""Runs the loop's side of a consumer: positions, Fetches, offset lookups. Fetched data is used only for the assignment and the position
+for which it was requested.
 
 Modules; each line imports only from lines below it:
     machine        polls the membership, fetcher, offsets and coordinator of one consumer; auto-commit

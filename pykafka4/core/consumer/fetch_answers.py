@@ -1,4 +1,4 @@
-"""Applies Fetch responses to positions. Invariant: records and errors of a partition count only for a position that is still read, at the
+"""Applies Fetch responses to positions. Invariant: records and errors of a partition apply only to a position that is still read, at the
 requested offset.
 
 So two brokers that both believe that they lead a partition cannot cause duplicates. Data goes to the application undecoded. After an error
@@ -39,8 +39,8 @@ from pykafka4.wire.records.layout import INT64_MAX
 __all__ = ["MOST_CUT_OFF", "FetchAnswers"]
 
 # After this many responses in a row without one complete batch, the partition is fetched alone. A few are normal: other partitions of
-# a Fetch can use up the room. In a Fetch of a single partition, brokers return the first batch whole (KIP-74): if that batch is cut off,
-# too, the broker will never return all of it.
+# a Fetch can use up the room. In a Fetch of a single partition, brokers return the first batch whole (KIP-74): if even then the batch is
+# cut off, the broker will never return all of it.
 MOST_CUT_OFF: Final = 3
 
 
@@ -84,7 +84,7 @@ class FetchAnswers:
             if answer.records:
                 self._positions.move_to_end(position.tp)
             if not answer.error_code:
-                self._note_end(position, answer)  # even if the records no longer count: a session does not repeat the end
+                self._note_end(position, answer)  # even if the records are ignored: a session does not repeat the end
             if self._awaits(position, offset):
                 self._answered(now, fetch, position, answer, endpoints)
         if source.bounded:
@@ -155,7 +155,7 @@ class FetchAnswers:
             self._positions.stop(asked.position, RecordTooLarge.fetched(tp.topic, tp.partition, asked.offset, reason))
 
     def _asked_alone(self, source: Source, fetch: InFlightFetch) -> RequestedPartition:
-        """The only partition of `fetch`, which need not be fetched alone again."""
+        """The only partition of `fetch`; it need not be fetched alone again."""
         ((tp, asked),) = fetch.asked.items()
         source.alone.pop(tp, None)
         return asked

@@ -9,19 +9,19 @@ Behaviour of brokers in a session (Kafka's `FetchSession`):
 
 * A response contains a partition that has records, an error, a new high watermark, a new log start offset, or a truncated log; also a
   partition that is new to the session, and a partition whose error has ended.
-* Brokers fill a response in the order in which partitions were added to the session. A partition that had records moves to the end, as
-  with `Position.turn`; one that is named again keeps its rank; one that was forgotten and is named again comes last. So a partition that is
-  paused and resumed often could always be last, while the others have more data than a response can hold. When such a partition has waited
-  for a round of all partitions, `Source` restores the order with a full Fetch.
+* Brokers fill a response in the order in which partitions were added to the session. A partition that had records moves to the end, as with
+  `Position.turn`; one that is named again keeps its rank; one that was forgotten and is named again comes last. So a partition that is
+  paused and resumed often could always be last, while other partitions have more data than a response can hold. When such a partition has
+  waited for a round of all partitions, `Source` restores the order with a full Fetch.
 * Brokers process the forgotten partitions after the named ones, so a partition must not be in both lists. With topic ids, a recreated
   topic is another topic; with names it is the same.
 * All requests of a session use topic ids (Fetch 13 and later), or all use names. The version is known only when a request is encoded: if it
   does not fit, `check` raises, and a full Fetch is sent instead.
 * A full Fetch ends the session that it names. Its response has session id 0 if the broker has no room for a new session: then the next
-  Fetch is full, too.
-* A broker ends a session only to make room for a new one, after two minutes without a request or if the new session has more partitions.
-  A restart of the broker loses all its sessions. A consumer that closes does not end its sessions: its Fetch is nearly always held back,
-  and brokers read nothing else from that connection meanwhile.
+  Fetch is also full.
+* Otherwise, a broker ends a session only to make room for a new one, after two minutes without a request or if the new session has more
+  partitions. A restart of the broker loses all its sessions. A consumer that closes does not end its sessions: its Fetch is nearly always
+  held back, and brokers read nothing else from that connection meanwhile.
 """
 
 from __future__ import annotations

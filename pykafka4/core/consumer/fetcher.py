@@ -148,7 +148,7 @@ class Fetcher:
             self._set_paused(claim, paused=False)
 
     def space(self, now: float) -> None:
-        """The application has read buffered data."""
+        """Look for room, because the application has read buffered data."""
         self._intake.resume_at = INFINITY
         self._look_at_all()
 
@@ -170,7 +170,7 @@ class Fetcher:
         }
 
     def _set_paused(self, claim: Claim, *, paused: bool) -> None:
-        """Works even if a seek (interrupted, or made by a signal handler during this call) has replaced `claim`."""
+        """Pause or resume, even if a seek (interrupted, or made by a signal handler during this call) has replaced `claim`."""
         position = self.positions.of_assignment(claim)
         if position is not None:
             position.paused = paused

@@ -50,7 +50,7 @@ class Followers:
         self._brokers = cluster.brokers  # at the last call of `look`
 
     def node(self, position: Position) -> int | None:
-        """The broker to fetch `position` from; None while its leader is offline or unknown."""
+        """The broker to fetch `position` from; None while the partition is offline, or its leader is unknown."""
         leader = self._recovery.leader(position.tp)
         if leader is None:
             return None

@@ -175,7 +175,7 @@ class ConsumerMachine:
         return self._rewinds.ask(rewind, deadline, done)
 
     def _auto_commit(self, now: float) -> float:
-        """Commit the offsets of records that the application has finished since the last auto-commit.
+        """Once per auto_commit_interval_ms, commit the offsets after finished records, except stored offsets.
 
         Only the application's thread changes `progress`, so the loop reads it without a lock. When the thread that polls releases revoked
         partitions, it commits all their finished records (`commit_last`). Offsets of lost partitions are not committed.

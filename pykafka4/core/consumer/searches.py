@@ -24,7 +24,7 @@ __all__ = ["Search", "Searches"]
 
 ISOLATION_FROM: Final = 2  # the first version of ListOffsets with an isolation level
 LOCAL_FROM: Final = 8  # the first version of ListOffsets with EARLIEST_LOCAL (KIP-405)
-LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4  # timestamps with a meaning of their own
+LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4  # timestamps with a special meaning
 TIMESTAMPS: Final = {Start.EARLIEST: EARLIEST, Start.LATEST: LATEST, Start.EARLIEST_LOCAL: EARLIEST_LOCAL}
 CONSUMER: Final = -1  # the replica id of clients
 
@@ -100,12 +100,12 @@ class Searches:
                 self._end(search)
 
     def check_topic(self, topic: str) -> None:
-        """The leaders of `topic` may have changed."""
+        """Have the next poll check `topic`, whose leaders may have changed."""
         for tp in self._of_topic.get(topic, ()):
             self.check_partition(tp)
 
     def check_partition(self, tp: TopicPartition) -> None:
-        """The leader of `tp` may have changed, or `tp` may be online again."""
+        """Have the next poll check `tp`, which may have a new leader or be online again."""
         self._to_check.update(dict.fromkeys(self._pending.get(tp, ())))
 
     def poll(self, now: float) -> None:
@@ -198,7 +198,6 @@ def _timestamp(target: Start | Since) -> int:
 
 
 def _fit(message: ListOffsetsRequest, version: int) -> None:
-    """Adapt `message` to brokers that do not know isolation levels, or EARLIEST_LOCAL."""
     if version < ISOLATION_FROM:
         message.isolation_level = 0
     if version < LOCAL_FROM:

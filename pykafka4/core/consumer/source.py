@@ -1,12 +1,11 @@
-"""Fetches partitions from one broker. Invariant: at most two Fetches have no response, one of them left behind; each has a connection of
-its own.
+"""Fetches partitions from one broker. Invariant: at most two Fetches are in flight, one of them left behind; each has its own connection.
 
 A broker holds a Fetch back until there is data. If a position that the Fetch does not include is sought or located meanwhile, the Fetch is
 left behind, and another is sent beside it, on the other lane, for such positions. Searches (ListOffsets) use the lane on which they wait
 least.
 
 While a broker has no records, each Fetch may be held back twice as long as the previous one, up to ten times fetch_max_wait_ms (at most
-MOST_WAIT_S, unless fetch_max_wait_ms is longer): an idle consumer sends few requests, and the broker still responds as soon as it has
+MOST_WAIT_S, unless fetch_max_wait_ms is longer). So an idle consumer sends few requests, and the broker still responds as soon as it has
 records. With fetch_min_bytes over 1 the wait would delay records, so it stays the same.
 
 A Fetch belongs to the broker's session (`fetch_session`), except a Fetch beside a held one, a Fetch of a single partition (`alone`), and
@@ -76,8 +75,8 @@ class InFlightFetch(Request):
         self.fetcher.fetch_ended(now, self, outcome)
 
     def asks_for(self, position: Position) -> bool:
-        """Whether the response can count for `position`. It cannot after a seek or reset, or if another broker has served `position`
-        since."""
+        """Whether the response can be used for `position`. It cannot after a seek or reset, or if another broker has since served
+        `position`."""
         asked = self.asked.get(position.tp)
         return asked is not None and asked.position is position and asked.offset == position.offset
 
@@ -89,11 +88,11 @@ class Source:
         self.node = node
         self._lanes, self._config, self._cluster, self._recovery = lanes, config, cluster, recovery
         self.positions: dict[TopicPartition, Position] = {}  # positions that can be fetched here; `Position.turn` is the order
-        # four parts of `positions`
+        # four subsets of `positions`
         self.full: dict[TopicPartition, None] = {}  # had used up their share of the room at the last check
         self._bound: dict[TopicPartition, None] = {}  # a leader must not choose a follower for them
         self.bounded: dict[TopicPartition, Position] = {}  # read up to an offset
-        self.alone: dict[TopicPartition, None] = {}  # to fetch once by themselves
+        self.alone: dict[TopicPartition, None] = {}  # to be fetched alone, once
 
         self.served = 0  # partitions that returned records since the last full Fetch
         self.in_flight: InFlightFetch | None = None
@@ -364,7 +363,7 @@ class Source:
     def read(self, fetch: InFlightFetch, response: FetchResponse) -> Iterator[tuple[Position, int, Answer]]:
         """(position, requested offset, response for the partition) of each requested partition in `response`.
 
-        Skips partitions that were not requested, that are repeated, or whose topic has been recreated since the request.
+        Skip partitions that were not requested, that are repeated, or whose topic has been recreated since the request.
         """
         seen = set[TopicPartition]()
         for topic in response.responses:

@@ -1,5 +1,5 @@
 """Finds the offsets at which positions begin. Invariant: a position begins where the application said, otherwise at its committed offset,
-otherwise by the reset policy (a new partition: at its beginning); offsets of a deleted topic never count.
+otherwise by the reset policy (a new partition: at its beginning); offsets of a deleted topic are never used.
 
 Lookups are repeated until there is an offset or the position is no longer read. They start again when their topic is recreated.
 """
@@ -179,7 +179,7 @@ class StartOffsets:
             self._losses.continued(position, gap, offset)
 
     def out_of_range(self, position: Position) -> None:
-        """The leader's log does not have the offset: continue by the reset policy, or after a rewind at the earliest offset.
+        """The leader's log does not have the offset: continue by the reset policy or, after a rewind, at the earliest offset.
 
         With auto_offset_reset=none, stop with an error.
         """

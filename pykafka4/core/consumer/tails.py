@@ -87,7 +87,7 @@ class Tails:
                     self._look(position)
 
     def _is_at(self, position: Position, offset: int) -> bool:
-        """Whether the response still counts: a diverging epoch, for example, may have stopped the position."""
+        """Whether the response still applies: a diverging epoch, for example, may have stopped the position."""
         return (
             self._positions.is_current(position) and position.stage is Stage.FETCHING and position.offset == offset < position.claim.until
         )

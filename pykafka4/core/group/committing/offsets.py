@@ -74,11 +74,11 @@ class Commit:
     deadline: float
     done: Callable[[KafkaError | None], None]
     lost: str = ""  # the reason why the member lost some of the partitions
-    only_new: bool = False  # an auto-commit: when sent, it omits stored offsets, and keeps the confirmed `metadata` of the others
+    only_new: bool = False  # an auto-commit: when sent, it omits stored offsets, and keeps the confirmed `metadata` of other offsets
     sent: bool = False
     ids: dict[str, UUID] = attrs.Factory(dict)  # topic ids when the commit was made: a later topic of the same name is another topic
     unknown_until: float | None = None  # a partition that the coordinator does not know by then counts as deleted
-    rebalanced_by: float = INFINITY  # until then the commit waits for the next generation, or for the present one's assignment
+    rebalanced_by: float = INFINITY  # until then the commit waits for the next generation, or for the assignment of the current one
 
     @property
     def outcome(self) -> str:
@@ -180,7 +180,7 @@ class Offsets:
             commit.rebalanced_by = min(commit.rebalanced_by, by)
 
     def forget(self, tp: TopicPartition) -> None:
-        """`tp` belongs to a recreated topic: brokers drop the committed offsets of a deleted topic."""
+        """Forget the offsets of `tp`: brokers drop the committed offsets of a deleted topic."""
         self.stored.pop(tp, None)
         self._confirmed.pop(tp, None)
 
@@ -433,12 +433,12 @@ class Offsets:
         self._tell_found(now, lookup, answer)
         topic, group = "" if tp is None else tp.topic, self._config.group_id or ""
         error = broker_error(code, f"committed offset of {tp or names_of(lookup.tps)}", None, "OffsetFetch", topic=topic, group=group)
-        if lookup.of_member and reaction(code) is Reaction.STRANGER:  # the next heartbeat gets this error, too, and the member joins again
+        if lookup.of_member and reaction(code) is Reaction.STRANGER:  # the next heartbeat also gets this error, and the member joins again
             return Next.RETRY, error
         return NEXT_BY_REACTION.get(reaction(code), Next.GIVE_UP), error
 
     def _tell_found(self, now: float, lookup: Lookup, answer: LookupAnswer) -> None:
-        """With `some`, report the partitions without an error; `lookup` continues with the others."""
+        """With `some`, report the partitions without an error; `lookup` continues with the other partitions."""
         refused = frozenset(tp for tp, row in answer.rows if row.error_code)
         found = lookup.tps - refused
         if lookup.some is not None and not answer.error_code and found and found != lookup.tps:
@@ -462,7 +462,7 @@ def _unanswered(lookup: Lookup) -> ClosedError:
     return ClosedError(f"committed offsets of {names_of(lookup.tps)}: the consumer was closed before the coordinator responded")
 
 
-# If the partitions of a response have different reactions, the last of them in this list counts for the whole commit.
+# If the partitions of a response have different reactions, the last of them in this list decides for the whole commit.
 _SEVERITY = [
     Reaction.NONE,
     Reaction.RETRY,
