@@ -1,6 +1,6 @@
-"""Remembers the addresses that have answered this process. Errors of these addresses give no advice about their listeners.
+"""Remembers the addresses that have answered this process: an answer rules out some guesses about the listener at its address.
 
-Rule: each security protocol has an object of its own, because an answer under one protocol says nothing about another.
+Rule: each security protocol has its own object, because an answer under one protocol says nothing about another.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Advances the SASL exchange of one connection by one step with each response or finished job. Invariant: every exchange ends in success or
 in one error.
 
-Slow steps are jobs (`Threads.CREDENTIALS`): the application's callable for credentials, a KDC's ticket, the derivation of
-keys. `step` returns the next step: a job, a message for the broker, or None when the mechanism's exchange is complete. `connection` begins
-an exchange when it connects, and another before the `lifetime` of the last one ends.
+Slow steps are jobs (`Threads.CREDENTIALS`): the application's callable for credentials, a KDC's ticket, the derivation of keys. `step`
+returns the next step: a job, a message for the broker, or None when the mechanism's exchange is complete. `Connection` begins an exchange
+after ApiVersions, and the next one before the `lifetime` of the current one ends.
 
 An error has no traceback, cause or context: the frames of an exchange hold credentials, an exception of a callable may repeat them, and an
 error may be kept for days.
@@ -69,7 +69,7 @@ class Authentication:
         return self._error(f"{self._awaited} in time (socket_connection_setup_timeout_ms)", certain=False)
 
     def cut_off(self, reason: KafkaError) -> AuthenticationError:
-        """Return the error for a connection lost during the exchange; a guess, because a broker that shuts down closes connections, too."""
+        """Return the error for a connection lost during the exchange: only a guess, as a broker that shuts down also closes connections."""
         why = str(reason).removeprefix(f"{self._address}: ")
         return self._error(f"the connection was lost ({why}); some brokers refuse credentials in this way", certain=False)
 

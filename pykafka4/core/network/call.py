@@ -1,10 +1,10 @@
-"""Repeats a request until an outcome ends the call. Invariant: after a failure, the same target gets no second request without a backoff,
-unless `start_over` drops the backoff.
+"""Repeats a request until an outcome ends the call. Invariant: if the target's address is the same after a failure, the next request waits
+for a backoff, unless `start_over` drops the backoff.
 
-A request that any broker can answer is sent again after OTHER_BROKER_S without a response, to another broker if one can be reached. The
-first response that ends the call counts, however late: otherwise a slow broker's response would never count while other brokers refuse at
-once. After the end, responses to earlier requests are ignored. The slow request keeps its full timeout: an earlier timeout would close a
-connection that other requests use.
+A request that any broker can answer is sent again after OTHER_BROKER_S without a response, to another broker if one can be reached. A late
+response to an earlier request can still end the call: otherwise, while other brokers refuse at once, the response of a slow broker would
+always be ignored. After the end, responses to earlier requests are ignored. The slow request keeps its full timeout: an earlier timeout
+would close a connection that other requests use.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class CallRequest(Request):
 
 @attrs.define(eq=False)
 class Call:
-    """A request to one target, and its repetitions. `poll` sends the request each time; to cancel the call, stop polling.
+    """A request to one target, and its repetitions. `poll` sends each when it is due; to cancel the call, stop polling.
 
     `message()` returns the message to send, `answered(now, outcome)` the verdict on its outcome. When a retry cannot help, the call runs
     `gave_up(now, error)`; after that, another `poll` would send the request again.
@@ -118,7 +118,7 @@ class Call:
     _repeat_at: float = INFINITY  # the time to send the request in flight to another broker as well
     _not_before: float = 0.0
     in_flight: bool = False
-    last_error: KafkaError | None = None  # the failure of the last request
+    last_error: KafkaError | None = None  # the last failure; None after `reset` or `start_over`
 
     def poll(self, now: float, outbox: Outbox) -> float:
         node = self._target.address
@@ -179,6 +179,6 @@ class Call:
             self._gave_up(now, self.last_error)
 
     def _end(self) -> None:
-        """From now on, responses to the call's other requests are ignored."""
+        """End the call: from now on, ignore responses to the requests sent so far."""
         self._first, self.in_flight = self._latest + 1, False
         self._target.troubles.over(self)

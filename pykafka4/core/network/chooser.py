@@ -1,7 +1,7 @@
 """Chooses the broker for each request to ANY, and keeps requests that wait for a connection.
 
-Invariant: a request waits for a connection only if no connected broker responds. Among the connected nodes, avoided brokers come after the
-others, then bootstrap addresses, then nodes that throttle this client or authenticate it again, and last nodes that have left a request
+Invariant: a request waits for a connection only if no connected broker responds. The order of preference among connected nodes: brokers,
+avoided brokers, bootstrap addresses, nodes that throttle this client or authenticate it again, and last nodes that have left a request
 unanswered for long (stalled). The client connects to bootstrap addresses only while no broker of the cluster is connected.
 """
 

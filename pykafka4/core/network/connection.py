@@ -50,7 +50,7 @@ UNSUPPORTED = BY_NAME["UNSUPPORTED_VERSION"].code
 LONGEST_MUTE_S = 300.0  # seconds; brokers throttle for a shorter time, and a corrupt response must not stop a connection for days
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 SASL: Final = {SASL_HANDSHAKE, SASL_AUTHENTICATE}
-# The part of an authentication's lifetime after which the client authenticates again. At the end of the lifetime, the broker closes a
+# The part of an authentication's lifetime after which the client authenticates again. After the lifetime, the broker closes a
 # connection that was not authenticated again.
 REAUTHENTICATION_SHARE: Final = 0.85
 CREDENTIALS_SHARE: Final = 0.75  # the part of the remaining setup time that the credentials may take; the broker gets the other part
@@ -97,7 +97,7 @@ TABLE = Transitions[S](
 def usable(theirs: tuple[int, int], api_key: int) -> tuple[int, int] | None:
     """Return the lowest and highest version that both sides support; None if there is no such version.
 
-    The client's minimum counts, too: brokers list Produce versions 0 to 2, but reject them.
+    The client's minimum also applies: brokers list Produce versions 0 to 2, but reject them.
     """
     ours = REQUESTS[api_key].versions if api_key in REQUESTS else None
     if ours is None:
@@ -163,7 +163,7 @@ class Connection:
         """`setup_deadline` is the time by which the connection must be READY.
 
         `prepare` makes a SASL mechanism with the current credentials, and may block; None: the client does not authenticate. `advice`
-        completes the errors of an address that has never answered.
+        is appended to errors of an address that has never answered, once brokers have answered at other addresses.
         """
         self._secret_filter, self._answered = secret_filter or SecretFilter(config), Answered() if answered is None else answered
         self._advice = advice
@@ -289,7 +289,7 @@ class Connection:
         return guess
 
     def poison(self, reason: KafkaError, fact: KafkaError | None = None) -> None:
-        """End the connection. If `reason` is a guess, the requests fail with `fact` instead.
+        """End the connection for `reason`, which may be a guess. The requests fail with `fact`, if given, otherwise with `reason`.
 
         One lost connection must not fail a record as not authenticated: `Refusals` believes a guess only after several attempts.
         """
@@ -392,7 +392,7 @@ class Connection:
 
     @property
     def is_engaged(self) -> bool:
-        """Whether messages of an authentication are exchanged: then no other request may be written."""
+        """Whether messages of an authentication are being exchanged: then no other request may be written."""
         return self._authentication is not None and self._authentication.is_talking
 
     @property
@@ -521,7 +521,7 @@ class Connection:
             self._mark_idle(now)
 
     def _decode(self, flight: Flight, frame: Buffer) -> Any:
-        """An undecodable ApiVersions response counts as UNSUPPORTED_VERSION, so version 0 follows."""
+        """Decode a response. Treat an undecodable ApiVersions response above version 0 as UNSUPPORTED_VERSION: version 0 follows."""
         if flight.request.decode is not None:
             return flight.request.decode(flight.version, frame)
         try:

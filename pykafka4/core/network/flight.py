@@ -10,8 +10,8 @@ from pykafka4.wire.protocol.frame import FrameTooLarge
 __all__ = ["MUTES_FROM", "Flight", "of_others"]
 
 # The part of the request's timeout after which its response is nearly late, and does not restart the time of later requests. A leader that
-# is cut off from the other brokers accepts requests as before, and waits for its replicas in vain for 80 % of each timeout, one request
-# after another. With restarts, five batches in flight would wait for minutes until the client asks for the new leader.
+# is cut off from the other brokers accepts requests as before, and for each one in turn waits for its replicas until 80 % of the
+# timeout has passed. With restarts, five batches in flight would wait for minutes until the client asks for the new leader.
 NEARLY_LATE_SHARE = 0.75
 
 # Before these versions (KIP-219, Kafka 2.0), a broker that throttles delays the response itself. For other APIs, no broker does so.

@@ -31,7 +31,7 @@ class Task:
 
     @property
     def is_over(self) -> bool:
-        """Whether the connection is closed, so that nobody needs the result."""
+        """Whether the connection is closed: then nobody needs the result."""
         return self.connection.state is ConnectionState.CLOSED
 
     def attempt(self) -> Any:

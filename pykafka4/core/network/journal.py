@@ -1,4 +1,4 @@
-"""Logs the connections of one client: a line for a broker's first connection, for the end of its last one, for the first failed attempt,
+"""Logs the connections of one client: a line when a broker gets its first connection or loses its last one, for the first failed attempt,
 for the first response that cannot be decoded, and for a new address."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Journal:
         self._unreachable: set[int] = set()  # brokers whose failure has been logged
 
     def connected(self, endpoint: Endpoint) -> None:
-        """Log a broker's first connection, or the first after a failure; not connections of further lanes."""
+        """Log a broker's only connection, or the first after a failed attempt; not connections of further lanes."""
         broker, address = broker_of(endpoint.node), endpoint.address
         if broker in self._unreachable or (broker >= 0 and not self._connections.is_connected(broker)):
             self._unreachable.discard(broker)

@@ -96,7 +96,8 @@ class Network:
         return bool(self._ready)
 
     def ready(self, node: int) -> bool:
-        """Whether a request to `node` would be written in this turn. In a later turn, the request's batches may have been freed."""
+        """Whether a request to `node` would be written in this turn. A request with batches must not wait, because batches
+        may be freed before a later turn."""
         return node in self._ready and node not in self._muted
 
     def want(self, node: int) -> None:
@@ -216,7 +217,7 @@ class Network:
     # -- for the cluster
 
     def set_addresses(self, now: float, addresses: Mapping[int, tuple[str, int]]) -> None:
-        """A connection to a broker that moved is closed now; a connection to a broker that left is closed as soon as no request is in
+        """Set the brokers' addresses. Close connections to a broker that moved now, and to a broker that left as soon as no request is in
         flight."""
         for endpoint in [e for e in self._endpoints.values() if e.node >= 0]:
             address = addresses.get(broker_of(endpoint.node))
@@ -262,7 +263,7 @@ class Network:
             return
         if connection.answers and (endpoint.backoff.attempts or not self.refusals.has_answered(endpoint.node)):
             self.refusals.answered(endpoint)
-            endpoint.backoff.reset()  # not as soon as it is READY: a broker that sends only undecodable responses becomes READY, too
+            endpoint.backoff.reset()  # not earlier: a broker that sends only undecodable responses also becomes READY
             endpoint.undecodable = False
         if connection.muted_until > now or connection.is_engaged or endpoint.node in self._muted:
             self._mute(now, endpoint.node, connection)

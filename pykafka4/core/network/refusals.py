@@ -1,16 +1,16 @@
-"""Tells the machines which brokers refuse this client, so that waiting requests and records fail soon. Invariant: a refusal counts only at
-brokers that never accepted this client; a broker that has accepted the client before may accept it again.
+"""Tells the machines which brokers refuse this client, so that waiting requests and records fail soon. Invariant: a refusal is reported
+only for brokers that never accepted this client; a broker that has accepted the client before may accept it again.
 
 An application with the wrong password must not wait for a delivery timeout to get an error. But while the passwords or certificates of a
-running client are being replaced, brokers refuse the client for a while, and no record must be lost. So a refusal counts only while the
-broker (or, if no broker is connected, every broker) has never answered a request of this client. Credentials and the client's certificate
-are the same for all brokers: once a broker has accepted them, their refusal by another broker does not count.
+running client are being replaced, brokers refuse the client for a while, and no record may be lost. So a refusal by one broker is reported
+only if that broker has never answered a request of this client, and a refusal by the whole cluster only if no broker has. Credentials and
+the client's certificate are the same for all brokers: once a broker has accepted them, their refusal by another broker is not reported.
 
 A refusal may be only a guess: the broker closes every connection instead of answering, as if the listener demanded SASL, but perhaps the
 network does not work yet. A guess is believed only if for several seconds nothing else happened in the whole cluster, and every attempt led
 to the same guess: all listeners of a cluster demand the same protocol. So a guess about the listener is wrong once any broker has answered,
 and the next attempt comes after the usual backoff. The application's callable for credentials is the same for all brokers: if every failed
-authentication in these seconds was a failure of the callable, its error counts, whatever else brokers did.
+authentication in these seconds was a failure of the callable, its error is reported, even if some brokers could not be reached at all.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from pykafka4.errors import AuthenticationError
 __all__ = ["DOUBT_S", "FIRST_PAUSE_S", "LONGEST_PAUSE_S", "Refusals", "Refused"]
 
 Refused: TypeAlias = Callable[[float, int, AuthenticationError], None]
-LEAST_GUESSES: Final = 3  # attempts in a row at each broker until a guess is believed: a broker that shuts down closes connections, too
+LEAST_GUESSES: Final = 3  # attempts in a row at each broker until a guess is believed: a broker that shuts down also closes connections
 DOUBT_S: Final = 5.0  # seconds for which these attempts have to continue
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0  # seconds until the next attempt at a broker that refused: many attempts may lock an account
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0  # seconds from a refusal to the next attempt: many attempts may lock an account
 
 
 class Refusals:
@@ -45,7 +45,8 @@ class Refusals:
     def answered(self, endpoint: Endpoint) -> None:
         """Count the broker as one that has answered a request after the handshake.
 
-        Only such an answer proves that the broker accepts the client: a listener that demands SASL completes the handshake without SASL.
+        Only such an answer proves that the broker accepts the client: a listener that demands SASL also completes the handshake
+        of a client without SASL.
         """
         self._accepted.add(broker_of(endpoint.node))
         endpoint.refusals = 0
@@ -75,7 +76,7 @@ class Refusals:
         """Return the error with which the whole cluster refuses this client, or None.
 
         The cluster refuses the client if every failed authentication for DOUBT_S was a failure of the application's callable, or if
-        all addresses have failed: one of them with a certain refusal, or all with the same guess, which is believed.
+        all addresses have failed: one of them with a certain refusal, or all with the same guess for long enough.
         """
         endpoints = [e for e in self._endpoints.values() if e.node < LANE]
         errors = [e.error for e in endpoints if isinstance(e.error, AuthenticationError)]

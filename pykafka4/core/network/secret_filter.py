@@ -11,7 +11,7 @@ from pykafka4.options.secret import Secret
 
 __all__ = ["SecretFilter"]
 
-MOST_KEPT_SECRETS: Final = 4  # the current credentials, and the credentials of connections from before changes of the password
+MOST_KEPT_SECRETS: Final = 4  # the current credentials, and earlier ones with which open connections authenticated
 SHORTEST_SECRET: Final = 8  # characters; a shorter secret is not hidden in host names: `kafka` is a bad password, but a part of many names
 
 

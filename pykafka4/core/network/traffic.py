@@ -19,7 +19,7 @@ __all__ = ["BrokerTraffic", "Traffic"]
 class Traffic:
     """The traffic with one broker so far. `durations`: the seconds from the write of a request to its response, by request name.
 
-    `unanswered`: the number of written requests that got no response, after a timeout or a lost connection, by request name.
+    `unanswered`: the number of written requests without a response at the end of their connection, by request name.
     """
 
     opened: int

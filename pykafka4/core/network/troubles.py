@@ -19,7 +19,7 @@ __all__ = ["REPEAT_S", "WARN_AFTER_S", "Troubles"]
 log = get_log("pykafka4.network")
 
 WARN_AFTER_S: Final = 5.0  # longer than an election of leaders or coordinators usually takes
-REPEAT_S: Final = 30.0  # between warnings about the same cause; in `network` also the patience before the first one about a broker
+REPEAT_S: Final = 30.0  # between warnings about the same cause; in `network` also before the first one that no broker is reachable
 GAP_S: Final = 5.0  # between warnings about different causes
 # Without a failed attempt for this time, or for twice the timeout of a request if that is longer, the retries have ended without `over`.
 STALE_S: Final = 60.0

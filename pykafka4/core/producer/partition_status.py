@@ -224,7 +224,7 @@ def _add_batches(rows: dict[str, Row], by_partition: dict[tuple[str, int], Row],
 
 
 def _add_parked(rows: dict[str, dict[str, Any]], census: Census, parked: Sequence[Any], now: float) -> None:
-    """The bytes of parked records are not counted by topic."""
+    """Add the parked records. Their bytes are not counted by topic."""
     counts, items = dict(census[2]), iter(parked)
     for topic, reason, oldest in zip(items, items, items, strict=True):
         if topic in counts:

@@ -224,10 +224,10 @@ class Sender:
             self._outcomes.fail(queue, batch, short_name(reason), reason)
 
     def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int]:
-        """Return the numbers of failed records before and after."""
+        """Fail the records that are not in flight; return the numbers of failed records before and after."""
         before = self.ledger.failures_seen
         self._seal_open()
-        self._collect(now)  # `now`, not INFINITY as in `fail_all`: topics would count as used in the future, and never be dropped
+        self._collect(now)  # `now`, not INFINITY as in `fail_all`: otherwise topics would seem in use forever, and never be dropped
         for topic in self._parking.topics:
             self._parking.fail(topic, reason)
         for queue in self.queues.values():
@@ -236,7 +236,7 @@ class Sender:
         return before, self.ledger.failures_seen
 
     def oldest_of(self, topic: str) -> float:
-        """See `TopicBatches`. A late batch that is older than the batches before it counts only when it is the first of its queue.
+        """See `TopicBatches`. A late batch that is older than the batches before it is considered only when it is the first of its queue.
 
         A search through all batches would cost too much; without the search the batch only fails later.
         """
@@ -543,7 +543,7 @@ class Sender:
         return batch if batch is not None and batch.ready else None
 
     def take_late(self, batch: Batch, queue: PartitionQueue) -> None:
-        """`batch` may be older than the batches before it."""
+        """See `late.PartitionQueues`. `batch` may be older than the batches before it."""
         if queue.batches and queue.batches[-1].sent_at > batch.sent_at:
             self._deadlines.watch_late(queue, batch)
         queue.batches.append(batch)

@@ -109,7 +109,7 @@ class Outcomes:
     def _note_trouble(self, batch: Batch, code: str, error: KafkaError) -> None:
         """Keep the error for `status`, unless the application gave the records up."""
         if batch.partition >= 0 and code not in GIVEN_UP:
-            refused = isinstance(error, AuthorizationError)  # the next batch will be refused, too, until the right is granted
+            refused = isinstance(error, AuthorizationError)  # the next batch will also be refused, until the right is granted
             self.ledger.note_trouble(TopicPartition(batch.topic, batch.partition), error, refused)
 
     def lose_parked(
@@ -128,7 +128,7 @@ class Outcomes:
             self._deliver.append(lambda: self._call_back(callbacks))
 
     def _call_back(self, callbacks: Callbacks) -> None:
-        """Run callbacks on the executor. They may keep the memory of their batch in use, so waiters check again after them."""
+        """Run callbacks, on the executor. The memory of their batch stays reserved until they return, so waiters then check again."""
         try:
             callbacks()
         finally:

@@ -67,7 +67,7 @@ class RecordCounts(NamedTuple):
 
     @property
     def lost(self) -> int:
-        """The number of records that failed; records that a policy dropped do not count."""
+        """The number of records that failed, without records that a policy dropped."""
         return sum(self.failed.values())
 
     def asdict(self) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class ProducerStats:
 
     @property
     def lost(self) -> int:
-        """The number of records that failed; records that a policy dropped do not count."""
+        """The number of records that failed, without records that a policy dropped."""
         return sum(self.failed.values())
 
     def totals(self) -> dict[str, Any]:
@@ -290,7 +290,7 @@ class Ledger:
         self.in_flight -= records
 
     def acknowledged(self, tp: TopicPartition, records: int, raw_bytes: int, sent_bytes: int) -> None:
-        """`raw_bytes` and `sent_bytes` are before and after compression."""
+        """`raw_bytes` and `sent_bytes` are the sizes before and after compression."""
         self.in_flight -= records
         self.acked += records
         self.raw_bytes += raw_bytes
@@ -320,7 +320,7 @@ class Ledger:
         self._lose(topic, partition, Loss({(code, written): records}, NOTHING, *times))
 
     def note_trouble(self, tp: TopicPartition, error: KafkaError, refused: bool) -> None:
-        """Keep the last error of this partition. `refused`: a right is missing, so later batches will fail, too."""
+        """Keep the last error of this partition. `refused`: a right is missing, so later batches will also fail."""
         before, now = self.troubles.get(tp), self.clock()
         since = now if before is None or before.refused is None else before.refused
         self.troubles[tp] = PartitionTrouble(error, now, since if refused else None)
@@ -380,7 +380,7 @@ class Ledger:
     # ---- the result
 
     def collect_drops(self) -> None:
-        """Take the counts of dropped records from the accumulator. `stats` does this in a turn before `snapshot`: there may be many."""
+        """Take the counts of dropped records from the accumulator; `stats` does this one turn before `snapshot`, as there may be many."""
         if taken := self.take_dropped():
             self._fresh_drops += (taken,)
 
@@ -503,7 +503,7 @@ class PartitionParts(NamedTuple):
 
 
 class LazyCounts(Mapping[K, RecordCounts]):
-    """Most calls of `stats` use only the totals, so these counts are computed when a caller reads them."""
+    """Counts that are computed when a caller reads them: most calls of `stats` use only the totals."""
 
     def __repr__(self) -> str:
         return repr(dict(self))
@@ -536,7 +536,7 @@ class TopicCounts(LazyCounts[str]):
 
 
 class PartitionCounts(LazyCounts[TopicPartition]):
-    """The counts of a partition are computed when a caller reads them: there may be thousands of partitions."""
+    """The counts of each partition, computed when a caller reads them: there may be thousands of partitions."""
 
     __slots__ = ("_drops", "_found", "_snapshot")
 

@@ -14,7 +14,7 @@ from pykafka4.wire.records.common import dropped_rows
 
 __all__ = ["NEVER", "NOTHING", "NO_DROPS", "NO_LOSS", "RETIRED", "Dropped", "Drops", "Failed", "Loss", "LossKey", "by_topic"]
 
-RETIRED = 1000  # the number of idle topics whose sums are kept
+RETIRED = 1000  # the maximum number of idle topics whose sums are kept
 NEVER = -1  # the timestamp of a record that does not exist
 
 Failed = Mapping[tuple[str, Written], int]

@@ -33,7 +33,7 @@ class Obstacles:
     def unreadable(self, node: int, batch: Batch) -> KafkaError | None:
         """The error if `node` cannot decompress `batch`. (The broker would respond with UNKNOWN_SERVER_ERROR, which hides the reason.)
 
-        A batch that was too small to be compressed gets the error, too: otherwise only some records of a topic would be sent.
+        A batch that was too small to be compressed also gets the error: otherwise only some records of a topic would be sent.
         """
         if batch.wanted_codec != ZSTD:
             return None

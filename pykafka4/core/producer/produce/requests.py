@@ -74,7 +74,7 @@ class ProduceRequests:
         responses: ResponseReader,
     ) -> None:
         self._config, self._network, self._cluster, self._ledger, self._responses = config, network, cluster, ledger, responses
-        self._in_flight: dict[int, int] = {}  # number of requests, by node that ever got one
+        self._in_flight: dict[int, int] = {}  # number of requests, for each node that ever got one
         self.highest: int | None = None  # the highest version to use; None: any
         self._full: dict[int, None] = {}  # the nodes with the maximum number of requests in flight
         self._unanswered: dict[int, dict[InFlightProduce, None]] = {}  # node -> its requests, oldest first
@@ -118,7 +118,7 @@ class ProduceRequests:
         """The maximum number of batches of a partition in flight to `node`: as many as the broker remembers per producer.
 
         If more were in flight and the responses were lost, the broker would not recognise the first ones as duplicates. Without idempotence
-        the maximum is one: a resent batch would be written after later batches.
+        the maximum is one: otherwise a resent batch could be written after later batches.
         """
         remembers_one = (self._network.version(node, ProduceRequest.api_key) or 0) <= REMEMBERS_ONE
         return 1 if remembers_one or not self._config.enable_idempotence else MOST_IN_FLIGHT

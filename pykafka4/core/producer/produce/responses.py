@@ -78,7 +78,7 @@ class ProduceAnswers:
 
     def apply(self, now: float, flight: InFlightProduce, outcome: Outcome) -> None:
         """Apply the outcome of `flight`, and wake the threads that wait for its batches, before the turn continues."""
-        # The superseded entries come first: their queues no longer count this request, so `request_ended` must not see them.
+        # The queues of superseded entries no longer count this request, so `request_ended` must not be called for these entries.
         entries: Entries = flight.entries
         if late := flight.superseded:
             entries = [entry for entry in entries if entry not in late]
@@ -213,7 +213,7 @@ class ProduceAnswers:
     def _resend(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         if isinstance(error, BrokerError) and error.code.refresh is Refresh.METADATA:
             if error.code.name == "REQUEST_TIMED_OUT":
-                # The broker did not reach its replicas: it may not know that another broker leads, and its metadata may still name itself.
+                # The broker did not reach its replicas: it may not know that another broker leads, and still name itself in its metadata.
                 self._network.avoid(now, queue.node)
             self._recovery.report(now, queue.tp, error, queue.node)
         else:
@@ -245,9 +245,9 @@ class ProduceAnswers:
             self._compressor.compress(part, queue)
 
     def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
-        """The broker expects another sequence: continue in the next epoch. A head that may be written fails.
+        """Have `queue` continue in the next epoch, because the broker expects another sequence. Fail `batch` if it may be in the log.
 
-        If `batch` is not the head, the error is only a consequence of the failure of an earlier batch.
+        If `batch` is not the head, do nothing: the error is only a consequence of the failure of an earlier batch.
         """
         if queue.batches[0] is not batch:
             return
@@ -265,9 +265,9 @@ class ProduceAnswers:
         self._outcomes.fail(queue, batch, short_name(error), error)
 
     def _fenced(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
-        """Have `queue` continue under another producer id: the partition has seen a higher epoch of the id.
+        """Have `queue` continue under another producer id: the partition has seen a higher epoch of the current id.
 
-        Without a transactional id no other producer can take over the id, so other partitions are not affected.
+        Without a transactional id no other producer can take over an id, so other partitions are not affected.
         """
         queue.stale = queue.spent = True
         if queue.batches[0] is batch:
@@ -282,8 +282,8 @@ class ProduceAnswers:
     def _refused(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         """Fail the records that the response lists (KIP-467), and resend the others; a broker writes all records of a batch or none.
 
-        The complete batch fails if no record is listed, and with idempotence also if an earlier attempt may be in the log: the others would
-        then be written twice.
+        Fail the whole batch if no record is listed, and with idempotence also if an earlier attempt may be in the log: the other records
+        would then be written twice.
         """
         reasons = {e.batch_index: e.batch_index_error_message for e in answer.record_errors if 0 <= e.batch_index < batch.count}
         if not reasons or (batch.written and self._config.enable_idempotence):

@@ -40,8 +40,8 @@ class BrokerShare:
     cursor: int = 0  # index of the partition that was checked last
     checked: int = 0  # number of checks without success since one of the partitions last got a batch
     taken: float = 0.0  # number of records taken, per partition
-    busy_since: float | None = None  # since when this broker has been next without being able to take a batch
-    excused: bool = False  # the broker took nothing for LAGGARD_S: the others do not wait for it
+    busy_since: float | None = None  # the time since which this broker has been next, but could take no batch
+    excused: bool = False  # the broker took nothing for LAGGARD_S: other brokers do not wait for it
 
 
 @attrs.define(eq=False)
@@ -166,7 +166,7 @@ class LateBatches:
     def _next_target(self, topic: str, node: int, share: BrokerShare, now: float) -> PartitionQueue | None:
         count = len(share.partitions)
         for _ in range(min(count, MOST_CHECKS)):
-            share.cursor = (share.cursor + 1) % count  # moves past a stuck partition, too
+            share.cursor = (share.cursor + 1) % count  # also moves past a stuck partition
             target = self._queues.late_queue(topic, share.partitions[share.cursor], node, now)
             if target is not None:
                 return target

@@ -3,7 +3,7 @@ until one of them is requeued: then the queue sends nothing until the requests w
 
 A queue outlives changes of leaders and connections. A batch is in flight to one leader only: with idempotence, requests to a leader that
 was replaced are *superseded* (`supersede`), and their batches are sent to the new leader. With idempotence a queue has its own (producer
-id, epoch, next sequence), which are kept while the topic is missing from the metadata. Brokers keep producer state per partition, too, so
+id, epoch, next sequence), which are kept while the topic is missing from the metadata. Brokers also keep producer state per partition, so
 an error of one partition does not affect the others. The order in `batches` is the order in the log.
 """
 
@@ -40,10 +40,10 @@ class PartitionQueue:
     strays: int = 0  # number of batches that got their outcome while in flight, and whose requests have not ended
     node: int = -1  # the broker to which the last batch was sent
     leader_epoch: int = -1  # the leader epoch of that broker; -1: unknown
-    term: int = 0  # incremented by `supersede`: requests of an earlier term no longer count
+    term: int = 0  # incremented by `supersede`: requests of an earlier term are superseded
     session: tuple[int | None, int] = (None, -1)  # (connection to the leader, leader epoch) at the last call of `meet`
     acked_at: float = -INFINITY  # when a batch was last acknowledged
-    broken: bool = False  # a batch in flight was requeued: wait for the others, then start again from the head
+    broken: bool = False  # a batch in flight was requeued: wait for the other batches in flight, then start again from the head
     held_until: float = 0.0
     proven: bool = False  # this leader has acknowledged a batch of this epoch, so it checks the sequence of later batches
     producer_id: int = UNASSIGNED
@@ -158,7 +158,7 @@ class PartitionQueue:
         return sum(batch.count for batch in flying)
 
     def requeue(self, batch: Batch) -> None:
-        """`batch` keeps its position, and can be sent again when the requests with the other batches have ended."""
+        """Keep `batch` at its position. It can be sent again when the requests with the other batches have ended."""
         self.end_flight(batch)
         self.broken = self.in_flight > 0 and not batch.done
 
@@ -174,7 +174,7 @@ class PartitionQueue:
         self.strays -= batch.done
 
     def remove(self, batch: Batch) -> None:
-        """A batch that fails may be anywhere; usually `batch` is the head."""
+        """Remove `batch`: usually the head, but a batch that fails may be anywhere."""
         self.end_flight(batch)
         if self.batches and self.batches[0] is batch:
             del self.batches[0]
@@ -200,7 +200,8 @@ class PartitionQueue:
 
         Brokers accept the batches of a producer in sequence: if `batch` is certainly not in the log, no batch numbered after it is. The
         sequence is reused only if no batch was numbered after it. Otherwise, and if `batch` may be in the log, numbering restarts in the
-        next epoch: brokers would take another batch with the same sequence for a duplicate, and acknowledge that batch unwritten.
+        next epoch: in the same epoch, brokers could take another batch with the same sequence for a duplicate, and acknowledge that batch
+        without writing it.
         """
         if batch.base_sequence == UNASSIGNED:
             return

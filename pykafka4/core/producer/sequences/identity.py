@@ -113,7 +113,7 @@ class Identity:
             self.state, self.fatal = TABLE.move(self.state, S.FATAL), error
 
     def poll(self, now: float, outbox: Outbox) -> float:
-        """Request an id if there is none; return the time of the next poll. If several brokers return an id, the first id is used."""
+        """Request an id if one is needed; return the time of the next poll. If several brokers return an id, the first id is used."""
         return self._call.poll(now, outbox) if self.state is S.NONE else INFINITY
 
     def _answered(self, now: float, outcome: Outcome) -> Verdict:
@@ -126,7 +126,7 @@ class Identity:
             code = error_code(response.error_code)
             transient = code.retriable or code.name in TRANSIENT
             return Next.ELSEWHERE if transient else Next.GIVE_UP, broker_error(code.code, "InitProducerId", None, "InitProducerId")
-        if response.producer_id in (self.producer_id, -1):  # partitions may have seen the present id in any epoch
+        if response.producer_id in (self.producer_id, -1):  # partitions may have seen the current id in any epoch
             return Next.RETRY, KafkaError(f"InitProducerId: requested a new producer id, the broker returned {response.producer_id}")
         self.producer_id, self.first_epoch = response.producer_id, response.producer_epoch
         self.state = TABLE.move(self.state, S.READY)
@@ -137,7 +137,7 @@ class Identity:
     def _gave_up(self, now: float, error: KafkaError) -> None:
         """End the producer, unless it has an id: then it continues with the partitions that can use the id.
 
-        A producer without the right to an id continues, too: the right may be granted.
+        A producer without the right to an id also continues: the right may be granted.
         """
         if isinstance(error, AuthorizationError):
             self._user.id_denied(now)
@@ -146,5 +146,5 @@ class Identity:
 
 
 def _message() -> InitProducerIdRequest:
-    """Without a transactional id, brokers ignore the id and epoch of the request, and return a new id."""
+    """The request for a new id: without a transactional id, brokers ignore the id and epoch in it."""
     return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1)

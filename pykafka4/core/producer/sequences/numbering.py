@@ -1,6 +1,6 @@
 """Sets the producer id and epoch for the next batch of each queue, from `Identity` or from the transactions.
 
-Invariant: a queue begins another epoch only when no batch of its present epoch is in doubt. Otherwise a batch that is in the log would be
+Invariant: a queue begins another epoch only when no batch of its current epoch is in doubt. Otherwise a batch that is in the log would be
 written again in the new epoch, where brokers do not recognise the duplicate. The code that detects a lost numbering (`produce.responses`,
 `PartitionQueue.withdraw`, the sender for a recreated topic) only sets `stale` or `spent`; `may_number` begins the next epoch.
 """
@@ -90,7 +90,7 @@ class Numbering:
         return queue in self._waiting, self.identity.trouble
 
     def forget(self, queue: PartitionQueue) -> None:
-        """A later queue of the partition starts in another epoch."""
+        """Let a later queue of the partition start in another epoch."""
         self._waiting.pop(queue, None)
         self.identity.forget(queue.producer_id, queue.epoch)
 

@@ -46,7 +46,7 @@ class TopicLimits:
             self._wanted[topic] = None
 
     def start_again(self, topic: str) -> None:
-        """`topic` was recreated."""
+        """Forget the limit of `topic`, which was recreated."""
         self.forget(topic)
         self._acc.limit_records(topic, 0)  # 0: the limit is unknown
 

@@ -43,7 +43,7 @@ class TopicUser(Protocol):
         """Whether batches are queued or in flight, or the numbering of a queue must be kept."""
 
     def drop_topic(self, topic: str) -> None:
-        """`topic` had no record for metadata_max_idle_ms."""
+        """Drop `topic`, which had no record for metadata_max_idle_ms."""
 
 
 class Parking:
@@ -110,7 +110,7 @@ class Parking:
         self._changes.note(topic)
 
     def hurry(self) -> None:
-        """The flush covers all records that are parked now: their batches must not linger."""
+        """Let the flush cover all records that are parked now: their batches must not linger."""
         self._hurried |= self._waiting.keys()
 
     def take_hurried(self) -> bool:
