@@ -63,7 +63,7 @@ class Replica(NamedTuple):
 
 @attrs.frozen
 class ReplicaSize:
-    """A replica in a log directory: `size` in bytes, and `lag`, the number of records from its end to the leader's high watermark.
+    """A replica in a log directory: `size` in bytes, and `lag`, the number of records from its end to the partition's high watermark.
 
     With `is_future`, the replica is being copied into this directory, and will replace the current replica; `lag` then
     extends to the end of the current replica.
