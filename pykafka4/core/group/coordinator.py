@@ -35,7 +35,7 @@ class CheckInFlight(Request):
 
 
 class MembersCoordinator(Coordinator):
-    """The coordinator of a group with members. Errors that end a member, or deny its requests, end the search."""
+    """The coordinator of a group with members. Errors that end a member, or deny its requests, end the lookup."""
 
     __slots__ = ()
 
@@ -82,7 +82,7 @@ class GroupCoordinator(MembersCoordinator):
         self._network.drop_lane(self.join_lane)
 
     def check(self, now: float, since: float) -> float:
-        """Check with another broker, every CHECK_S seconds, that the coordinator is still the coordinator; returns when to call this again.
+        """Check with another broker, every CHECK_S seconds, that the coordinator is still the coordinator; return when to call this again.
 
         The coordinator has held a response back since `since`. A frozen or isolated broker might hold it back until the timeout (for a
         JoinGroup, more than max_poll_interval_ms), although the group has continued with another coordinator.

@@ -99,7 +99,7 @@ def group_members(rows: Iterable[JoinGroupResponse.Member], where: str) -> tuple
 
 
 def _names_in(subscription: bytes) -> bytes:
-    """The encoded topic names, as a part of a subscription that can be decoded."""
+    """The encoded topic names in a subscription that can be decoded."""
     end = VERSION_BYTES + len(NO_NAMES)
     for _ in range(int.from_bytes(subscription[VERSION_BYTES:end], "big")):
         end += 2 + int.from_bytes(subscription[end : end + 2], "big")

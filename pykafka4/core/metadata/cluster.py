@@ -4,7 +4,7 @@ Invariant: a response without brokers does not replace the known metadata, an ol
 below, and a single report of a missing topic removes only the topic's leaders, not its partitions.
 
 Brokers learn of changes at different times, so a response can be older than the metadata. Leader epochs (per topic id) show which of the
-two is newer; a response with a replaced topic id is older, too. Older metadata is accepted if responses have had nothing newer for a long
+two is newer; a response with a replaced topic id is also older. Older metadata is accepted if responses have had nothing newer for a long
 time: then a topic without an id was recreated, the cluster was restored from a backup, or the id that arrived later was the older one. Any
 epoch is accepted after a topic without an id has been missing.
 
@@ -46,9 +46,9 @@ BROKERS = ""  # stands for the list of brokers among the names of topics to requ
 # Seconds until the next check, while no broker can be reached. The first connection causes a check at once (`Network.changes`); RECHECK_S
 # is for events that do not change the network, such as the end of a backoff.
 RECHECK_S = 0.5
-ASKS_PER_BROKER = 4  # requests for a topic with an error, before the next one goes to another broker
-# The first version of Metadata whose leader epochs count: brokers before 2.4 return an old epoch while replicas are reassigned, and leaders
-# reject requests with that epoch.
+ASKS_PER_BROKER = 4  # requests for a topic with trouble before the next request prefers another broker
+# The first version of Metadata whose leader epochs are used: brokers before 2.4 return an old epoch while replicas are reassigned, and
+# leaders reject requests with that epoch.
 EPOCHS_FROM = 9
 MOST_PARTITIONS = 1_000_000  # limit of a topic: a response with more is corrupt, and must not make the client allocate memory for them
 MISSING = {BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code}  # codes for a topic or partition that is missing
@@ -79,7 +79,7 @@ class Waiter:
 @attrs.define(eq=False)
 class MetadataInFlight(Request):
     cluster: Cluster = attrs.field(kw_only=True)
-    number: int = attrs.field(kw_only=True)  # counts the Metadata requests, in the order of sending
+    number: int = attrs.field(kw_only=True)  # of the Metadata request, in the order of sending
     sent_at: float = attrs.field(kw_only=True)
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
@@ -91,7 +91,7 @@ class Cluster(KnownMetadata):
         super().__init__()
         self.version = 0  # incremented with each change
         self.updated_at: float | None = None  # when the last response with metadata arrived
-        self.changed_at: float | None = None  # when a response last changed the metadata
+        self.changed_at: float | None = None  # when a Metadata response last changed the metadata
         self.controller: int | None = None
         self.cluster_id: str | None = None
         self.error: KafkaError | None = None  # the failure of the last request; None after a success
@@ -182,7 +182,7 @@ class Cluster(KnownMetadata):
         return topic in self._wanted and self._topics[topic].troubled
 
     def forget(self, topic: str, user: object) -> None:
-        """The topic's metadata is dropped with its last user."""
+        """Drop the topic's metadata if `user` was its last user."""
         users = self._wanted.get(topic, {})
         users.pop(user, None)
         if not users and self._wanted.pop(topic, None) is not None:
@@ -359,9 +359,9 @@ class Cluster(KnownMetadata):
         return self._ask(now), min(now + OTHER_BROKER_S, self._expires)
 
     def _ask(self, now: float) -> Request:
-        """Build a request for the topics that are due now or soon, but no more than one step of the loop can apply.
+        """Build a request for the topics that are due now or soon, but no more than `within_budget` allows.
 
-        Topics to create get a request of their own, because the flag for creation applies to all topics of a request.
+        Topics to create get a separate request, because the flag for creation applies to all topics of a request.
         """
         soon = now + self._config.retry_backoff_ms / 1000
         due = self._queue.due(now, soon)
@@ -560,7 +560,7 @@ class Cluster(KnownMetadata):
     def _unseat(self) -> frozenset[str]:
         """Remove leaders that left the cluster, and request their topics again; return these topics.
 
-        Otherwise the partitions would wait for a connection to such a broker until the metadata expires.
+        Otherwise the partitions would wait for a connection to a removed broker.
         """
         unseated = []
         for name in self._wanted if self._gone else ():

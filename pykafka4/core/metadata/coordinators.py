@@ -1,6 +1,6 @@
 """Finds the coordinator of a group or a transactional id, and reports its loss and its errors.
 
-Rule: the loss of the coordinator by itself only delays requests; it ends neither a membership nor a transaction. The coordinator is the
+Rule: the loss of the coordinator only delays requests; it ends neither a membership nor a transaction. The coordinator is the
 leader of a partition of an internal topic, so it moves as leaders do.
 """
 
@@ -107,7 +107,7 @@ class Coordinator:
         self._wanted = True
 
     def lost(self, now: float, node: int, reason: KafkaError) -> None:
-        """Stop using `node`, which is not, or no longer, the coordinator. Further reports of the same loss are ignored."""
+        """Stop using `node`, which may no longer be the coordinator. Further reports of the same loss are ignored."""
         if self.node == node:
             log.info("%s: lost coordinator %d (%s)", self.log_name, node, reason, broker=node)
             # The next lookup avoids two brokers. The lost coordinator may be frozen, or cut off from the cluster and name itself. The
@@ -161,8 +161,8 @@ class Coordinator:
             self._cluster.refresh(now)
             return Next.RETRY, KafkaError(f"the coordinator of {self.subject} is broker {node}, which is not in the metadata yet")
         log.info("%s: the coordinator is broker %d", self.log_name, node, broker=node)
-        # A coordinator that has moved may refuse requests for a short time, while it loads its state. If the lost broker is found again,
-        # the backoff keeps growing, because nothing has changed.
+        # A new coordinator may refuse requests for a short time, while it loads its state, so the backoff is reset. If the lost broker is
+        # found again, the backoff keeps growing, because nothing has changed.
         if node != self._before:
             self._backoff.reset()
         self.node, self._reported_by = node, reported_by

@@ -50,7 +50,7 @@ class PartitionOffline:
 
 @attrs.frozen
 class PartitionOnline:
-    """Event: the leader of `tp` can be reached again."""
+    """Event: the client sends requests to the leader of `tp` again."""
 
     tp: TopicPartition
 
@@ -62,7 +62,7 @@ class Offline:
     since: float
     reason: KafkaError
     attempts: int  # failed attempts; 0: no request could be sent
-    failed: Leader | None  # the leader at the time of the failure
+    failed: Leader | None  # the leader that failed; None: no leader failed, or another leader has already replaced it
     not_before: float
     awaits: int | None = None  # the broker for whose connection the partition waits
 
@@ -108,13 +108,13 @@ class Recovery:
             return
         backoff, leader = self._backoffs[tp.topic][tp], self._cluster.leader(tp)
         # If another broker leads `tp` now, that broker has not failed: with `failed` None the partition does not wait for the backoff,
-        # because `_look` finds that the present leader differs from `failed`.
+        # because `_look` finds that the current leader differs from `failed`.
         failed = leader if node is None or leader is None or leader.node == node else None
         self._cluster.refresh(now, (tp.topic,))
         self._begin(now, tp, Offline(now, reason, backoff.attempts + 1, failed, now + backoff.next()))
 
     def note_retry(self, now: float, tp: TopicPartition, reason: KafkaError) -> None:
-        """Record a failed request that its sender repeats. `tp` stays online for other users of the client."""
+        """Record a failed request that its sender repeats, without taking `tp` offline."""
         if self._cluster.wants(tp.topic):
             self._network.troubles.note(now, tp, reason)
             backoffs = self._backoffs.setdefault(tp.topic, {})
@@ -124,7 +124,7 @@ class Recovery:
     def take_offline(self, now: float, tp: TopicPartition, reason: KafkaError, since: float | None = None) -> None:
         """Take `tp` offline although no request for it failed: `tp` has no leader, or there is no connection to its leader.
 
-        The partition has no backoff. This call requests no metadata, because the cluster requests it anyway.
+        The partition has no backoff. This call requests no metadata: `Cluster` or `_ask_later` does.
         """
         if (known := self.offline.get(tp)) is not None:
             known.reason = reason
@@ -198,7 +198,7 @@ class Recovery:
         self._await(tp, offline, None if leader is None or self._network.ready(leader.node) else leader.node)
         if leader is None or offline.awaits is not None:
             self._ask_later(tp.topic, now)
-        # `_slack` here, too: the timer of `tp` may have run early by `_slack`, and no other timer is set. With an exact comparison,
+        # `_slack` also applies here: the timer of `tp` may have run early by `_slack`, and no other timer is set. With an exact comparison,
         # `tp` would stay offline.
         elif now + self._slack >= offline.not_before or leader != offline.failed:
             self._end(tp)

@@ -19,8 +19,8 @@ from pykafka4.errors.codes import ErrorCode, error_code
 
 __all__ = ["CONTRADICTED_S", "MISSING_S", "Leader", "Topic"]
 
-# Seconds for which brokers have to report a topic or partition as missing. One report is not enough: brokers learn of a new topic at
-# different times, and a broker that has just started knows no topic.
+# Seconds for which brokers have to report a topic or partition as missing before the client believes it. One report is not enough: brokers
+# learn of a new topic at different times, and a broker that has just started knows no topic.
 MISSING_S = 2.0
 CONTRADICTED_S = 30.0  # seconds with only older metadata, after which the client accepts it; brokers do not lag behind for that long
 # Errors that are not retriable by Kafka's table, but only mean that the topic does not exist yet. INVALID_REPLICATION_FACTOR: fewer brokers
@@ -31,7 +31,7 @@ NOT_YET = {"INVALID_REPLICATION_FACTOR", "TOPIC_ALREADY_EXISTS", "UNKNOWN_SERVER
 
 @attrs.frozen
 class Leader:
-    """The leader of a partition. `epoch` is -1 if brokers are too old to return leader epochs."""
+    """The leader of a partition. `epoch` is -1 if brokers are too old to return reliable leader epochs."""
 
     node: int
     epoch: int
@@ -53,9 +53,9 @@ class Topic:
     available: list[int] = attrs.Factory(list)
     error: ErrorCode | None = None
     answered_request: int = 0  # number of the last request for the topic that had a response
-    creating: bool = False  # whether the last request asked brokers to create the topic, so that the error may refuse its creation
+    creating: bool = False  # whether the last request asked brokers to create the topic: the error may then be a refusal to create it
     missing_since: float | None = None  # the time of the first of consecutive reports that the topic is missing
-    missing_at: float = -INFINITY  # the sending time of the last request whose response reported the topic as missing
+    missing_at: float = -INFINITY  # sending time of the last request that found the topic missing, or `missing_since` if later
     behind_since: float | None = None  # time of the first of consecutive responses with an older epoch or a replaced id
     asked_at: float = -INFINITY
     not_before: float = -INFINITY
@@ -99,7 +99,7 @@ class Topic:
     def lead(self, partition: int, node: int | None, epoch: int) -> None:
         """Store the leader, unless `epoch` is lower than the known epoch. Old brokers return -1, which is accepted until an epoch is known.
 
-        Most responses change nothing, and some have thousands of partitions: storing an unchanged leader allocates nothing.
+        Most responses change nothing, and some have thousands of partitions, so storing an unchanged leader allocates nothing.
         """
         if epoch < self.epochs[partition]:
             return
@@ -111,7 +111,7 @@ class Topic:
             self.leaders[partition] = _leader(node, epoch)
 
     def is_replaced(self, now: float, topic_id: UUID) -> bool:
-        """Whether `topic_id` belongs to a deleted topic, so that the response is older than the metadata.
+        """Whether the response is older than the metadata, because `topic_id` belongs to a deleted topic.
 
         Ids have no order. Suppose that the first response has the id of the new topic, and the next one, from a broker that lags behind,
         the old id: the client mistakes the old id for the newer one. So a replaced id is accepted again when responses have had no other id
@@ -120,7 +120,7 @@ class Topic:
         return topic_id in self.former_ids and not self._contradicted(now)
 
     def compare(self, now: float, epochs: Iterable[tuple[int, int]]) -> None:
-        """Forget known epochs above this response's epochs, if all responses for a long time had a lower epoch. Call this before `lead`."""
+        """Forget known epochs above this response's epochs if all responses have had a lower epoch for a long time. Call before `lead`."""
         known = self.epochs
         older = [partition for partition, epoch in epochs if epoch < known[partition]]
         if not older:

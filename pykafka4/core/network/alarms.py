@@ -1,5 +1,5 @@
-"""Tells `Network` when to check each endpoint again. Invariant: an endpoint has at most one alarm that counts, and this alarm is not
-later than the time at which the endpoint is due.
+"""Tells `Network` when to check each endpoint again. Invariant: an endpoint has at most one valid alarm, which is not later than
+the time at which the endpoint is due.
 
 The reason for an alarm may be gone when its time comes: a response moves deadlines to a later time, and leaves the alarm as it is.
 """
@@ -19,11 +19,11 @@ class Alarms:
     __slots__ = ("_heap", "_ties")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Endpoint]] = []  # an endpoint's entry counts only if its time is `Endpoint.alarm`
+        self._heap: list[tuple[float, int, Endpoint]] = []  # an endpoint's entry is valid only if its time is `Endpoint.alarm`
         self._ties = count()
 
     def set(self, endpoint: Endpoint, when: float) -> None:
-        """`when` must be earlier than the present alarm of `endpoint`."""
+        """`when` must be earlier than the current alarm of `endpoint`."""
         endpoint.alarm = when
         heappush(self._heap, (when, next(self._ties), endpoint))
 

@@ -55,7 +55,7 @@ class AssignorRun:
     def attempt(self) -> dict[str, bytes] | KafkaError:
         """The encoded assignment by member id, or an error if the assignor has not made a valid assignment."""
         topics = {name: _partitions(name, placement) for name, placement in self.placements.items()}
-        try:  # around the check as well: the assignor may return a generator, whose code runs in the check
+        try:  # around the check as well: the partitions of a member may be a generator, whose code runs in the check
             shares = self._checked(self.assignor.assign(self.members, topics))
         except InvalidAssignment as error:
             return self.refusal(str(error))
@@ -88,7 +88,7 @@ class AssignorRun:
         return shares
 
     def _check(self, tp: TopicPartition, member: GroupMember, owners: Mapping[TopicPartition, str]) -> None:
-        """`placements` tells whether the partition exists: the assignor may have changed the lists that it got."""
+        """The partition is looked up in `placements`, because the assignor may have changed the lists that it got."""
         if tp.topic not in member.topics:
             raise InvalidAssignment(f"returned {tp} for member {visible(member.member_id)}, which is not subscribed to that topic")
         placement = self.placements.get(tp.topic)

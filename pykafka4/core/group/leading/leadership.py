@@ -4,7 +4,7 @@ a rebalance.
 A leader with a `client_rack` also begins a rebalance when replicas move to other racks (as in Java).
 
 A static leader that rejoins keeps the assignment (`skip_assignment`, from Kafka 3.2 on), which it does not know. Partitions may have been
-added since: so it requests the assignment from the coordinator (DescribeGroups).
+added since the assignment, so the leader requests it from the coordinator (DescribeGroups).
 
 A group can have thousands of topics, and each member a different list. A helper reads long lists, and the loop goes through the topics in
 steps.
@@ -101,10 +101,10 @@ class Leadership:
         self._topics: list[str] = []  # all topics that members are subscribed to
         self._silent: set[str] = set()  # topics that have not been looked up yet
         self._different: set[str] = set()  # topics whose number of partitions, or whose racks, differ from the assignment
-        self._changes: TopicChanges | None = None  # None while another member leads
+        self._changes: TopicChanges | None = None  # None unless this member leads
 
     def decide(self, response: JoinGroupResponse, due: float, assign_by: float) -> str | None:
-        """Begin the assignment if this member leads. Returns the name of the group's assignor if this client lacks it, otherwise None."""
+        """Begin the assignment if this member leads. Return the name of the group's assignor if this client lacks it, otherwise None."""
         self.abandon()
         self.holds = response.leader == response.member_id
         if not self.holds:
@@ -201,7 +201,7 @@ class Leadership:
             elif (error := self._cluster.topic_error(topic)) is not None and error.denied:
                 denied.append(topic)
             yield
-        if denied:  # other members may have the right, and nothing else would tell them why nobody gets these topics
+        if denied:  # other members may have the right, so nothing else explains why nobody gets these topics
             names, what = listed(denied, most=MOST_NAMED), "leads the group without the right to describe these topics, so nobody gets them"
             log.warning("%s: this member %s: %s", self._where, what, names)
 
@@ -255,7 +255,7 @@ class Leadership:
         self._note_assigned_counts({topic: sizes[topic] for topic in self._topics})
 
     def abandon(self) -> None:
-        """Drop the assignment under way: the join or sync has failed, or another join has succeeded."""
+        """Drop the assignment under way."""
         self.due = self.ask_at = INFINITY
         self._run = self._shares = self._reading = self._steps = None
         self._calls.abandon()
@@ -277,7 +277,7 @@ class Leadership:
         return bool(self._different)
 
     def _note_assigned_counts(self, counts: dict[str, int]) -> None:
-        """Store the partitions per topic. A topic that is not looked up yet is compared later."""
+        """Store the numbers of partitions. A topic that has not been looked up yet is compared later."""
         self._assigned_counts = counts
         self._different.clear()
         self._compare(counts, [topic for topic in self._topics if self._looked_up(topic)])

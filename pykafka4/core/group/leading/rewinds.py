@@ -2,8 +2,8 @@
 
 Invariant: if any member cannot take part, the leader refuses the rewind of all remaining partitions.
 
-The wish of a static member counts only in the generation after the one in which the member made it. A static member that did not join again
-is in the group with its old subscription: the wish in that subscription has been carried out, or the member will make the wish again.
+The wish of a static member is valid only in the generation after the one in which the member made it. A static member that did not join
+again is in the group with its old subscription: the wish in that subscription has been carried out, or the member will make the wish again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = get_log("pykafka4.group")
 
 @attrs.frozen
 class MemberRewind:
-    """The rewind that `asker` wants. `done` are the partitions rewound in earlier generations. `refusal` is empty if all members can take
+    """The rewind that `asker` wants. `done` has the partitions rewound in earlier generations. `refusal` is empty if all members can take
     part."""
 
     asker: str
@@ -53,7 +53,7 @@ def strangers_refusal(names: list[str]) -> str:
 
 
 def wish_of(rows: Iterable[JoinGroupResponse.Member], generation: int, where: str) -> MemberRewind | None:
-    """One of the wishes that count in `generation`, or None; the others are made again."""
+    """One of the wishes that are valid in `generation`, or None. Members make the other wishes again."""
     notes = {row.member_id: _note(row, where) for row in rows}
     static = {row.member_id for row in rows if row.group_instance_id is not None}
     wishes = {
@@ -77,7 +77,7 @@ def _note(row: JoinGroupResponse.Member, where: str) -> Note | None:
 
 
 def with_rewind(wish: MemberRewind, shares: Mapping[str, bytes], members: Iterable[GroupMember]) -> dict[str, bytes]:
-    """Add the new offsets to the assignments of the members that are assigned or still hold the partitions.
+    """Add the new offsets to the assignments of the members that are assigned the partitions or still hold them.
 
     The asker also gets the list of rewound partitions. If no partition is left, or the rewind is refused, only the asker gets a note.
     """

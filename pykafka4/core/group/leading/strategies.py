@@ -19,14 +19,14 @@ __all__ = ["AssignorCalls", "Strategies", "UserData", "is_builtin"]
 
 log = get_log("pykafka4.group")
 
-USER_DATA_SHARE: Final = 0.5  # part of the session timeout within which an assignor has to return user data
+USER_DATA_SHARE: Final = 0.5  # part of the session timeout within which the assignors have to return user data
 
 UserData: TypeAlias = Mapping[str, bytes | None]  # user data by the assignor's name, in order of preference
 _BUILTIN_TYPES: Final = frozenset(map(type, ASSIGNORS.values()))
 
 
 def is_builtin(assignor: Assignor) -> bool:
-    """Whether `assignor` may run on the loop, because it belongs to this package."""
+    """Whether `assignor` belongs to this package."""
     return type(assignor) in _BUILTIN_TYPES
 
 
@@ -38,7 +38,7 @@ class AssignorCalls:
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self._running = False
-        self._waits: Job | None = None  # the next call, for a later rebalance than the running call
+        self._waits: Job | None = None  # the call that follows the running call
 
     def start(self, run: Callable[[], Any], then: Callable[[float, Any], None]) -> None:
         """Call `run` as soon as the previous call has returned, unless another call replaces this one first; `then` gets the result."""
@@ -108,7 +108,7 @@ class Strategies:
         self._calls.start(partial(self._attempt, data, questions), partial(self._answered, then))
 
     def check(self, now: float) -> float:
-        """Pass an error to the caller of `ask` if the user data is overdue; returns when to check again."""
+        """Pass an error to the caller of `ask` if the user data is overdue; return when to check again."""
         if now >= self.due and (then := self._listens) is not None:
             self.abandon()
             then(now, self._refusal("an assignor did not return user data in time (session_timeout_ms limits it)"))

@@ -76,7 +76,7 @@ class ClassicProtocol(ConsumerGroupMember):
         self._joined_with: tuple[str, ...] = ()  # the topics in the last JoinGroup
         self._led = True  # whether the group had a leader in the last generation
         self._asked_at: tuple[int, float]  # (coordinator, time) of the last join or sync
-        self._assignor: str | None = None  # the group's choice, in the response to JoinGroup
+        self._assignor: str | None = None  # the name of the group's assignor, from the response to JoinGroup
         self._attempt: GroupInFlight | None = None  # the JoinGroup or SyncGroup in flight; responses to earlier ones are ignored
         self._join_by = INFINITY  # until then the join waits for commits of the last generation
         self._alive = 0.0  # the coordinator has counted the session from this time, or from a later one
@@ -142,7 +142,7 @@ class ClassicProtocol(ConsumerGroupMember):
         if coordinator not in (None, node):
             self._rejoin(now)
             return now
-        if coordinator is None:  # another request got no response: a frozen coordinator would hold this response back until the timeout
+        if coordinator is None:  # lost by another request: a frozen coordinator would hold this response back until the timeout
             self._coordinator.want()
         wake_at = self._live(now)
         return min(wake_at, self._coordinator.check(now, since)) if self.state is state else now
@@ -186,7 +186,7 @@ class ClassicProtocol(ConsumerGroupMember):
             self._ask(now, node, self.rewinds.question(), now + self._timeout, GroupRequest.MEMBERS)
 
     def _live(self, now: float) -> float:
-        """Keep the lease and, with an assignment, the session; returns when to be polled again."""
+        """Keep the lease and, with an assignment, the session; return when to be polled again."""
         if self.identity is None:
             return self._assignee.keep_lease(now)
         expires = self._alive + self._session
@@ -212,7 +212,8 @@ class ClassicProtocol(ConsumerGroupMember):
         self._beating = True
         self._heartbeat.sent(now)
         message = requests.heartbeat_request(self._config, self.member_id, self.generation)
-        # A frozen coordinator sends no response. A third of the session timeout suffices to notice that; the rest is for finding a new one.
+        # A frozen coordinator sends no response. A third of the session timeout suffices to notice that.
+        # The rest is for finding a new coordinator.
         patience = min(self._timeout, max(self._session / 3, self._heartbeat.interval))
         self._ask(now, node, message, now + patience, GroupRequest.HEARTBEAT)
         return INFINITY
@@ -328,9 +329,9 @@ class ClassicProtocol(ConsumerGroupMember):
             self._sync(now, shares)
 
     def _cannot_assign(self, now: float, error: KafkaError) -> None:
-        """End this member after an assignor's failure: if it joined again, the group would rebalance without end."""
+        """End this member after an assignor's failure: if the member joined again, the group would rebalance without end."""
         if self.is_known and self._coordinator.node is not None:
-            self._send_leave(now, self._coordinator.node)  # the others need not wait for its session to end; the response is ignored
+            self._send_leave(now, self._coordinator.node)  # other members need not wait for its session to end; the response is ignored
             self.member_id = ""
         self.fail(error)
 
@@ -369,7 +370,7 @@ class ClassicProtocol(ConsumerGroupMember):
         self._backoff.reset()
         self._coordinator.well()
         # The session begins when the coordinator responds. A response that took a heartbeat interval or longer may have been delayed on its
-        # way, so that the session began before `now`: a heartbeat is sent at once.
+        # way. Then the session began before `now`, so a heartbeat is sent at once.
         self._alive = now
         self._heartbeat.changed(now)
         if now - sent_at >= self._heartbeat.interval:
@@ -384,7 +385,7 @@ class ClassicProtocol(ConsumerGroupMember):
             self._rebalance(now, "the assignment belongs to an earlier subscription", MISMATCH)
 
     def _take(self, now: float, tps: list[TopicPartition], starts: Mapping[TopicPartition, int]) -> None:
-        """Lose rewound partitions, release held partitions that the assignment lacks, take new ones. An eager member holds none here."""
+        """Lose rewound partitions, release held ones that the assignment lacks, take new ones. An eager member holds no partitions here."""
         held, given = tuple(self._assignee.held), set(tps)
         rewound = [tp for tp in held if tp in starts]
         gone, fresh = [tp for tp in held if tp not in given and tp not in starts], [tp for tp in tps if tp not in held]
@@ -430,7 +431,7 @@ class ClassicProtocol(ConsumerGroupMember):
         self._rejoin(now)
 
     def _rejoin(self, now: float) -> None:
-        """Join again after a backoff. A cooperative member keeps its partitions meanwhile."""
+        """Join again after a backoff."""
         self._ignore_responses()
         to = MemberState.UNJOINED if self.identity is None else MemberState.REJOINING
         if self.state is not to:
@@ -523,7 +524,7 @@ class ClassicProtocol(ConsumerGroupMember):
         self._assignee.revoke(partitions, now + self._rebalance_timeout, reason)
 
     def _cast_out(self, verdict: Reaction, error: KafkaError) -> None:
-        """Lose all partitions: the coordinator does not know this member, or not in its generation."""
+        """Lose all partitions: the coordinator does not know this member, or does not accept its generation."""
         if verdict is Reaction.STRANGER:
             self.member_id = ""
         if self.identity is not None:

@@ -3,7 +3,7 @@
 Invariant: JoinGroup, SyncGroup and Heartbeat have the instance id of a static member, which never sends LeaveGroup.
 
 The limits are longer than the time for which a coordinator holds a response back: a member that gave up earlier would join again, and begin
-another rebalance before the present one had ended.
+another rebalance before the current one had ended.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def join_request(
 def sync_request(
     config: ConsumerConfig, member_id: str, generation: int, protocol: str | None, shares: Mapping[str, bytes]
 ) -> SyncGroupRequest:
-    """The leader sends the assignments of all members in `shares`."""
+    """`shares` has the assignments of all members, and is empty unless this member has assigned."""
     return SyncGroupRequest(
         group_id=config.group_id or "",
         generation_id=generation,
@@ -144,7 +144,7 @@ def sync_request(
 
 
 def failed_because(error: KafkaError) -> str:
-    """The reason for a JoinGroup, with the name of Java's exception for `error`."""
+    """The reason for a JoinGroup, in the style of the Java client."""
     words = str(error.code).split("_") if isinstance(error, BrokerError) else ["Disconnect"]
     return f"rebalance failed due to {''.join(word.capitalize() for word in words)}Exception"
 

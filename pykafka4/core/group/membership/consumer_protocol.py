@@ -6,8 +6,8 @@ are complete or have had COMMITS_FIRST_S.
 ConsumerGroupHeartbeat is the only request. It joins (epoch 0), reports changes since the last heartbeat, acknowledges the assignment with
 the list of owned partitions, and leaves (epoch -1; epoch -2 for a static member, which comes back). The coordinator assigns a partition to
 the next member when the previous owner no longer reports it.
-A lost response may have had a new epoch. So the next heartbeat is a full one, with all owned partitions: the coordinator accepts it in the
-previous epoch, too.
+A lost response may have had a new epoch. So the next heartbeat is a full one, with all owned partitions: the coordinator accepts it even in
+the previous epoch.
 """
 
 from __future__ import annotations
@@ -128,7 +128,6 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
 
     @property
     def is_known(self) -> bool:
-        """False: a member that is out has left, or the coordinator has removed it."""
         return False
 
     @property
@@ -228,7 +227,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         return fresh
 
     def _note_unknown(self, now: float, unknown: list[UUID]) -> None:
-        """Request new metadata for these topic ids. A log line reports topics that stay unknown for UNKNOWN_TOPIC_S."""
+        """Request new metadata, which may name these topics. A log line reports topics that stay unknown for UNKNOWN_TOPIC_S."""
         if not unknown:
             self._unknown_since, self._look_pause = None, LOOK_AGAIN_S
             return
@@ -317,7 +316,8 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
                 self._heartbeat.start(now)
 
     def _has_lost_unknown(self, before: Mapping[UUID, frozenset[int]]) -> bool:
-        """Whether the new assignment lacks partitions that the member never owned, because it did not know their topic.
+        """Whether the assignment has lost partitions that the member did not own, because it did not know their topic. `before` is the
+        previous assignment.
 
         For the member nothing changes, so it would report nothing. But the coordinator waits for a report without these partitions.
         """
@@ -357,7 +357,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
 
     def _again(self, now: float, node: int, verdict: Reaction, error: KafkaError) -> None:
         if verdict is Reaction.REFIND:
-            self._unreleased_since = None  # a new coordinator starts all sessions anew, including the session of a killed member
+            self._unreleased_since = None  # a new coordinator restarts all sessions, including the session of a killed member
         super()._again(now, node, verdict, error)
 
     def _wait_for_instance(self, now: float, error: KafkaError) -> None:
@@ -376,7 +376,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         self._rejoin(now)
 
     def _released_id(self, now: float, outcome: Outcome) -> None:
-        """Join after any response to leaving: if the place was not this member's, the join is rejected again."""
+        """Join after any outcome of leaving: if the place was not this member's, the join may be rejected again."""
         self._release_first = False
         self._move(S.UNJOINED)
         if isinstance(outcome, Failed) or outcome.message.error_code:

@@ -45,7 +45,7 @@ class CoordinatedMember(ABC):
         self.state = S.UNJOINED
         self.member_id = ""
         self.generation = -1
-        self.error: KafkaError | None = None  # the last error
+        self.error: KafkaError | None = None  # the last error; None after a success
         self._heartbeat = HeartbeatTimer(interval)
         self._paused_until = 0.0  # a member that is out does not join before this time
         self._leave_by = INFINITY  # in LEAVING: the deadline
@@ -83,7 +83,7 @@ class CoordinatedMember(ABC):
     # ---------------------------------------------------------------- leaving
 
     def _begin_leaving(self, now: float, by: float) -> None:
-        """Leave, so that the other members need not wait for the end of this member's session. A member that is leaving already can only
+        """Leave, so that the other members need not wait for the end of this member's session. A member that is already leaving can only
         get an earlier deadline."""
         if self.state is S.LEAVING:
             self._leave_by = min(by, self._leave_by)

@@ -57,7 +57,7 @@ class HeartbeatTimer:
         return self._due
 
     def blocked(self) -> None:
-        """A due heartbeat waits for a coordinator: its delay does not count as a delay of the loop."""
+        """Record that a due heartbeat waits for a coordinator: its delay is no delay of the loop."""
         self._announced = False
 
     def sent(self, now: float) -> None:

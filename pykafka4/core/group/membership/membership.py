@@ -27,7 +27,7 @@ __all__ = ["Application", "Membership", "Partitions"]
 
 log = get_log("pykafka4.group")
 
-LEAVE_S: Final = 5.0  # seconds for which a member waits, after its lease has ended, for a coordinator and for commits before it is out
+LEAVE_S: Final = 5.0  # seconds for which a member that gives up (`_give_up`) waits for a coordinator and for commits before it leaves
 
 
 class Application(Protocol):
@@ -169,7 +169,7 @@ class Membership:
     def extend_lease(self, now: float, seconds: float) -> str | None:
         """Extend the lease until `seconds` from now; the extension ends early when the application gets other records.
 
-        Returns None, or the reason for a refusal: there is no lease (any more), or the group is rebalancing and cannot wait that long.
+        Return None, or the reason for a refusal: there is no lease (any more), or the group is rebalancing and cannot wait that long.
         """
         if (idle := self._application.idle_since()) == -INFINITY:
             return "the lease begins with the first poll"

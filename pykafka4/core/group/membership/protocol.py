@@ -95,7 +95,7 @@ class MemberCommits(Protocol):
         """The partitions of the commits that make `under_generation` true."""
 
     def fail_lost(self, losses: Mapping[TopicPartition, str]) -> None:
-        """Let the next poll fail the member's commits with lost partitions; `losses` has the reasons."""
+        """Let the next poll fail the member's commits with lost partitions, except a commit in flight. `losses` has the reasons."""
 
 
 class State(Protocol):
@@ -115,7 +115,7 @@ class GroupProtocol(Protocol):
 
     @property
     def state(self) -> State:
-        """The present state."""
+        """The current state."""
 
     @property
     def is_out(self) -> bool:
@@ -125,7 +125,7 @@ class GroupProtocol(Protocol):
     def is_known(self) -> bool:
         """Whether a member that is out may still have its place in the group, which it gives up when its lease ends."""
 
-    error: KafkaError | None  # the last error
+    error: KafkaError | None  # the last error; None after a success
     member_id: str
     generation: int  # or the member epoch; -1: none
     identity: MemberIdentity | None  # the identity for commits; None until the member has joined, and while it is out of the group

@@ -28,7 +28,7 @@ __all__ = ["ASK_AGAIN_S", "Discovery"]
 
 log = get_log("pykafka4.group")
 
-ASK_AGAIN_S: Final = 1.0  # seconds until the next request after a response that cannot be used, or while a topic is missing
+ASK_AGAIN_S: Final = 1.0  # seconds until the next request after a failure, or while a topic is missing
 
 Selected = Mapping[str, bool]  # every topic that exists, and whether the filter selects it
 
