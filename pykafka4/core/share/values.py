@@ -186,7 +186,6 @@ class Acknowledgements:
     acquired: Acquired
     types: Mapping[int, AcknowledgeType]  # by offset
     report: AcknowledgementReport
-    attempts: int = 0
 
     @property
     def renews(self) -> bool:
