@@ -1,7 +1,7 @@
 """Limits the number of records that are sent to each topic in a window of time. Invariant: at most `most` places of a window are taken.
 
-Windows have a fixed length: the first record after the end of a window begins the next one. A record that waits takes a place in a later
-window before its wait. Callers pass the time, or a clock.
+All windows of a topic have the same length. A window begins with its first record, or, if records wait for it, when the previous one ends.
+A record that waits takes its place before its wait. Callers pass the time, or a clock.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ MANY: Final = 1_000  # windows; from this number on, ended and unused windows ar
 
 @attrs.define(eq=False)
 class Window:
-    """The window of one topic in which the next place is free. If the window begins in the future, waiting records have taken all earlier
-    places.
+    """The latest window of one topic in which a place was taken. If the window begins in the future, no earlier place is free.
 
     A signal handler, or a destructor, may take a place while its own thread is in `take`, where no lock helps. So `_state` is replaced in
     one step: no other Python code runs between the comparison with the state that was read and the assignment. Otherwise the handler's
@@ -37,7 +36,7 @@ class Window:
     most: int
     interval: float
     _state: tuple[float, int] = attrs.field(default=(-INFINITY, 0), init=False)  # (the time when the window begins, places taken)
-    # Returns the TopicRateLimit that takes places of this window; None if it was garbage-collected.
+    # Returns the TopicRateLimit that takes places of this window; None before the first, and after it was garbage-collected.
     user: Callable[[], TopicRateLimit | None] = attrs.field(default=lambda: None, init=False)
 
     @property
@@ -68,7 +67,7 @@ class Window:
                 return wait, begins
 
     def give_back(self, begins: float) -> None:
-        """Changes nothing if places of a later window are taken."""
+        """Do nothing if a place of a later window was taken."""
         while True:
             state = self._state
             if state[0] != begins or state[1] == 0:

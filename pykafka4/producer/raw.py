@@ -28,9 +28,9 @@ INFINITY: Final = float("inf")
 class RawMetadata:
     """The position of an acknowledged raw batch in the log.
 
-    `base_offset` is the offset of its first record, -1 if unknown (acks=0, or a duplicate). The other records follow the
-    first one, unless the batch was split. `log_append_time_ms` is -1 if the records keep their own timestamps. `maybe_repeated` means the
-    same as in `RecordMetadata`.
+    `base_offset` is the offset of the batch's first record; the other records follow the first one, unless the batch was split.
+    `log_append_time_ms` is -1 if the records keep their own timestamps. An offset of -1, and `maybe_repeated`, mean the same as in
+    `RecordMetadata`.
     """
 
     topic: str
@@ -144,7 +144,7 @@ class RawSending:
         self._acc, self._policies, self._signal = acc, policies, signal
 
     def prepare(self, topic: str, batch: RawBatch, partition: int | None) -> tuple[str, int, RawBatch]:
-        """Raises the producer's refusal, if any, before it rebuilds the batch."""
+        """Raises the producer's refusal, if any, before rebuilding the batch."""
         topic = check_topic(topic)
         if not isinstance(batch, RawBatch):
             raise TypeError(f"{topic}: batch must be a RawBatch, not {type(batch).__name__}; RawBatch.from_bytes makes one from bytes")

@@ -52,7 +52,7 @@ class Serializing:
     def prepare(self, topic: str, value: Any, key: Any, more: More) -> tuple[str, Any, Any, More]:
         """The record after hooks and serializers. Called once for each record, even if the accumulator gets the record several times.
 
-        Raises the producer's refusal, if any, before it calls hooks and serializers.
+        Raises the producer's refusal, if any, before calling hooks and serializers.
         """
         if (refusal := self._acc.refusal) is not None:
             raise refusal.again()
@@ -87,7 +87,7 @@ class Serializing:
             self._hooks.on_enqueue(out[-1])
 
     def send_many(self, topic: str, values: Iterable[Any], *, keys: Iterable[Any] | None = None, **more: Any) -> list[Delivery]:
-        """See `Producer.send_many`. The accumulator pulls the values and keys through the serializers, one by one."""
+        """See `Producer.send_many`. Without hooks, the accumulator pulls the values and keys through the serializers, one by one."""
         if self._hooks is not None and self._hooks.on_caller:
             return self._send_each(topic, values, keys, more)
         of_key, of_value = self._of(topic)
@@ -99,7 +99,7 @@ class Serializing:
         return self._acc.send_many(topic, items, keys=others, **more)
 
     def _send_each(self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None, more: dict[str, Any]) -> list[Delivery]:
-        """Hooks see each record by itself."""
+        """Call the hooks for each record."""
         out: list[Delivery] = []
         rest, on_delivery = _others(**more)
         pairs = each_pair(topic, values, keys)

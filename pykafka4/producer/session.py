@@ -1,7 +1,7 @@
 """Runs a producer's calls on the threads of the application: `send` with its waits, flush, purge, status and close.
 
-Invariant: `close` returns only when every accepted record has its outcome, except in a forked child, and in a callback while another thread
-closes. If Ctrl-C ends a `close`, the next `close` continues it.
+Invariant: `close` returns only when every accepted record has its outcome, except in a forked child, and while another thread closes, in a
+callback or on the loop thread. If Ctrl-C ends a `close`, the next `close` continues it.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ __all__ = ["ProducerSession"]
 
 log = get_log("pykafka4.producer")
 
-EXIT_S: Final = 5.0  # seconds for deliveries when an exception leaves a `with` block, and for callbacks after the timeout of a flush
+EXIT_S: Final = 5.0  # seconds for deliveries when an exception leaves a `with` block, and for the callbacks of a flush without a timeout
 WORKING: Final = ("connected", "connecting", "unreachable")  # states of a client whose loop runs
 LOOK_PAUSE_S: Final = 0.01  # seconds between checks of a topic's parked records, and of the end of the loop
-# For this long after brokers first reported a partition as missing, `send` does not begin another wait for it.
+# Until this long after brokers first reported a partition as missing, `send` does not begin another wait of MISSING_PARTITION_S.
 KNOWN_MISSING_S: Final = 20.0
 MOST_UNKNOWN: Final = 4_096  # topics that wait to be looked up with on_full=raise: neither buffer_memory nor a wait of `send` bounds them
 
@@ -169,8 +169,8 @@ class ProducerSession(Attachment[Sender]):
     def _find_partition(self, topic: str, partition: int, deadline: float) -> float:
         """Wait until an unknown partition exists, at most until `deadline`, or MISSING_PARTITION_S after brokers first reported it missing.
 
-        The partition may be new, and brokers learn of it at different times. For KNOWN_MISSING_S, later calls with the
-        partition do not wait again. Returns the deadline for further waits. Inside a callback there is no wait.
+        The partition may be new, and brokers learn of it at different times. Until KNOWN_MISSING_S after that report, later calls with the
+        partition have the same limit. Returns the deadline for further waits. Inside a callback there is no wait.
         """
         if self.attempts.is_attempt and not self.attempts.has_waited_for(Obstacle.PARTITION):
             raise WouldBlock(f"{topic}-{partition} has to be looked up", Obstacle.PARTITION, topic, partition)
@@ -258,7 +258,7 @@ class ProducerSession(Attachment[Sender]):
         return 0.0 if self._inside() else self.config.max_block_ms / 1000
 
     def _pause(self, seconds: float) -> None:
-        """Raises the error that ended the producer, if the producer ended meanwhile."""
+        """Wait; raise the error that has ended the producer, if any."""
         with self._waiting(system.monotonic() + seconds), self.runtime.callbacks.waiting():
             self.signal.wait(self._refused, seconds)
         self.check()
@@ -271,11 +271,11 @@ class ProducerSession(Attachment[Sender]):
         try:
             yield
         finally:
-            # The entry stays: `send` accepts its record a moment later, and otherwise `ForgottenProducer` would close the producer.
+            # The entry stays: until `send` has accepted its record, a moment later, `ForgottenProducer` must not close the producer.
             self._busy[thread] = system.monotonic()
 
     def busy_until(self) -> float:
-        """The latest time at which a waiting `send` continues, or has continued."""
+        """The time at which all waits of `send` have ended at the latest; -INFINITY if there were none."""
         return max(list(self._busy.values()), default=-INFINITY)
 
     def _count_waiters(self, waiting: int, aside: frozenset[Any] | None) -> None:
@@ -284,7 +284,7 @@ class ProducerSession(Attachment[Sender]):
     def _starving(self) -> None:
         """Wake the loop for a `send` that waits for buffer_memory, because open batches are due now.
 
-        If all connections are full, the sender cannot send, and soon checks again by itself.
+        If all connections are full, the sender cannot send, and soon checks again without a wake-up.
         """
         if self.acc.can_send:
             self.runtime.loop.wake()
@@ -354,7 +354,7 @@ class ProducerSession(Attachment[Sender]):
             raise
         except KafkaError:  # the loop was closed or has crashed
             deadline = system.monotonic() + LOOP_ANSWER_S
-            while loop.alive:  # the loop is in its last turn, which still changes the counts
+            while loop.alive:  # the loop is in its last turn, which may still change the counts
                 if system.monotonic() > deadline:
                     raise
                 self.signal.wait(lambda: not loop.alive, LOOK_PAUSE_S)
@@ -483,7 +483,7 @@ class ProducerSession(Attachment[Sender]):
         if self.runtime.loop.forked:  # the records and the locks belong to the parent
             return []
         # A callback must wait neither for deliveries nor for a `close` of another thread. On the loop of another client, the wait
-        # below raises KafkaTimeoutError: otherwise a destructor that runs there would give up records that the own loop still delivers.
+        # below raises KafkaTimeoutError: a destructor that runs there must not give up records that this client's loop still delivers.
         if self.runtime.callbacks.in_callback() or self.runtime.loop.on_loop():
             return [] if self.closers else self._close(0.0)
         self.closers.add(system.get_ident())

@@ -131,7 +131,7 @@ class TransactionSteps:
             yield from awaited(self._calls.abort(self._timeout))
         except ProducerFencedError as fenced:
             if isinstance(error, KafkaError):
-                raise fenced from error  # the fencing is the reason for the other error, and final
+                raise fenced from error  # the fencing is the reason for `error`, and is final
             error.add_note(f"pykafka4: aborting the transaction failed: {fenced}")
         except KafkaError as failure:
             error.add_note(f"pykafka4: aborting the transaction failed: {failure}")

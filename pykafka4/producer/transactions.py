@@ -121,7 +121,7 @@ class TransactionCalls:
         def start(transactions: Transactions, now: float, done: Done) -> None:
             def ended(error: KafkaError | None) -> None:
                 if error is None and reading is not None:
-                    reading.committed = True  # on the loop: else the consumer reads the records again after Ctrl-C in the waiting thread
+                    reading.committed = True  # on the loop: Ctrl-C in the waiting thread must not make the consumer read the records again
                 done(error)
 
             transactions.commit(now, ended)
@@ -218,7 +218,7 @@ class TransactionCalls:
         self._saw(operation)  # last: if Ctrl-C ends this call earlier, the application has not seen the outcome, and calls again
 
     def _enter(self, mine: Caller) -> Caller | None:
-        """Enter a call; return the call of this thread, if any, that a signal handler interrupts with this one.
+        """Enter a call; return the outer call of this thread, if any, which a signal handler has interrupted.
 
         Raises TransactionError if another living thread is in a call.
         """
@@ -245,7 +245,7 @@ class TransactionCalls:
             self._unseen = None
 
     def _is_nested(self) -> bool:
-        """Whether this thread is in another `_run` of this object, so that the other call has to get its entry back.
+        """Whether this thread is in another `_run` of this object, whose call has to get its entry back.
 
         The entry does not prove this: a call that Ctrl-C ended may have left its entry behind.
         """

@@ -165,7 +165,7 @@ class ShareConsumer(ServesStatus):
         self._session.acknowledge(record, AcknowledgeType.REJECT)
 
     def renew(self, record: ShareRecord) -> None:
-        """Renew the lock of `record` (Kafka 4.2): the record stays in hand, `poll` may be called, and a later call must acknowledge it.
+        """Renew the lock of `record` (Kafka 4.2): the record stays in hand, and must still be acknowledged, but `poll` may be called.
 
         Raises the errors of `acknowledge`.
         """
@@ -192,8 +192,8 @@ class ShareConsumer(ServesStatus):
         """Have `callback(results)` run on the callback executor; `results` is like the result of `commit`. None removes the callback.
 
         The callback gets the outcomes of acknowledgements that a call other than `commit` has sent (`commit_async` only without `on_done`),
-        and records whose lock has ended. Without a callback, failures are logged as warnings. Raises TypeError if `callback` is not
-        callable.
+        and RecordLockLost for records whose locks have ended. Without a callback, failures are logged as warnings. Raises TypeError if
+        `callback` is not callable.
         """
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be callable, not {callback!r}")
@@ -251,7 +251,7 @@ class ShareIterator:
     __slots__ = ("__weakref__", "_consumer", "_iteration")
 
     def __init__(self, consumer: ShareConsumer) -> None:
-        """Keeps `consumer` alive: in `for record in ShareConsumer(…)`, only this iterator refers to the consumer."""
+        """Keep `consumer` alive: in `for record in ShareConsumer(…)`, only this iterator refers to the consumer."""
         self._consumer, self._iteration = consumer, Iteration()
         self._iteration.follow(self)
 

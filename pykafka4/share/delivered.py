@@ -177,7 +177,7 @@ class DeliveredRecords:
         self.ready, self._aside = ready, aside  # no call between the stores: after Ctrl-C both are set or neither
 
     def _read(self, reading: ResponseDecoding) -> DecodedPart:
-        """Batches that cannot be read are rejected, and `poll` raises the error once."""
+        """Reject corrupt or too large batches; `poll` raises the error once."""
         if reading.acquired.tp.topic not in self._topics:
             return reading.rest(AcknowledgeType.RELEASE)
         try:
@@ -259,7 +259,7 @@ class DeliveredRecords:
     # ---------------------------------------------------------------- acknowledging
 
     def acknowledge(self, record: object, kind: AcknowledgeType) -> None:
-        """Replaces an earlier acknowledgement that was not sent. Raises as ShareConsumer.acknowledge does."""
+        """Replace an earlier acknowledgement that was not sent. Raises as ShareConsumer.acknowledge does."""
         if not isinstance(record, ShareRecord):
             raise TypeError(f"acknowledge takes a record of this consumer, not {type(record).__name__}")
         tp = TopicPartition(record.topic, record.partition)

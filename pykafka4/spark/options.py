@@ -57,7 +57,7 @@ OPTIONS: Final[Mapping[str, frozenset[Use]]] = {
     "minPartitions": READS,
     "maxRecordsPerPartition": READS,
     "failOnDataLoss": READS,
-    "includeHeaders": READS | WRITES,  # the JVM connector accepts it for writes, too; writes include the column `headers` anyway
+    "includeHeaders": READS | WRITES,  # the JVM connector also accepts it for writes; writes include the column `headers` anyway
     "columns": READS,
     "isolationLevel": READS,
     "filterPushdown": BATCH_READS,
@@ -72,7 +72,7 @@ OPTIONS: Final[Mapping[str, frozenset[Use]]] = {
     "batchId": frozenset({Use.BATCH_WRITE}),
     "transactionalIdPrefix": WRITES,
 }
-# Options that the JVM connector does not have. If given for another use, they are refused: a job that is moved from the connector has none.
+# Options that the JVM connector does not have, so no job that is moved from it has them. Given for another use, they are refused.
 ONLY_HERE: Final = {
     *("columns", "isolationLevel", "filterPushdown", "commitOffsetsToGroup"),
     *("delivery", "idempotencyKey", "batchId", "transactionalIdPrefix"),
@@ -84,7 +84,7 @@ WITHOUT_EFFECT: Final = {
     "fetchoffset.numretries": "offsets are looked up until kafkaConsumer.pollTimeoutMs has passed",
     "fetchoffset.retryintervalms": "offsets are looked up until kafkaConsumer.pollTimeoutMs has passed",
 }
-# Spark's own options, which Spark passes to sources and sinks, too.
+# Spark's own options, which Spark also passes to sources and sinks.
 SPARK_OPTIONS: Final = {"checkpointlocation", "queryname", "outputmode", "path"}
 NAMES: Final = {name.lower(): name for name in OPTIONS}
 FLAGS: Final = {"true": True, "false": False}

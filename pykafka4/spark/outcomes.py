@@ -17,7 +17,7 @@ CHECK_S = 0.25  # seconds between checks for failures
 
 
 def wait(producer: Producer, patience: float) -> None:
-    """Wait up to `patience` seconds until each record has its outcome. Raises the first failure, even if other records still wait.
+    """Wait up to `patience` seconds until each record has its outcome. Raises a failure that a check finds while other records still wait.
 
     For other failures, and for records without an outcome, the end of `delivery_scope` or of the transaction raises the error.
     """

@@ -1,4 +1,4 @@
-"""Turns the columns of rows into arguments of `send`. Invariant: an error about a column or its type names the column's option, too."""
+"""Turns the columns of rows into arguments of `send`. Invariant: an error about a column or its type also names the column's option."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Writes rows within `df.mapInArrow`. Invariant: if all rows of a task are in the log, the task returns one row with their
-number; otherwise it raises."""
+"""Writes rows within `df.mapInArrow`. Invariant: a task returns one row, with the number of its rows, only if all its rows are in
+the log; otherwise it raises."""
 
 from __future__ import annotations
 

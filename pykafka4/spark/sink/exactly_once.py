@@ -41,7 +41,7 @@ __all__ = ["Committed", "Skipped", "CommitToken", "WriteUnit", "find_token", "is
 log = logging.getLogger("pykafka4.spark")
 
 TRANSACTION_TIMEOUT_MS: Final = 900_000  # the brokers' default maximum: a transaction is open while Spark computes the rows of the task
-ABORT_S: Final = 5.0  # seconds for an abort after an error; short, because the next attempt's `init_transactions` aborts, too
+ABORT_S: Final = 5.0  # seconds for an abort after an error; short, because the next attempt's `init_transactions` also aborts
 PREFIX: Final = "pykafka4"
 ANY_TOPIC: Final = "*"  # in the names of units with rows of many topics; no topic can have this name
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # local properties that Spark sets for the tasks of a micro-batch
@@ -59,7 +59,7 @@ class WriteUnit:
 
     @property
     def name(self) -> str:
-        """The transactional id of its tasks, and the group of its token. A query that writes to two topics has two names."""
+        """The transactional id of its tasks, and the group of its token. Writes of one query to different topics have different names."""
         return f"{self.job}:{self.partition}"
 
     @property
@@ -216,8 +216,9 @@ def find_token(client: Client, group: str, token_partition: TopicPartition | Non
 def is_written(unit: WriteUnit, token: CommitToken) -> bool:
     """Whether `token` proves that this unit is written. Raises ConfigError for the token of a later micro-batch.
 
-    Spark begins a micro-batch when the previous one has ended, so a later token belongs to another checkpoint. That checkpoint has other
-    rows under the same numbers: some rows would be lost if this unit were skipped, and some would be in the log twice if it were written.
+    Spark begins a micro-batch when the previous one has ended, so a later token comes from another query, or from a time before the
+    checkpoint was set back. Its number may stand for other rows: some rows could be lost if this unit were skipped, and some could be in
+    the log twice if it were written.
     """
     if token.number > unit.number:
         raise ConfigError(

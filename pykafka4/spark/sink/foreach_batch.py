@@ -53,8 +53,8 @@ def foreach_batch(
     """A function for `df.writeStream.foreachBatch` that sends each row of a micro-batch. Columns are as for `arrow_writer`.
 
     With `delivery="exactly_once"` a micro-batch that Spark runs again, after a crash or restart, is not written twice: its number and the
-    id of the query identify it. Two such functions in one query that write to the same topic need a `name` each. Spark Connect does not
-    pass the id of the query: there a `name` is required, and a new one for each new checkpoint. Transactional ids and groups begin with
+    id of the query identify it. If two such functions in one query write to the same topic, each needs its own `name`. Spark Connect does
+    not pass the id of the query: there a `name` is required, and a new one for each new checkpoint. Transactional ids and groups begin with
     `transactional_id_prefix`. Your own function may call the returned function, and do more with the micro-batch.
     """
     columns = {"value": value, "key": key, "headers": headers, "timestamp": timestamp, "partition": partition}

@@ -48,9 +48,9 @@ class Repeated(WriterCommitMessage):
 def difference(sink: SinkOptions, messages: Messages) -> str | None:
     """The difference between this run and an earlier unfinished run that had committed some partitions; None if there is none.
 
-    The earlier run may have had more partitions. A batch job always looks for the token of the partition after its last one, because all
-    committed partitions may be beyond the last one. A micro-batch does so only if one of its partitions was skipped: only the first
-    micro-batch after a restart can be a repetition, and a lookup in each micro-batch would send requests to brokers.
+    The earlier run may have had more partitions. A batch job looks for the token of the partition after its last one even if no partition
+    was skipped, because all partitions that the earlier run has committed may be beyond the last one. A micro-batch does so only if one of
+    its partitions was skipped: only the first micro-batch after a restart can be a repetition, and each lookup sends requests to brokers.
     """
     repeated = [each for each in messages if isinstance(each, Skipped) and not each.same_run]
     for each in repeated:
@@ -67,7 +67,7 @@ def difference(sink: SinkOptions, messages: Messages) -> str | None:
 def note_end(sink: SinkOptions, messages: Messages) -> None:
     """Commit a token that marks a batch job as ended.
 
-    A micro-batch needs no token: Spark records its end, and repeats it in the same partitions.
+    A micro-batch needs no token: Spark records its end, and repeats an unfinished micro-batch in the same partitions.
     """
     if done := _of_job(sink, messages):
         unit = done[0].unit

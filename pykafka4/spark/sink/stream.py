@@ -32,7 +32,7 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
         return deliver(self.options, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, Spark's name
-        """The rows are in the log: each task has waited for its own rows. Logs an error if a repetition differs from its first run."""
+        """Log an error if a repetition differs from its first run. The rows are in the log: each task has waited for its own rows."""
         if (why := difference(self.options, messages)) is not None:
             log.error("micro-batch %d: %s", batchId, why)  # not raised: the query would fail here again after each restart
         log.debug("micro-batch %d wrote %s", batchId, counted(messages))

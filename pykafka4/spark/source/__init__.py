@@ -15,7 +15,7 @@ Modules; each line imports only from lines below it:
     pruning       the limits that filters set for a batch read
     planning      the offset ranges of the tasks, from the ranges of the partitions
     ranges        the offset range of a task
-    logs          lookups of the driver: topics, partitions, offsets
+    logs          lookups of topics, partitions and offsets
     losses        errors and warnings about lost records
     schema        the columns of a read, and their types
     options       the options of a read

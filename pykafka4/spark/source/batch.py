@@ -38,7 +38,7 @@ class KafkaBatchReader(DataSourceReader):
         self.options, self.names = options, schema.fieldNames()
 
     def partitions(self) -> list[InputPartition]:
-        """The ranges of the tasks, at most up to the present ends of the logs. Raises ConfigError, DataLost, KafkaError."""
+        """The ranges of the tasks, at most up to the current ends of the logs. Raises ConfigError, DataLost, KafkaError."""
         options = self.options
         with Client(**options.client) as client:
             logs = Logs.of(client, options)
@@ -70,7 +70,7 @@ def find_spans(logs: Logs, topics: Iterable[Topic], options: SourceOptions, limi
 
 
 def check_order(options: SourceOptions, starts: Offsets, ends: Offsets) -> None:
-    """Raise ConfigError for a partition whose end is before a start that an option chooses. The earliest offset may be past the end."""
+    """Raise ConfigError for a partition whose end is before a start that an option chooses. A start at earliest may be past the end."""
     for tp, start in starts.items():
         if start > ends[tp] and options.starting.is_chosen:
             raise ConfigError(

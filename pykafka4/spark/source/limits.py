@@ -35,7 +35,7 @@ def _share(waiting: int, total: int, most: int) -> int:
 
 @attrs.define
 class Holdback:
-    """Holds batches back until `least` offsets wait, for `max_delay_s` at most. The first batch of a run is never held back."""
+    """Holds batches back until `least` offsets wait, or until `max_delay_s` after the last batch began. A run's first batch never waits."""
 
     least: int
     max_delay_s: float

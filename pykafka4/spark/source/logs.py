@@ -1,4 +1,4 @@
-"""Looks up the partitions of a subscription and their offsets, for the driver. Invariant: no result is kept for a later call."""
+"""Looks up the partitions of a subscription and their offsets. Invariant: no result is kept for a later call."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Logs:
         return {name: _assigned(topic, subscription) for name, topic in found.items()}, "; ".join(filter(None, texts))
 
     def topic_id(self, name: str) -> str:
-        """The present id of the topic; "" if the topic does not exist, and with brokers before Kafka 2.8."""
+        """The current id of the topic; "" if the topic does not exist, and with brokers before Kafka 2.8."""
         return next((topic.id for topic in self._metadata([name])), "")
 
     def _metadata(self, names: Collection[str] | None) -> list[Topic]:

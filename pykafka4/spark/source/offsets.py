@@ -2,9 +2,9 @@
 the offset ranges of its first run.
 
 Spark logs only the end of a batch, and compares ends as texts. So an end carries the starts of partitions that are new in its batch, and
-`ranges` needs only this end and the previous one. In the first batch all partitions are new. Steps that would lose records otherwise: the
-first batch begins at "latest", offset 100, and is logged with its end, 200; the sink fails; the query is restarted, looks "latest" up
-again, and finds 300. No batch reads the offsets 100 to 199.
+`ranges` needs only this end and the previous one. In the first batch all partitions are new. Without the starts, these steps would lose
+records: the first batch begins at "latest", offset 100, and is logged with its end, 200; the sink fails; the query is restarted, looks
+"latest" up again, and finds 300. No batch reads the offsets 100 to 199.
 
 The JSON has the form of the JVM connector, `{"orders": {"0": 200}}`, and one more key, which cannot be the name of a topic. So tools for
 that form can read it, and a query can continue from a checkpoint of the JVM connector.

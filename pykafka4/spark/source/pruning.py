@@ -21,7 +21,7 @@ class ReadLimits:
     partitions: frozenset[int] | None = None
     first: int = 0
     end: int = MOST
-    since_ms: int | None = None  # the read begins at the first record that is not older than this time
+    since_ms: int | None = None  # the read begins at or after the first record that is not older than this time
 
     def has(self, tp: TopicPartition) -> bool:
         return (self.topics is None or tp.topic in self.topics) and (self.partitions is None or tp.partition in self.partitions)

@@ -1,7 +1,7 @@
 """Turns filters of Spark into limits of a batch read. Invariant: no row that passes the filters is left out.
 
 A filter on topic, partition or offset that becomes a limit is exact, so Spark need not apply it again. A filter on the timestamp only moves
-the beginning of the read: later records may have earlier timestamps, so Spark applies the filter as well.
+the beginning of the read: later records may have earlier timestamps, so Spark also applies the filter.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ FIELDS: Final = {name: StructField(name, kind) for name, kind in TYPES.items()}
 
 
 def schema_of(options: Mapping[str, str]) -> StructType:
-    """Raises ConfigError if the options are valid neither for a batch nor for a stream."""
+    """Raises ConfigError if the options are valid neither for a batch nor for a stream, or name an unknown column."""
     found = _parse(options)
     names = found.columns or [name for name in FIELDS if name != "headers" or found.include_headers]
     for name in names:
@@ -52,7 +52,7 @@ def schema_of(options: Mapping[str, str]) -> StructType:
 
 
 def _parse(options: Mapping[str, str]) -> SourceOptions:
-    """The options, parsed for a stream if one of them is only for streams; otherwise for a batch, or if that fails, for a stream.
+    """The options, parsed for a stream if `has_stream_options`; otherwise for a batch, or if that fails, for a stream.
 
     Spark does not say here which of the two it needs. The reader checks the options again.
     """
