@@ -88,8 +88,8 @@ class Pool:
         return None
 
     def keep(self, config: ProducerConfig, producer: Producer) -> None:
-        """Add `producer` to the idle ones, or close it if its configuration cannot be a key. Closes an idle producer with the same
-        configuration (two tasks ran in threads), and above `LIMIT` the oldest idle producer.
+        """Add `producer` to the idle producers, or close it if its configuration cannot be a key. Also close an idle producer with the same
+        configuration (two tasks ran in threads), and above `LIMIT` the producer that has been idle longest.
         """
         if not _can_be_hashed(config):
             discard(producer)
@@ -195,7 +195,7 @@ def pool() -> Pool:
 
 @guarded
 def client_for(options: Mapping[str, Any]) -> Client:
-    """The client of this process with these options of `ClientConfig`, for reads and lookups. Do not close it: later tasks use it, too."""
+    """The client of this process with these options of `ClientConfig`, for reads and lookups. Do not close it: later tasks also use it."""
     return pool().client(options)
 
 
@@ -211,5 +211,5 @@ def worker_stats() -> list[ProducerStats]:
 
 @atexit.register
 def close() -> None:
-    """Close the clients and idle producers of this process. Spark's workers end without this call: between tasks they have no records."""
+    """Close the clients and idle producers of this process. Spark's workers never call this; between tasks they have no records to lose."""
     pool().close()

@@ -1,4 +1,4 @@
-"""Reads a topic into a dict, on a thread of its own. Invariant: the dict has the last value of each key up to `read_to`, or `error` is set.
+"""Reads a topic into a dict, on a thread of its own. Invariant: the dict reflects all records before `read_to`, or `error` is set.
 
 Only that thread changes the dict and `read_to`. Other threads read attributes, look keys up and copy the dict, each in one atomic
 step.
@@ -44,7 +44,7 @@ class TableReader:
         self.size = 0  # bytes of keys and values
         self.read_to: Mapping[TopicPartition, int] = {}  # the rows have all records of the log before these offsets
         self.error: KafkaError | None = None
-        # True once the rows have all records up to `_ends`; then `on_change` is called. Only the table's thread sets `complete`:
+        # True once the rows have all records up to `_ends`; from then on, `on_change` is called. Only the table's thread sets `complete`:
         # otherwise a restart of the first read could empty rows that another thread has just found complete.
         self.complete = False
         self.changed = Signal()  # notified after a change of `read_to` or `error`
@@ -58,7 +58,7 @@ class TableReader:
     # ---------------------------------------------------------------- threads of the application
 
     def start(self, timeout: float) -> None:
-        """Start the thread, and wait until the rows have all records up to the present end of the log.
+        """Start the thread, and wait until the rows have all records up to the current end of the log.
 
         Raises the error that has ended the reading, errors of Metadata and ListOffsets, or KafkaTimeoutError.
         """
@@ -69,7 +69,7 @@ class TableReader:
         self.wait(lambda: self.complete, _left(until), f"table of {self.topic}: not complete")
 
     def refresh(self, timeout: float) -> None:
-        """Wait until the rows have all records up to the present end of the log, including records after open transactions.
+        """Wait until the rows have all records up to the current end of the log, including records after open transactions.
 
         A partition with new records may be newer than the known metadata, so the metadata is requested first.
         """

@@ -37,9 +37,9 @@ REFUSED: Final = {
 class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
     """A read-only mapping with the last value of each key of a topic. Any thread may read it; no access waits.
 
-    Iteration, `items()` and `values()` use a copy of the rows at the time of the call; `keys()` is a view of the present keys. Each access
-    raises the error that has ended the reading, ClosedError after `close`, ForkedClientError in a forked child: an ended table never
-    returns outdated rows.
+    Iteration, `items()` and `values()` use a copy of the rows at the time of the call; `keys()` is a live view. Each access raises the
+    error that has ended the reading, ClosedError after `close`, ForkedClientError in a forked child: an ended table never returns outdated
+    rows.
     """
 
     def __init__(self, reader: TableReader) -> None:
@@ -62,8 +62,8 @@ class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
         return key in self._rows()
 
     def copy(self) -> dict[KeyT, ValueT]:
-        """A dict with the present rows."""
-        return {key: value for key, (value, _) in self._rows().copy().items()}  # atomic `copy`: iteration over the rows would meet changes
+        """A dict with the current rows."""
+        return {key: value for key, (value, _) in self._rows().copy().items()}  # atomic `copy`: iteration over the rows could meet changes
 
     def items(self) -> Any:
         """(key, value) pairs of a copy of the rows."""
@@ -190,13 +190,13 @@ def table(
     """A compacted topic as a read-only mapping, which a thread of its own keeps up to date until `close`.
 
     The returned table has all records up to the ends that the logs have at the call. A record without a value (a tombstone) deletes its
-    key. New partitions are read, too. Waits up to `timeout` seconds (default 60).
+    key. New partitions are also read. Waits up to `timeout` seconds (default 60).
 
     `max_keys` and `max_bytes` (of keys and values as they are in the log) bound the table: a topic that exceeds a bound ends the table.
-    `on_change(key, old, new)` is called for each later record, except a tombstone for a key without a value; None is a missing value.
+    `on_change(key, old, new)` is called for each later record, except a tombstone for a key without a value; a missing value is None.
     The thread of the table makes the call, and reads no further records meanwhile. Exceptions of `on_change` are logged. The other options
-    are options of `Consumer`, except `auto_offset_reset` and options for groups; the default of `isolation_level` is "read_committed" here.
-    `client` is a Client to share.
+    are options of `Consumer`, except `auto_offset_reset`, `exclude_internal_topics` and options for groups; the default of
+    `isolation_level` is "read_committed" here. `client` is a Client to share.
 
     An error that could make the table wrong ends the table, and each access raises that error: records that a deserializer refuses, records
     that were deleted or truncated before the table had read them, a topic that is created again, a missing right.

@@ -5,8 +5,8 @@
     cluster.push_error(ProduceRequest, "NOT_LEADER_OR_FOLLOWER", topic="orders", partition=3)
     cluster.stop_broker(2, failover=1.5)
 
-Time comes from the timeline: a simulation jumps to the next event, `ModelServer` follows the real clock. Only the thread that owns the
-cluster may call its methods.
+Time comes from the timeline: a simulation jumps to the next event, `ModelServer` follows the real clock. Only one thread at a time may
+call the methods of a cluster.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ class ModelCluster(Cluster):
 
     @checked
     def lose_leadership_after_append(self, topic: str, partition: int, to: int | None = None, *, kept: bool = True) -> None:
-        """Let another broker lead after the next append, before the in-sync replicas have confirmed it. With acks=all it gets an error.
+        """Let another broker lead after the next append, before the in-sync replicas have confirmed it.
 
-        `kept`: whether the new leader has the records.
+        A Produce request with acks=all gets an error. `kept`: whether the new leader has the records.
         """
         target = self.topics[topic].partitions[partition]
 
@@ -146,7 +146,7 @@ class ModelCluster(Cluster):
 
     @checked
     def slow_follower(self, node: int, seconds: float) -> None:
-        """Make the broker take `seconds` to copy from leaders; 0 restores the delay of all followers, `replication.delay`."""
+        """Make the broker take `seconds` to copy from leaders; 0 restores the default, `replication.delay`."""
         self.replication.slow_follower(node, seconds)
 
     @checked

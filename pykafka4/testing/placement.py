@@ -1,7 +1,7 @@
 """Chooses the coordinators of groups and transactional ids. Invariant: a key (a group id or transactional id) has at most one
 coordinator.
 
-The key moves to another broker when its coordinator is down, or when a test orders the move.
+A key moves to another broker when its coordinator is down, or when a test orders the move.
 """
 
 from __future__ import annotations

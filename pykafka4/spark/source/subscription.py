@@ -27,7 +27,7 @@ MOST_PARTITION: Final = 2**31 - 1
 
 @attrs.frozen
 class Subscription:
-    """The topics of a read by name or by a pattern, or single partitions."""
+    """The topics of a read, by name or by pattern, or single partitions."""
 
     option: str
     topics: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class ReadEnd:
         return self.named is not None or self.timestamp >= 0
 
     def check_names(self, assigned: Iterable[TopicPartition]) -> None:
-        """Raise ConfigError unless the option names exactly the partitions of the read."""
+        """Raise ConfigError if the option names partitions, but not exactly the partitions of the read."""
         if (named := self.named) is None:
             return
         wanted, given = set(assigned), set(named)
@@ -111,7 +111,7 @@ PARSERS: Final = {"subscribe": _subscribe, "subscribePattern": _pattern, "assign
 
 
 def parse_read_end(given: Given, end: str, default: int) -> ReadEnd:
-    """The end that the options `starting…` or `ending…` name. A time overrides times of partitions; both override offsets."""
+    """The end that the options `starting…` or `ending…` set. One time for all partitions overrides single times; times override offsets."""
     timestamp, times, offsets = f"{end}Timestamp", f"{end}OffsetsByTimestamp", f"{end}Offsets"
     if (ms := given.count(timestamp, least=0)) is not None:
         return ReadEnd(timestamp, ms)

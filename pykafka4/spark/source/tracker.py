@@ -2,8 +2,8 @@
 report names it as lost.
 
 A trigger without new records costs one ListOffsets per leader; topics are looked up again when the known topics are `topics_age_s` old. A
-batch also costs a Metadata request after the ListOffsets, because ListOffsets identifies a topic by its name: if the topic was recreated
-with more records than before, its ends would pass for ends of the old topic.
+batch also costs a Metadata request after the ListOffsets, because ListOffsets identifies a topic by its name: the ends of a topic that was
+recreated with more records than before would pass for ends of the old topic.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TrackerLookups(Protocol):
         ...
 
     def log_ends(self, partitions: Partitions) -> Positions:
-        """The high watermarks. With read_committed they are higher than the ends while a transaction is open."""
+        """The high watermarks. With read_committed they can be higher than the ends while a transaction is open."""
         ...
 
     def earliest(self, partitions: Partitions) -> Positions: ...
@@ -73,7 +73,7 @@ class Snapshot:
 
 @attrs.define
 class Tracker:
-    """Chooses the ends of the micro-batches of one query. `latest` has the ends of the logs from the last lookup."""
+    """Chooses the ends of the micro-batches of one query. `latest` has the ends of the logs from the last lookup, or later positions."""
 
     lookups: TrackerLookups
     fails_on_loss: bool = True
@@ -90,7 +90,7 @@ class Tracker:
     _reported: set[str] = attrs.Factory(set)  # losses that were reported: each is logged once
 
     def pin(self) -> None:
-        """Fix the present ends of the logs: later batches end there, and have no partition that is new after this call."""
+        """Fix the current ends of the logs: no later batch goes past them, or has a partition that is created after this call."""
         self._pinned = self._look({})
 
     def next_end(self, start: StreamOffset, most: int | None, least: int | None) -> StreamOffset | None:
@@ -114,7 +114,7 @@ class Tracker:
             ends = limited(begins, ends, most)
         if ends == start.positions and not starts and not start.is_initial:
             return None
-        deleted = {tp.topic for tp in known} & start.topic_ids.keys()  # has existing topics, too, but the snapshot overwrites their ids
+        deleted = {tp.topic for tp in known} & start.topic_ids.keys()  # also has existing topics, but the snapshot overwrites their ids
         ids = {**{name: start.topic_ids[name] for name in deleted}, **snapshot.topics.ids}
         return StreamOffset(ends, starts, ids, self.planning)
 
@@ -123,7 +123,7 @@ class Tracker:
     def _look(self, positions: Mapping[TopicPartition, int]) -> Snapshot:
         """Topics and ends that belong together. `positions` are the positions at the end of the last batch.
 
-        Ends that equal the positions prove that no batch begins, so they need no second lookup of topics.
+        If all ends equal the positions, no batch begins, so the topics need no second lookup.
         """
         topics = self._topics
         if topics is None or self.clock() - self._topics_at >= self.topics_age_s:
@@ -155,7 +155,7 @@ class Tracker:
         """The positions in topics that were not recreated, and the starts that replace positions past the ends of their logs.
 
         Partitions of recreated topics are in neither: they are new. Positions of missing topics are kept, because the broker that has
-        responded may not know the topic yet.
+        responded may not know these topics yet.
         """
         recreated = {name for name, topic_id in snapshot.topics.ids.items() if start.topic_ids.get(name, topic_id) != topic_id}
         known = {tp: offset for tp, offset in start.positions.items() if tp.topic not in recreated}
@@ -180,8 +180,8 @@ class Tracker:
     def _truncated(self, known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Positions:
         """New starts for positions past the ends of their logs.
 
-        An end can be before a position without a loss: earlier runs have read uncommitted records, or a new leader does not know yet
-        how far its followers are.
+        An end can be before a position without a loss: an earlier run may have read uncommitted records, or a new leader may not
+        know yet how far its followers are.
         """
         past_ends = {tp: offset for tp, offset in known.items() if offset > ends.get(tp, offset)}
         if not past_ends:
@@ -198,7 +198,7 @@ class Tracker:
     def _deleted(self, begins: Positions, ends: Mapping[TopicPartition, int], most: int) -> Positions:
         """New starts for positions before the first offsets of their logs.
 
-        The task would skip deleted offsets as well, but only within its range: under a limit of 1,000 offsets, a million deleted ones would
+        A task would skip deleted offsets as well, but only within its range: under a limit of 1,000 offsets, a million deleted ones would
         be a thousand batches without records.
         """
         waiting = backlog(begins, ends)

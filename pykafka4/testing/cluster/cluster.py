@@ -1,4 +1,4 @@
-"""Keeps the state that a cluster's brokers share. Requests use `Cluster` directly; tests use `ModelCluster`, which adds the faults.
+"""Keeps the state that a cluster's brokers share. Request handlers use `Cluster` directly; tests use `ModelCluster`, which adds the faults.
 
 Invariant: all random numbers are drawn from `random`, and all scheduled events are on `timeline`, so that a run can be repeated.
 """
@@ -185,7 +185,7 @@ class Cluster:
     # ---- records
 
     def appended(self, target: Partition, base: int) -> None:
-        """Call the watchers, execute an ordered fault, and let the followers copy the records from `base` on.
+        """Report the records from `base` on to the watchers, execute an ordered fault, then let the followers copy.
 
         The fault comes before the copies: `lose_leadership_after_append` has to change the leader while followers lack the records.
         """

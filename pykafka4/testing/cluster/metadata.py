@@ -57,7 +57,7 @@ class Metadata:
         self._deaf[node] = (attrs.evolve(self.snapshot(), coordinators=coordinators), self._timeline.now + seconds)
 
     def was_replaced(self, node: int, partition: Partition) -> bool:
-        """Whether `node` is deaf, and still believes that it leads a partition that another broker leads now."""
+        """Whether `node` is deaf, and still believes that it leads `partition`, although it no longer does."""
         known, until = self._deaf.get(node, (None, 0.0))
         if known is None or self._timeline.now >= until or partition.leader == node:
             return False

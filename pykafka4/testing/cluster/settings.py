@@ -1,4 +1,4 @@
-"""Checks settings of topics, and maps topic configs of Kafka to them. Invariant: settings are checked before they take effect."""
+"""Checks settings of topics, and maps Kafka's topic configs to these settings. Invariant: settings are checked before they take effect."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Invariants:
 * No fault happens that was not ordered. A fault with a number of `times` is counted down when it happens.
-* A wrong name of an API or an error raises ValueError when the fault is ordered, and orders nothing.
+* A wrong name of an API or an error raises ValueError at once; the fault is not ordered.
 
 Modules; each line imports only from lines below it:
     controls  the ordered faults, and the requests that they match

@@ -58,7 +58,7 @@ def broker(name: str, value: Any, brokers: Collection[int]) -> int:
 
 
 def partition(value: Any, topic: Topic | None) -> int:
-    """If `topic` is None, any partition number is accepted."""
+    """If `topic` is None, any non-negative number is accepted."""
     number = whole("partition", value)
     if topic is not None and number >= len(topic.partitions):
         raise ValueError(f"partition={number}: topic {topic.name!r} has {len(topic.partitions)} partitions")

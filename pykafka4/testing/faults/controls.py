@@ -61,7 +61,7 @@ class PushedError:
     when: When
 
     def fits(self, key: int, topic: str | None, partition: int | None, when: When) -> bool:
-        """An entry without a topic matches every part of a response."""
+        """An entry without a topic matches all topics, an entry without a partition all partitions."""
         same_place = self.topic in (None, topic) and self.partition in (None, partition)
         return self.times > 0 and self.key == key and self.when is when and same_place
 
@@ -123,7 +123,7 @@ class Controls:
     def push_error(
         self, api: Api, error: str, *, topic: str | None = None, partition: int | None = None, times: int = 1, when: When = When.BEFORE
     ) -> None:
-        """Order `error` (Kafka's name) for the next `times` responses of this API, or for `times` partitions if each has its own error.
+        """Order `error` (Kafka's name) for the next `times` responses of this API, or for `times` partitions if each has an error field.
 
         The error matches only responses about `topic` and `partition`, if given. `when`: whether the request is executed.
         """

@@ -25,7 +25,7 @@ Api = str | int | type[Keyed]
 
 
 def api_key(api: Api) -> int:
-    """The key of an API, given by its name ("Produce"), its key, or its request class. Raises ValueError with the nearest name."""
+    """The key of an API, given by its name ("Produce"), its key, or its request class. Raises ValueError for an unknown API."""
     if isinstance(api, str):
         if api not in KEYS:
             raise ValueError(f"{api!r} is not the name of an API{nearest(api, KEYS)}")

@@ -85,14 +85,14 @@ class Group:
     _behind_until: float = 0.0  # the time until which a new coordinator may return `_before`
     history: list[tuple[int, dict[str, bytes]]] = attrs.Factory(list)  # (generation, assignments), for checks
     upgrades: int = 0  # number of conversions, with members, to the consumer protocol
-    downgrades: int = 0  # number of conversions back
+    downgrades: int = 0  # number of conversions back to the classic protocol
     _rebalance: Moment = NEVER
     mixed: Mixed = attrs.field(init=False, default=attrs.Factory(lambda self: Mixed(self), takes_self=True))
 
     # ---- JoinGroup
 
     def join(self, request: JoinRequest, answer: Callable[[Joined], None]) -> None:
-        """`answer` is called when the generation is complete, or at once after an error or if no rebalance is needed."""
+        """`answer` is called when the next generation begins, or at once if there is an error or no rebalance is needed."""
         if self.modern.members:
             return self.mixed.join(request, answer)
         error = self._join_refusal(request)
@@ -143,7 +143,7 @@ class Group:
             self.leader = new_id
         if self.state is S.STABLE and self._common([])[0] == self.protocol:  # even if the member subscribes to other topics now
             self.keep_alive(member)
-            if was_leader and not request.skips_assignment:  # it must not assign: the response names its old id as the leader
+            if was_leader and not request.skips_assignment:  # it must not assign, so the response names its old id as the leader
                 return answer(Joined("NONE", self.generation, self.protocol, old.id, new_id))
             return answer(self._joined(member, skip=was_leader))
         return self._wait_for_others(member, answer)
@@ -181,8 +181,8 @@ class Group:
         self._rebalance = self.timeline.after(self._longest(), self._complete)
 
     def _complete(self) -> None:
-        """Members that have not joined are dropped; static members stay until their session ends. If members are left, but none
-        has joined, wait again.
+        """Begin a generation without the members that have not joined; static members stay until their sessions end. If members are left,
+        but none has joined, wait again.
         """
         self._rebalance.cancel()
         for member in [m for m in self.members.values() if m.joining is None and m.request.instance_id is None]:

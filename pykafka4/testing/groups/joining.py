@@ -1,4 +1,4 @@
-"""Describes JoinGroup and SyncGroup of any version as plain values, which `group` and `mixed` take and return."""
+"""Describes JoinGroup requests, and JoinGroup and SyncGroup responses, of any version as plain values for `group` and `mixed`."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class Mixed:
         owned = {(topics[t.topic].id, number) for t in sent.owned_partitions if t.topic in topics for number in t.partitions}
         modern.assign_classic(member, tuple(sent.topics), frozenset(owned))
         answer(Joined("NONE", member.epoch, request.protocols[0][0], "", member_id))
-        # The member may have replaced the last member of the consumer protocol: both have the same instance id.
+        # The member may have replaced the last member of the consumer protocol, which had the same instance id.
         if not any(other.classic is None for other in modern.members.values()):
             self._downgrade()
         return None

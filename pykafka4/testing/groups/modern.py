@@ -25,7 +25,7 @@ JOIN, LEAVE, LEAVE_STATIC = 0, -1, -2  # epochs
 
 @attrs.frozen
 class GroupHeartbeat:
-    """A field that is None has not changed since the last heartbeat."""
+    """Except for `instance_id`, a field that is None has not changed since the last heartbeat."""
 
     member_id: str
     epoch: int

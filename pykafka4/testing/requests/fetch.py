@@ -196,7 +196,7 @@ def _partition(call: Call, topic: str | None, error: str | None, part: FetchRequ
 
 
 def _preferred(call: Call, topic: str, part: FetchRequest.Topic.Partition) -> int | None:
-    """The first in-sync follower in the consumer's rack whose log has the offset, as in RackAwareReplicaSelector; or None."""
+    """The first in-sync follower in the consumer's rack whose log has the offset; None: read from this broker."""
     message, brokers = call.message, call.cluster.brokers
     found = call.cluster.partition(topic, part.partition)
     if call.version < FETCH_FROM_FOLLOWERS or message.replica_id >= 0 or not message.rack_id or found is None:

@@ -1,4 +1,4 @@
-"""Serves requests about groups, not offsets. Invariant: only its loaded coordinator serves a group; any broker names the coordinator."""
+"""Serves requests about groups, not offsets. Invariant: any broker names a group's coordinator, which alone serves the loaded group."""
 
 from __future__ import annotations
 

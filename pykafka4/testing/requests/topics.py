@@ -20,7 +20,7 @@ from pykafka4.wire.protocol.messages_admin import (
 
 __all__ = ["create_partitions", "create_topics", "delete_records", "delete_topics", "describe_log_dirs"]
 
-HIGH_WATERMARK = -1  # the offset of a DeleteRecords for all records
+HIGH_WATERMARK = -1  # the offset in a DeleteRecords that stands for the high watermark
 
 
 def create_topics(call: Call) -> CreateTopicsResponse:
