@@ -66,7 +66,7 @@ class Timeline:
         return INFINITY
 
     def step(self) -> bool:
-        """Jump to the next event and run it; False if there is none."""
+        """Jump to the next event and run it; return False if there is none."""
         moments = self._moments
         while moments:
             at, _, moment = heappop(moments)

@@ -95,7 +95,7 @@ class ModelServer:
         self._check_process()
         with self._lock:
             self._check_running()
-            self._timeline.now = max(self._timeline.now, system.monotonic())  # the thread may be asleep: `act` plans events from now on
+            self._timeline.now = max(self._timeline.now, system.monotonic())  # the thread may be asleep, and `act` plans relative to `now`
             result = act(self.cluster)
             self._sockets.follow_brokers()
         self._sockets.wake()

@@ -37,7 +37,7 @@ AFTER: Final = (
 
 @attrs.frozen(eq=False)
 class Order:
-    """`entry` is the fault in the cluster's `Controls`, whose `times` counts down."""
+    """`entry` is the fault in the cluster's `Controls`; `entry.times` counts down."""
 
     text: str
     times: int
@@ -84,7 +84,7 @@ def inject(cluster: ModelCluster, word: str, detail: str, api: Api, fault: Fault
 
 
 def known(cluster: ModelCluster, api: Api) -> str:
-    """Raises ValueError if this release does not have the API."""
+    """Raises ValueError if the cluster's release does not have the API."""
     name = api_name(api)
     if api_key(api) not in cluster.versions:
         raise ValueError(f"the model of Kafka {cluster.release} has no {name}")

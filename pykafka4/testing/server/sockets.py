@@ -86,7 +86,7 @@ def bound(port: int) -> socket.socket:
 
 
 class Sockets:
-    """Call `wake` and `select` at any time, the other methods only while no other code uses the cluster."""
+    """`wake` and `select` may be called at any time, the other methods only while no other code uses the cluster."""
 
     def __init__(self, cluster: ModelCluster) -> None:
         self._cluster = cluster

@@ -1,4 +1,4 @@
-"""Assigns partitions to one share group. Invariant: every member is assigned all partitions of its topics, so members share partitions."""
+"""Assigns partitions to the members of one share group. Invariant: every member is assigned all partitions of its topics."""
 
 from __future__ import annotations
 

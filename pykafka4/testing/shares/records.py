@@ -39,7 +39,7 @@ class Holder(Protocol):
     member: str
 
     def releases(self, partition: tuple[UUID, int]) -> bool:
-        """Whether the session has ended, and its locks on records of this partition (topic id, number) with it."""
+        """Whether the session has ended and thereby releases its records of this partition (topic id, number)."""
 
 
 @attrs.frozen

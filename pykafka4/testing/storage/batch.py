@@ -20,7 +20,7 @@ BODY_AT: Final = 21
 SIZE_AT_LEAST: Final = 17  # bytes up to the magic, which every batch has
 LENGTH_AT_LEAST: Final = 14  # the length field of the smallest message of magic 0
 CODEC: Final = 0x07
-LZ4, LZ4_FLAGS_AT, LZ4_INDEPENDENT = 3, HEADER.size + 4, 0x20  # codec, position and bit of a flag: Java reads no dependent blocks
+LZ4, LZ4_FLAGS_AT, LZ4_INDEPENDENT = 3, HEADER.size + 4, 0x20  # codec, position of the flags, and a flag that Java requires
 ZSTD, ZSTD_SINCE = 4, 7  # codec, and the first version of Produce that may carry it
 TIMESTAMP_TYPE: Final = 0x08
 TRANSACTIONAL: Final = 0x10
@@ -107,7 +107,7 @@ def request_refusal(data: bytes, version: int, transactional_id: str | None) -> 
 
 
 def batch_refusal(header: Header | None, data: bytes, max_bytes: int) -> str | None:
-    """The error, whatever the log contains; None if the batch passes."""
+    """The error of checks that do not depend on the log's contents; None if the batch passes."""
     if header is None or header.magic != 2 or header.length != len(data) - 12 or header.base_offset != 0:
         return "INVALID_RECORD"
     if len(data) > max_bytes:

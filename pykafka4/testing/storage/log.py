@@ -291,7 +291,7 @@ class PartitionLog:
         return max((entry for entry in self._stamps() if entry[0] < limit), key=lambda entry: entry[1], default=(-1, -1))
 
     def _stamps(self) -> Iterator[tuple[int, int]]:
-        """(offset, timestamp) of every record, markers included: brokers find markers by time, too."""
+        """(offset, timestamp) of every record and marker, because brokers also find markers by time."""
         for batch in self.batches:
             if batch.header.control:
                 yield batch.base_offset, batch.header.base_timestamp

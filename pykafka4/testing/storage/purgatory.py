@@ -40,7 +40,7 @@ class Purgatory(Generic[K]):
 
     def wake(self, key: K) -> None:
         for delayed in list(self._delayed.get(key, ())):
-            # The timer shows whether the request still waits: an earlier response may have led to a request that ended it.
+            # Check that the request still waits: a client may react to an earlier `answer` with a request that has ended this one.
             if delayed.timer.pending and delayed.ready(key):
                 self._end(delayed)
 

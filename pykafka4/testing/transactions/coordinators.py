@@ -162,7 +162,7 @@ class TransactionCoordinators:
     def _decide(self, known: Transaction, committed: bool, marker_epoch: int, writer: int | None = None, epoch: int | None = None) -> None:
         """The outcome never changes from here on.
 
-        `writer` and `epoch` are the producer id and epoch of the transaction's records, if these are no longer current.
+        `writer` and `epoch` are the producer id and epoch of the transaction's records, by default the current ones.
         """
         known.deadline.cancel()
         known.deadline = NEVER

@@ -50,7 +50,7 @@ class Transaction:
     id: str
     producer_id: int
     epoch: int = NO_EPOCH
-    last_epoch: int = NO_EPOCH  # the epoch before the current one, if its producer has requested the current one
+    last_epoch: int = NO_EPOCH  # the epoch before the current one, if the same producer has both
     last_producer_id: int = NO_PRODUCER  # the previous producer id, whose epochs are used up
     timeout: float = 0.0
     state: TransactionState = S.EMPTY
@@ -81,7 +81,7 @@ class Transaction:
     # ---- producer ids and epochs
 
     def may_begin(self, expected: tuple[int, int] | None) -> bool:
-        """Whether `expected` has the current producer id, or the last one if the epochs of that id are used up (KIP-360)."""
+        """A producer may also name the previous producer id, if it has used up the epochs of that id (KIP-360)."""
         if expected is None or self.epoch == NO_EPOCH or expected[0] == self.producer_id:
             return True
         return expected[0] == self.last_producer_id and expected[1] >= MAX_EPOCH - 1
@@ -97,7 +97,7 @@ class Transaction:
         return None
 
     def rotate(self, producer_id: int, *, keep: bool) -> None:
-        """Continue with another producer id. With `keep`, the producer may repeat its request with the last id if the response was lost."""
+        """Continue with another producer id. With `keep`, the producer may repeat its request with the old id if the response was lost."""
         self.last_producer_id, self.last_epoch = (self.producer_id, self.epoch) if keep else (NO_PRODUCER, NO_EPOCH)
         self.producer_id, self.epoch = producer_id, 0
 
@@ -108,6 +108,6 @@ class Transaction:
     # ---- a request that is repeated because its response was lost (KIP-890)
 
     def ended_for(self, producer_id: int, epoch: int) -> bool:
-        """Whether this producer and epoch wrote the last transaction, and its end, even by a timeout, has raised the epoch."""
+        """Whether this id and epoch directly precede the current ones: the end of a transaction, even by a timeout, raises the epoch."""
         raised = (self.producer_id, self.epoch) == (producer_id, epoch + 1)
         return raised or (self.last_producer_id == producer_id and epoch == MAX_EPOCH - 1 and self.epoch == 0)

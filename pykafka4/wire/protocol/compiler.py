@@ -3,8 +3,9 @@
 Invariant: emitted code checks each length against the bytes left before it uses the length, and
 subtracts the memory of decoded values from a budget, `room`, before it allocates that memory (`weight.py`).
 
-Each emitted line has the label of its field, so that errors can name the field at no cost in the normal case. One `struct` call packs or
-unpacks neighbouring fields of a fixed size, length prefixes and empty tag sections: `run` collects them, `flush` emits the call.
+Each line of a decode function has the label of its field, so that errors can name the field at no cost in the normal case. One `struct`
+call packs or unpacks neighbouring fields of a fixed size, length prefixes and empty tag sections: `run` collects them, `flush` emits the
+call.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Decoder: TypeAlias = Callable[..., tuple[Any, int]]
 
 
 class _Source:
-    """The lines of a function, each with the label of its field, and their constants."""
+    """The lines of a function, their labels, and their constants."""
 
     def __init__(self, head: str) -> None:
         self.lines, self.labels, self.names = [head], [""], dict(NAMES)
@@ -80,7 +81,7 @@ _LABELS: dict[str, list[str]] = {}
 
 
 def field_at_fault(error: BaseException) -> str:
-    """The label of the line at fault, such as `Class.field`; "" unless an emitted function raised `error`."""
+    """The label of the emitted line that raised `error`, such as `Class.field`; "" if there is none."""
     found, step = "", error.__traceback__
     while isinstance(step, TracebackType):
         labels = _LABELS.get(step.tb_frame.f_code.co_filename)
@@ -136,7 +137,7 @@ class _Encode:
             self.tags(expr, tagged)
 
     def left_out(self, expr: str, cls: type, field: attrs.Attribute[Any]) -> None:
-        """Emit an error for a field that is set but absent in the version, as in Java: otherwise a setting would silently do nothing."""
+        """Emit an error in case the absent field is set, as in Java: otherwise a setting would silently do nothing."""
         if spec_of(field).ignorable:
             return
         with self.src.block(f"if {self.differs(expr, field)}:"):
@@ -432,7 +433,7 @@ class _Decode:
         return None
 
     def numbers(self, var: str, kind: Kind, *, nullable: bool) -> None:
-        """A short array that has been read before is found by its bytes and length, without further checks."""
+        """In flexible versions, a short array that was read before is found by its bytes and length, without further checks."""
         self.flush()
         src, known = self.src, f"known_{kind.fmt}"
         read = src.constant("read", NUMBERS[kind.fmt, self.flexible])

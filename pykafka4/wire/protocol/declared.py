@@ -1,6 +1,7 @@
 """Imports every module that declares messages. Afterwards `schema.REQUESTS` is complete.
 
-A client imports only the modules whose messages it sends, because declaring all takes a tenth of a second. The broker side needs all.
+A client imports only the modules whose messages it sends, because declaring all messages takes a tenth of a second. The broker
+side needs all modules.
 """
 
 from pykafka4.wire.protocol import (  # noqa: F401

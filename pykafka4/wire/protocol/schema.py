@@ -190,7 +190,7 @@ def data(*, versions: str, flexible: str = "none") -> Callable[[type[DataT]], ty
 
 
 def encode(message: Message, version: int) -> list[Buffer]:
-    """The bytes of `message`, in buffers: each non-empty `records` field is a buffer of its own, the parts between them are joined.
+    """The bytes of `message`, in buffers: each non-empty `records` field is a separate buffer; the parts between these fields are joined.
 
     Raises ConfigError for a value that does not fit, and UnsupportedVersion for a field that is set but not in `version`, unless Kafka
     declares the field ignorable. Also raises UnsupportedVersion if the message has no such version.

@@ -30,8 +30,8 @@ class Section:
     A destructor (run by the garbage collector) or a signal handler may call `send` in the middle of a change. If that call continued, it
     would see half a change; if it waited, it would deadlock. (In the compiled core changes are atomic.)
 
-    The call returns the lock itself, whose `__enter__` is not Python code. In a Python method a KeyboardInterrupt could come after the lock
-    was taken, but before the `with` block, which releases it: every other thread would wait forever.
+    `section()` returns the lock itself, whose `__enter__` is not Python code. In a Python method a KeyboardInterrupt could come after the
+    lock was taken, but before the `with` block, which releases it: every other thread would wait forever.
     """
 
     __slots__ = ("_lock", "_mine")
@@ -222,8 +222,8 @@ class Account:
         if t is None:
             return False
         if not t.direct:
-            # Records that have moved to their partitions count, too, until nothing is parked. Otherwise moved records would make room for
-            # parked ones, again and again, while a full partition takes them all: `designate` does not check for room.
+            # Records that have moved to their partitions also count, until nothing is parked. Otherwise each moved record would make room
+            # for another parked one, even while its partition is full: `designate` does not check for room.
             backlog = t.parked_bytes + t.moved_bytes
             return backlog > 0 and backlog + nbytes > self._max_partition_bytes
         slots = [partition] if partition >= 0 or self._plan.spread == Spread.LATE else t.available

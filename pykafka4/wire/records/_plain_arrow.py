@@ -191,7 +191,7 @@ def _dropper(kind: Any, name: bytes) -> Any:
 
 _droppers = {SCHEMA: _dropper(SchemaStruct, SCHEMA), ARRAY: _dropper(ArrayStruct, ARRAY), STREAM: _dropper(StreamStruct, STREAM)}
 for _function in (*_droppers.values(), _schema_released, _array_released, _stream_released, _get_schema, _get_next, _get_last_error):
-    pythonapi.Py_IncRef(py_object(_function))  # structs may outlive this module, so the functions that they point to must live on, too
+    pythonapi.Py_IncRef(py_object(_function))  # structs may outlive this module, and so must the functions that they point to
 
 
 def _capsule(struct: Any, name: bytes) -> object:

@@ -112,7 +112,7 @@ class Batch(bytearray):
 
     @property
     def raw_size(self) -> int:
-        """Bytes before compression, header included; final once the batch is sealed."""
+        """Bytes before `compress`, header included; final once the batch is sealed."""
         return self._raw
 
     @property
@@ -130,12 +130,12 @@ class Batch(bytearray):
 
     @property
     def maybe_repeated(self) -> bool:
-        """Whether an earlier attempt may have written the batch, too: without a producer id brokers find no duplicates."""
+        """Whether an earlier attempt may also have written the batch: without a producer id brokers find no duplicates."""
         return self.written and self.producer_id < 0
 
     @property
     def settled(self) -> bool:
-        """Done, and the callbacks have returned."""
+        """Whether the batch is `done` and its callbacks have returned."""
         return all(part._settled for part in self.leaves())
 
     def leaves(self) -> list[Batch]:
@@ -258,7 +258,7 @@ class Batch(bytearray):
         return rows
 
     def _left_to_call(self, rows: list[tuple[Any, Callback]]) -> Callbacks | None:
-        """Wake the tasks; return a callable that runs the other callbacks, if any."""
+        """Wake the tasks that await records; return None, or a callable that runs the callbacks."""
         self._acc._nudge()
         others = wake_tasks(rows, self._acc.client_id)
         if rows and not others:
@@ -281,7 +281,7 @@ class Batch(bytearray):
         self._acc._nudge()
 
     def complete(self, base_offset: int, log_append_time_ms: int) -> Callbacks | None:
-        """Acknowledge the batch, with its first record's offset (-1: unknown) and the broker's append time (-1: records keep their own).
+        """Acknowledge the batch, with its first record's offset (-1: unknown) and the broker's append time (-1: none).
 
         A broker that already has the batch answers a repeated request with the batch's highest timestamp, even if the topic has
         CREATE_TIME: that is no append time. Returns None, or a callable that runs the callbacks.
@@ -347,7 +347,7 @@ class Batch(bytearray):
         return [record for part in self.leaves() if part.state == FAILED for record in part._handed_back()]
 
     def split(self) -> list[Batch]:  # type: ignore[override]
-        """Replace the batch by two sealed batches, not compressed yet, each with half of the records and their old sequence numbers.
+        """Replace the batch with two sealed batches, not compressed yet, each with half of the records and their old sequence numbers.
 
         Raises ValueError for a single record, RuntimeError for a batch that is not sealed.
         """
@@ -363,8 +363,8 @@ class Batch(bytearray):
         """Give each record at `indexes` a batch of its own; return (a batch of the other records, or None; the batches of one
         record, in ascending order of index).
 
-        The new batches are sealed, have no sequence numbers, and are not compressed yet. Raises ValueError for no, invalid or repeated
-        indexes, RuntimeError for a batch that is not sealed.
+        The new batches are sealed, have no sequence numbers, and are not compressed yet. Raises ValueError if
+        `indexes` is empty, or has invalid or repeated indexes; RuntimeError for a batch that is not sealed.
         """
         apart = sorted(indexes)
         if not apart or apart[0] < 0 or apart[-1] >= self.count or len(set(apart)) < len(apart):
@@ -410,7 +410,7 @@ class Batch(bytearray):
             # Headers are copied as they are: names in a raw batch need not be valid UTF-8, and `r.headers` would replace their bytes.
             item.content = item.content[:-1] + varint(r.header_count) + r.encoded_headers
             part._put(item, part._encoded(item), 0)
-        if self._callbacks:  # the part takes over the callbacks, so it reserves their memory, too
+        if self._callbacks:  # the part takes over the callbacks, so it also reserves their memory
             part._hold(part.count * CALLBACK_COST)
         part.state, part._own_codec = SEALED, self._own_codec
         part.ready = self._home.stays_plain(part._raw) if self._own_codec < 0 else self._own_codec == 0

@@ -227,7 +227,7 @@ class ColumnsStream:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Raises RuntimeError on a second call, because records are read only once.
 
-        Raises ValueError for a requested schema with another number of columns.
+        Raises ValueError for a requested schema with a different number of columns.
         """
         from pykafka4.wire.records._plain_arrow import exported_stream, fields_requested
 

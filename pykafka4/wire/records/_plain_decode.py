@@ -207,7 +207,7 @@ class Chunk:
         return bool(struct.unpack_from(">i", view, at + COUNT)[0] != struct.unpack_from(">i", view, at + LAST_OFFSET_DELTA)[0] + 1)
 
     def copy_bytes(self) -> None:
-        """Copy the bytes if they are at most half of the response: a waiting chunk would keep the whole response in memory.
+        """Copy the bytes if they are at most half of the response, which a waiting chunk would otherwise keep in memory.
 
         Does nothing in the middle of a batch, which is read in place.
         """
@@ -221,7 +221,7 @@ class Chunk:
 
     @property
     def exhausted(self) -> bool:
-        """Everything has been handed out, and the bytes are released."""
+        """Whether nothing is left to decode, and the bytes are released."""
         return self._view is None
 
     def skip(self) -> int:
@@ -349,8 +349,8 @@ class Chunk:
         """Append up to `limit` records to `out`, until their size in memory (`decoded`) reaches `max_bytes`; return their number.
 
         Raises CorruptRecord for a damaged batch, RecordTooLarge for a batch or record that is too large in memory, ConfigError if the
-        library of its codec is missing. It raises these only if this call has appended nothing: earlier records are handed out first.
-        `position` stays at that batch. After any other exception (Ctrl-C) everything is as before the call.
+        library of a codec is missing. It raises these only if this call has appended nothing: earlier records are handed out first.
+        `position` stays there. After any other exception (Ctrl-C) everything is as before the call.
         """
         give_way()
         count, before = len(out), (self._view, self.position, self._at, self._aborted)
