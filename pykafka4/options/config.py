@@ -58,12 +58,12 @@ __all__ = ["GROUP_OPTIONS", "ClientConfig", "ConsumerConfig", "ProducerConfig", 
 
 log = logging.getLogger("pykafka4.config")
 
-# Options that group_protocol=consumer refuses, each with the setting that replaces it.
 # Options of ConsumerConfig without a meaning for `read` and `table`, which have no group.
 GROUP_OPTIONS: Final = (
     *("group_id", "group_instance_id", "group_protocol", "group_remote_assignor", "partition_assignment_strategy"),
     *("session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms", "enable_auto_commit", "auto_commit_interval_ms"),
 )
+# Options that group_protocol=consumer refuses, each with the setting that replaces it.
 CLASSIC_ONLY: Final = {
     "session_timeout_ms": "the coordinator takes it from the group's config consumer.session.timeout.ms",
     "heartbeat_interval_ms": "the coordinator takes it from the group's config consumer.heartbeat.interval.ms",
