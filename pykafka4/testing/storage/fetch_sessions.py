@@ -28,7 +28,7 @@ Key: TypeAlias = tuple[str | UUID, int]
 
 @attrs.define(eq=False)
 class RequestedPartition:
-    """`high_watermark` and `log_start_offset` are those of the session's last response (-1: none)."""
+    """`high_watermark` and `log_start_offset` are the values that the client has received last (-1: none, or an error)."""
 
     topic: str  # empty if the request names topics by id
     topic_id: UUID

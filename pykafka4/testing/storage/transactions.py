@@ -74,7 +74,7 @@ class LogTransactions:
                 self.ended.append(Ended(header.producer_id, first, batch.base_offset, kind is ControlType.ABORT))
 
     def truncate(self, end: int, batches: Iterable[StoredBatch]) -> None:
-        """`end` is the log's new end, `batches` are the remaining batches."""
+        """`end` is the log's new end; `batches` are the remaining batches."""
         while self.ended and self.ended[-1].marker_offset >= end:
             undone = self.ended.pop()
             self.open[undone.producer_id] = undone.first_offset

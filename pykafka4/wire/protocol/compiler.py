@@ -4,8 +4,7 @@ Invariant: emitted code checks each length against the bytes left before it uses
 subtracts the memory of decoded values from a budget, `room`, before it allocates that memory (`weight.py`).
 
 Each line of a decode function has the label of its field, so that errors can name the field at no cost in the normal case. One `struct`
-call packs or unpacks neighbouring fields of a fixed size, length prefixes and empty tag sections: `run` collects them, `flush` emits the
-call.
+call packs or unpacks neighbouring fixed-size fields, length prefixes and empty tag sections: `run` collects them, `flush` emits the call.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Imports every module that declares messages. Afterwards `schema.REQUESTS` is complete.
 
-A client imports only the modules whose messages it sends, because declaring all messages takes a tenth of a second. The broker
-side needs all modules.
+A client imports only the modules whose messages it sends, because importing all takes a tenth of a second. The broker side needs all.
 """
 
 from pykafka4.wire.protocol import (  # noqa: F401

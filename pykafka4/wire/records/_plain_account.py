@@ -232,7 +232,7 @@ class Account:
     # ---- dropped records
 
     def _drop(self, t: Topic, r: Item, code: str, cause: BaseException | None, callback: Callback | None, delivery: Any) -> None:
-        """`r` counts as dropped even if `call_dropped` raises: the callback may run all the same."""
+        """`r` counts as dropped even if `call_dropped` raises, because the callback may run nevertheless."""
         partition = r.decided if t.direct and 0 <= r.decided < t.count else UNDECIDED
         batch = self._count_dropped(t, partition, code, cause, 1, (r.timestamp, r.timestamp))
         delivery._place = batch, 0

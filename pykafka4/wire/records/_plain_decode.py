@@ -263,7 +263,7 @@ class Chunk:
         return self._batch
 
     def _inspect(self, batch: RecordBatch) -> bool:
-        """Verify the checksum of `batch`. If it is a control batch or was aborted, pass over it and return False."""
+        """Verify the checksum of `batch`; pass over a control batch or an aborted batch, and return False."""
         if batch.magic == 2 or not batch.codec:
             self.position = max(self.position, batch.base_offset)
         batch.check()
