@@ -1,5 +1,4 @@
-"""Lists, describes, creates, extends and deletes topics: `topics`. A deletion needs `--execute`, and without this option shows its
-plan."""
+"""Lists, describes, creates, extends and deletes topics: `topics`. Without `--execute`, `delete` only shows its plan."""
 
 from __future__ import annotations
 
@@ -256,7 +255,7 @@ def delete(invocation: Invocation, topic: tuple[str, ...], execute: bool, json_:
 
 
 def _records(admin: AdminClient, found: Descriptions, timeout: float | None) -> dict[str | UUID, int | None]:
-    """The number of offsets in each topic; None if the first or last offset of a partition is unknown."""
+    """The number of offsets in each topic; None if the start or end of a partition's log is unknown."""
     known = {key: one for key, one in found.items() if isinstance(one, TopicDescription)}
     tps = [TopicPartition(one.name, part.partition) for one in known.values() for part in one.partitions]
     ends = admin.list_offsets(dict.fromkeys(tps, LATEST), timeout=timeout) if tps else {}

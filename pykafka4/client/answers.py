@@ -1,4 +1,4 @@
-"""Passes the answers of a call to the thread, future or task that waits for them. Invariant: a call ends at its deadline, however many
+"""Passes the answers of a call to the thread, future or task that waits for them. Invariant: a call ends by its deadline, however many
 questions it consists of, unless the loop is stuck.
 """
 
@@ -24,7 +24,7 @@ LOOP_ANSWER_S = 10.0  # longest wait for the loop, which responds at once unless
 
 
 class Deadline:
-    """The time at which a call must end."""
+    """The time by which a call must end."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds, self._at = seconds, system.monotonic() + seconds
@@ -40,7 +40,7 @@ class Asker(Protocol):
 
     @property
     def machine(self) -> AdminMachine:
-        """Its methods are only for the loop thread."""
+        """The machine, whose methods are only for the loop thread."""
 
     def promise(self) -> Promise[Any]:
         """A Promise that fails if the machine fails."""
@@ -64,7 +64,7 @@ class Answers(Generic[T]):
         asker.post(started)
 
     def wait(self) -> T:
-        """The machine ends the call at the deadline."""
+        """Wait for the end of the call, and return its result. The machine ends the call by the deadline."""
         try:
             # The wait is longer than `seconds` only if the loop does not respond.
             self.promise.wait(self.seconds + LOOP_ANSWER_S)
@@ -83,7 +83,7 @@ class Answers(Generic[T]):
 
 
 class CallFuture(Future[T]):
-    """Its callbacks run on the callback executor of the client."""
+    """A future whose callbacks run on the callback executor of the client."""
 
     def __init__(self, callbacks: Callbacks) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class Futures:
         self._workers = Workers("pykafka4-futures", 1, callbacks.client_id)
 
     def of(self, answers: Answers[T]) -> Future[T]:
-        """The future's `cancel` ends the call, unless the call has already ended."""
+        """A future whose `cancel` ends the call, unless the call has already ended."""
         future: CallFuture[T] = CallFuture(self._callbacks)
         # `CallFuture.add_done_callback` would run `end` on the callback executor, where a slow callback could delay it.
         Future.add_done_callback(future, lambda _: answers.end())

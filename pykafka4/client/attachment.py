@@ -2,7 +2,7 @@
 admin clients before its loop.
 
 The implementation behind a handle derives from `Attachment`. The runtime keeps the implementation alive, but not the handle. So if the
-application forgets to close a handle, the garbage collector finds the handle, whose finalizer warns.
+application drops an open handle, the handle is garbage-collected, and its finalizer warns.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Attachment(ABC, Generic[M]):
         return self.runtime.engine.failure(self.machine)
 
     def crashed(self) -> dict[str, Any]:
-        """The items of `status` for a machine that an internal error has ended; empty while the machine works."""
+        """The items of `status` for a machine that an internal error has ended; otherwise empty."""
         failure = self.failure()
         return {} if failure is None else {"state": "crashed", "reason": str(failure)}
 
@@ -102,8 +102,8 @@ class Attachment(ABC, Generic[M]):
     def disconnect(self, timeout: float | None = None) -> None:
         """End the push of metrics, remove the machines from the loop, and detach from the runtime.
 
-        If Ctrl-C ends the wait for the last push, the other steps follow. A private runtime must close within `timeout` seconds; None: the
-        limit of the runtime.
+        If Ctrl-C ends the wait for the last push, the other steps still follow. `timeout` in seconds limits the close of a private runtime;
+        None: the default limit of `Loop.close`.
         """
         try:
             if self._push is not None:
@@ -114,7 +114,7 @@ class Attachment(ABC, Generic[M]):
             self.runtime.detach(self, timeout)
 
     def withdraw(self, now: float) -> None:
-        """On the loop thread, remove the machines, failed or not. After an interrupted start, some of them do not exist."""
+        """On the loop thread, remove the machines, failed or not. After an interrupted start, some of them may not exist."""
         for machine in (getattr(self, "machine", None), None if self._push is None else self._push.machine):
             if machine is not None:
                 self.runtime.engine.remove(machine)

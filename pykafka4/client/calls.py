@@ -134,7 +134,7 @@ class Calls:
     ) -> Answers[dict[TopicPartition, dict[int, int | None]]]:
         """Look up the offsets of partitions for each timestamp. In `selection`, None as the value of a topic selects all its partitions.
 
-        The answers raise the error that topics and partitions have in common, or PartialFailure for different errors.
+        The answers raise the error of the topics and partitions that failed, or PartialFailure if their errors differ.
         """
         return self.begin(locating.located(selection, timestamps, as_isolation(isolation_level)), timeout, _located)
 

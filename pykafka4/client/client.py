@@ -89,7 +89,7 @@ class Client(ServesStatus):
         BrokerRemoved(node, host, port), MetadataChanged(version), and OffsetsLost(tp, first, until, reason) of the client's consumers.
 
         A slow listener can miss intermediate states, but never the current one: while the listener is busy, opposite events cancel each
-        other. Of several losses of offsets in one partition, a slow listener gets only the last.
+        other, and of several losses of offsets in one partition only the last waits.
         Returns a function that removes the listener: `stop = client.events(listener)`, later `stop()`.
         Raises TypeError if `listener` is not callable.
         """
@@ -156,7 +156,7 @@ class Client(ServesStatus):
 
         `times` maps partitions to EARLIEST, LATEST, MAX_TIMESTAMP (Kafka 3.0), EARLIEST_LOCAL (3.5) or LATEST_TIERED (3.9), or to a time:
         milliseconds since 1970, or an aware datetime. The offset for a time is the offset of the first record with this timestamp or a
-        later one. With read_committed, LATEST is the last stable offset, and records after it do not count.
+        later one. With read_committed, LATEST is the last stable offset, and records after it are not found.
 
         `timeout` in seconds (default 60). Each partition has its offset (None: no such record) or its own `error`, which is
         UnsupportedVersion if its leader is too old for a name. Sources: KIP-79, KIP-734, KIP-405, KIP-1005.
@@ -175,7 +175,7 @@ class Client(ServesStatus):
     ) -> dict[TopicPartition, CommittedOffset]:
         """Return the committed offset of `group` for each of `partitions`: an offset, None or an error.
 
-        An offset in a transaction that has not ended does not count: the result has the offset from before the transaction, or an even
+        An offset in a transaction that has not ended is not returned: the result has the offset from before the transaction, or an even
         older one just after a change of the coordinator. With `require_stable` the call waits until the transaction has ended, and returns
         the newest offset (KIP-447; without effect before Kafka 2.5). `timeout` in seconds (default 60). Without `partitions`, the call
         returns all committed offsets, or raises the group's error.
@@ -202,15 +202,15 @@ class Client(ServesStatus):
         isolation_level: Literal["read_uncommitted", "read_committed"] = "read_committed",
         timeout: float | None = None,
     ) -> list[Split]:
-        """Divide a bounded read of `topics` into at most `n` splits for several processes; `read(split=split, …)` reads one of them.
+        """Divide a bounded read of `topics` into at most `n` splits for several processes; `read(split=split, …)` reads one split.
 
         This call turns `start` and `until`, which are as for `read`, into offsets: each offset between them is in exactly one split, and
         no split is empty. Splits have about the same size in bytes if brokers return sizes (which needs DESCRIBE on the cluster, and Kafka
         2.0), otherwise about the same number of offsets. `partitions` limits the read to (topic, partition) pairs, or to numbers for one
         topic. With isolation_level="read_committed", the default here as for `read`, "now" is before the first open transaction.
 
-        `timeout` in seconds (default 60). Raises the error that topics and partitions have in common, or PartialFailure for different
-        errors.
+        `timeout` in seconds (default 60). Raises the error of the topics and partitions that failed, or PartialFailure if their
+        errors differ.
         """
         return self._runtime.calls.splits(topics, n, start, until, partitions, timeout, isolation_level).wait()
 

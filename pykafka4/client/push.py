@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MetricsPush", "Pushing"]
 
-PATIENCE_S: Final = 0.1  # longest wait for the response to the last push; the push is sent even if the wait ends early
+PATIENCE_S: Final = 0.1  # longest wait for the response to the last push
 
 
 class Pushing(Enum):
@@ -45,7 +45,7 @@ class LazyFigures:
 
 
 class MetricsPush:
-    """The push of metrics of a producer or consumer, with a machine of its own."""
+    """The push of the metrics of one producer or consumer, with its own machine."""
 
     def __init__(self, runtime: Runtime, kind: Pushing, session: object, labels: Callable[[], Mapping[str, str | None]]) -> None:
         """`session` is the implementation behind the handle. Call this on the loop thread."""
@@ -63,4 +63,4 @@ class MetricsPush:
         if machine.wanted and loop.alive and not logs.current().on_loop():
             promise = loop.promise(machine)
             loop.call(lambda now: machine.end(now, lambda: promise.set_result(None)), machine)
-            promise.wait(PATIENCE_S)  # the result does not matter: the close continues without a response, too
+            promise.wait(PATIENCE_S)  # the result does not matter: the close continues even without a response

@@ -77,7 +77,7 @@ class EventFeeds:
         self._feeds: dict[Feed, None] = {}
 
     def add(self, listener: Listener) -> Callable[[], None]:
-        """Add a listener, and return a function that removes it. Both steps are atomic: the loop may emit at the same time.
+        """Add a listener, and return a function that removes it. Adding and removing are atomic: the loop may emit at the same time.
 
         A removed listener still gets the queued events.
         """
@@ -128,7 +128,7 @@ class Runtime:
         runtime = cls(config, executor)
         runtime._finalizer = weakref.finalize(runtime, _forgotten, runtime.loop)  # not the runtime: the finalizer keeps its arguments alive
         runtime._finalizer.atexit = False  # at exit `_drain_all` ends the loop
-        runtime.loop.start()  # last, so that no thread is left behind if an earlier step fails, even by Ctrl-C
+        runtime.loop.start()  # last, so that no thread is left behind if an earlier step fails, or Ctrl-C interrupts it
         return runtime
 
     @classmethod

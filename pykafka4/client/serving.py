@@ -21,9 +21,9 @@ class ServesStatus(Handle):
     """A handle that can serve its `status()` as a page."""
 
     def serve_status(self, port: int = 0) -> StatusPage:
-        """Serve a live page of `status()` at `http://127.0.0.1:port/`, for browsers of this machine and for `pykafka4 watch`.
+        """Serve a live page of `status()` at `http://127.0.0.1:port/`, for browsers on this machine and for `pykafka4 watch`.
 
-        The page changes nothing. Every user of this machine can see it. It has names of topics and groups, and errors, but no
+        The page changes nothing. Every user of this machine can see it. The page has names of topics and groups, and errors, but no
         records and no passwords. `port` 0 means a free port. Returns an object with `url`, `port` and `close()`, usable in
         `with`; closing this handle also closes the page. An open page reads the status every second, or less often with thousands of
         partitions (docs/guide/monitoring.md).

@@ -58,7 +58,7 @@ def unknown_status(error: KafkaError) -> dict[str, Any]:
 
 
 def in_slices(loop: Loop, items: Sequence[T], look: Callable[[Sequence[T], float], R]) -> list[R]:
-    """The results of `look(slice, now)`, each in a turn of its own."""
+    """The results of `look(slice, now)`, each from a separate turn of the loop."""
     slices = [items[at : at + SLICE_ROWS] for at in range(0, len(items), SLICE_ROWS)]
     return [loop.ask(partial(look, part), ANSWER_S, "the client's status") for part in slices]
 

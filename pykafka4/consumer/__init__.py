@@ -1,5 +1,5 @@
 """Defines `Consumer`. Invariant: an auto-commit covers only finished records. Usually a record is finished when the application requests
-the next one; `seek`, `commit` and `close` can finish records, too.
+the next one; `seek`, `commit` and `close` can also finish records.
 
 `Consumer` is a handle. Threads of the application decode records, keep positions (`consumer.session`) and call listeners
 (`consumer.assignment`); the loop fetches, commits and sends heartbeats (`core.consumer.machine`). Both sides meet in
@@ -270,7 +270,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return chain.from_iterable(ends.iteration.follow(self._lists_until_end(ends)))
 
     def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> Iterator[list[Record[KeyT, ValueT]]]:
-        """An endless loop over the lists that `poll` returns, including empty lists: the loop body runs regularly."""
+        """An endless loop over the lists that `poll` returns, including empty lists, so the loop body runs regularly."""
         # Not a generator: Ctrl-C between the return of `poll` and the `yield` would lose the list.
         poll = partial(self._session.poll, timeout, max_records, self._session.records)
         poll.__dict__["consumer"] = self  # the loop may have the only reference to the consumer
@@ -283,9 +283,9 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         yield from self._session.lists_until_end(ends)
 
     def seek_to_end(self, partitions: Partitions | None = None, timeout: float | None = None) -> None:
-        """Continue at the present end of the log, so that polls return only records written after the call.
+        """Continue at the current end of the log, so that polls return only records written after the call.
 
-        `partitions=None` means all assigned partitions. `commit` can then commit that end without a poll, so that a group skips its
+        `partitions=None` means all assigned partitions. `commit` can then commit that end without a poll: then the group skips its
         backlog. Waits up to `timeout` seconds (default 60) for the lookup.
         Raises ConfigError for a partition that is not assigned, the errors that `poll` raises for a partition, and KafkaTimeoutError: then
         the lookup continues in the background, and `position` waits for it.
@@ -496,7 +496,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         About `max_in_hand` records wait for the streams (see `process`); partitions whose records are not read are paused.
         Before partitions go to another member (for at most half of max_poll_interval_ms), and in `close`, the streams wait up to
         `drain_timeout` seconds for current records.
-        A thread of the client polls, commits and runs `listener`: the member keeps its partitions, however long a record takes.
+        A thread of the client polls, commits and runs `listener`, so the member keeps its partitions, however long a record takes.
 
         Without a group_id, nothing is committed, and `commit` of the streams raises ConfigError.
         Raises ConfigError with a group_id and enable_auto_commit, inside `transaction(consumer)`, while other streams are open, and if the

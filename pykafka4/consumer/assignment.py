@@ -244,7 +244,7 @@ class Assignment:
         try:
             yield from self._report_end(ended)
         finally:
-            if not self._waits.listening:  # otherwise this poll was cancelled while the listener runs; a later poll releases the partitions
+            if not self._waits.listening:  # otherwise the poll was cancelled, but the listener still runs: a later poll releases `ended`
                 self._paused_before |= self._reader.paused.intersection(claim.tp for claim in self._reader.current(ended.claims))
                 self._reader.release(ended.claims)
                 self._attachment.post(lambda _: self._attachment.machine.membership.released(ended))
@@ -270,7 +270,7 @@ class Assignment:
             idle, within = reader.idle, self.guard.listening
             self.listener_method = method
             try:
-                reader.idle = self._attachment.runtime.loop.now()  # max_poll_interval_ms bounds the listener, too
+                reader.idle = self._attachment.runtime.loop.now()  # max_poll_interval_ms also bounds the listener
                 self.guard.listening = True
                 yield from self._waits.listen(listen, tps, event)
             finally:

@@ -1,5 +1,5 @@
-"""Guards a consumer. Invariant: one thread at a time uses the consumer (unless a `close` has waited in vain for another thread), and a call
-that Ctrl-C has interrupted blocks no later call.
+"""Guards a consumer. Invariant: one thread at a time uses the consumer (unless a `close` has given up waiting for another thread), and a
+call that Ctrl-C has interrupted blocks no later call.
 
 Ctrl-C can end a call before it releases the consumer. Therefore a thread that finds the consumer in use checks whether a function marked
 with `call` is on the other thread's stack.
@@ -91,7 +91,7 @@ class Guard:
         self._reader, self._signal, self._check = reader, signal, check
         # The thread that uses the consumer, and its call; a release stores a new dict.
         self.busy: dict[str, tuple[Thread, str]] = {}
-        self._closer: dict[str, tuple[Thread, object]] = {}  # the thread that closes: its listener may still commit
+        self._closer: dict[str, tuple[Thread, object]] = {}  # the thread that closes, in which the listener may still commit
         self.closing = False
         self.listening = False  # the thread that uses the consumer is in a method of the listener
         self.iterations: list[Iteration] = []  # loops that have polled, and may have a record in hand

@@ -35,7 +35,7 @@ class Lookups:
         return self._ends("end_offsets", partitions, LATEST, timeout)
 
     def high_watermarks(self, partitions: Partitions, timeout: float) -> Steps[dict[TopicPartition, int]]:
-        """The ends of the logs, whatever the isolation level: after the records of open transactions, too."""
+        """The ends of the logs, whatever the isolation level: records of open transactions come before them."""
         from pykafka4.core.admin.values import LATEST
 
         return self._ends("high_watermarks", partitions, LATEST, timeout, "read_uncommitted")
@@ -45,8 +45,8 @@ class Lookups:
     ) -> Steps[dict[TopicPartition, dict[int, int | None]]]:
         """The selected partitions' offsets for each of `timestamps` (EARLIEST, LATEST or milliseconds); None if all records are older.
 
-        Raises BrokerError for a topic or partition that does not exist, AuthorizationError, KafkaTimeoutError; PartialFailure if several
-        partitions fail.
+        Raises BrokerError for a topic or partition that does not exist, AuthorizationError, KafkaTimeoutError; PartialFailure if
+        partitions or topics fail with different errors.
         """
         self._attachment.check()
         answers = self._attachment.runtime.calls.locate(selection, timestamps, timeout, self._config.isolation_level)

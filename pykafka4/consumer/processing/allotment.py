@@ -3,8 +3,8 @@
 Records wait in one queue per partition, so that a partition moves between streams together with its waiting records. The new stream gets a
 record of the partition only when the old stream has none in hand.
 
-Any thread may iterate a stream, including the main thread, where Ctrl-C can interrupt any call. So waiting threads hold no lock, `with`
-takes the lock, and a step takes effect with its last store.
+Any thread may iterate a stream, including the main thread, where Ctrl-C can interrupt any call. So waiting threads hold no lock, only
+`with` takes the lock, and a step takes effect with its last store.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Allotment:
         raise StopIteration
 
     def finish(self, stream: StreamState) -> None:
-        """The record in hand is finished; another thread may then iterate the stream."""
+        """Finish the record in hand; another thread may then iterate the stream."""
         with self._lock:
             self._enter(stream, system.current_thread())
             self._finish(stream)
@@ -277,7 +277,7 @@ class Allotment:
                 most, least = (choose(streams, key=lambda one: len(one.queues)) for choose in (max, min))
                 if len(most.queues) - len(least.queues) <= 1:
                     break
-                # Prefer a partition without a record in hand: any other would wait until the old stream has finished that record.
+                # Prefer a partition without a record in hand: any other would wait until the old stream has finished its record.
                 free = [tp for tp in most.queues if tp not in self._busy]
                 tp = (free or list(most.queues))[-1]
                 queue = least.queues[tp] = most.queues.pop(tp)

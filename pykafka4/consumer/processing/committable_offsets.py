@@ -1,7 +1,8 @@
 """Computes committable offsets of a run. Invariant: no such offset passes an unfinished record or the position of reading.
 
-As with a plain consumer, the position of reading is committed: the start offset, an offset after records that polls do not return (markers,
-aborted records), or the offset to which reading went back in a truncated log. Only an unfinished record in hand holds the offset back.
+As with a plain consumer, the position of reading is committed, even if it is the start offset, an offset after records that polls do not
+return (markers, aborted records), or the offset to which reading went back in a truncated log. Only an unfinished record in hand holds the
+offset back.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class RunSession(Protocol):
         """The offsets after the records in the hands of the run, and after records that polls do not return. Any thread may call it."""
 
     def go_back(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Read on from these offsets in partitions whose position differs; records in hand from these offsets on no longer count."""
+        """Read on from these offsets in partitions whose position differs; records in hand from these offsets on are not finished."""
 
 
 class CommittableOffsets:

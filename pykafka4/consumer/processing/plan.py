@@ -150,7 +150,7 @@ def _by_partition(record: Record) -> Hashable:
 
 
 def _by_key(record: Record) -> Hashable:
-    """Records without a key get a value of their own, because they have no order."""
+    """Give each record without a key its own value, because such records have no order."""
     key = record.raw.key  # bytes: a deserialized key may have no hash
     return record.topic, record.partition, key, None if key is not None else record.offset
 

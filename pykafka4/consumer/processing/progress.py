@@ -62,4 +62,4 @@ class PartitionProgress:
         task.finished = True
         window = self._window
         while window and next(iter(window.values())).finished:
-            window.popitem(last=False)  # OrderedDict: a plain dict would skip its deleted entries anew each time
+            window.popitem(last=False)  # OrderedDict: a plain dict would skip its deleted entries each time
