@@ -116,7 +116,7 @@ class AdminClient(
 
     @property
     def _sources(self) -> tuple[Source, ...]:
-        from pykafka4.metrics.sources import NetworkSource  # imported here: few programs read figures
+        from pykafka4.metrics.sources import NetworkSource  # imported here, because few programs read figures
 
         return (NetworkSource(self._session.runtime),)
 
@@ -157,7 +157,7 @@ class AdminClient(
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata] | KafkaError]:
         """Return the committed offsets of each group; an empty dict for a group that does not exist.
 
-        Offsets in an open transaction do not count: the result has the offsets from before the transaction.
+        Offsets in an open transaction are left out: the result has the offsets from before the transaction.
         """
         return self._groups.offsets(as_groups(groups), self._begin(timeout), stable=False)
 
@@ -235,7 +235,7 @@ class AdminClient(
         self._groups.delete(as_groups(groups), self._begin(timeout))
 
     def delete_offsets(self, group: str, topics: Targets, timeout: float | None = None) -> list[TopicPartition]:
-        """Delete the group's committed offsets of whole topics or single partitions; returns these partitions. Other offsets stay.
+        """Delete the group's committed offsets of whole topics or single partitions; return these partitions. Other offsets stay.
 
         Raises GroupNotEmpty if members subscribe to all of the topics, BrokerError GROUP_ID_NOT_FOUND, or PartialFailure with the other
         partitions in `done`. In PartialFailure, a partition has GroupNotEmpty if members subscribe to its topic.

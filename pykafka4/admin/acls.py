@@ -32,7 +32,7 @@ class AclCalls(AdminCalls):
         require_all_done("ACLs cannot be created", found)
 
     def delete_acls(self, wanted: Iterable[AclFilter | Acl], *, timeout: float | None = None) -> dict[AclFilter | Acl, tuple[Acl, ...]]:
-        """Delete single ACLs, or all that match a filter; returns the deleted ACLs for each item. Needs ALTER on the cluster.
+        """Delete single ACLs, or all that match a filter; return the deleted ACLs for each item. Needs ALTER on the cluster.
 
         `AclFilter()` matches all ACLs. A request whose response is lost is repeated: the result then lacks the ACLs that the first request
         deleted. Raises the same errors as `create_acls`. Source: KIP-140.

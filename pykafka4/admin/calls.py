@@ -64,7 +64,7 @@ def are_too_old(errors: Mapping[Any, KafkaError]) -> bool:
 
 
 def cause_of(error: KafkaError) -> object:
-    """Equal for errors that need only one message: brokers lack the request, the same right is missing, or the texts are equal."""
+    """The same value for errors that need only one message: brokers lack the request, the same right is missing, or the texts are equal."""
     if isinstance(error, UnsupportedVersion):
         return UnsupportedVersion
     return error.subject if isinstance(error, AuthorizationError) else str(error)

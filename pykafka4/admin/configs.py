@@ -30,7 +30,7 @@ class ConfigCalls(AdminCalls):
     def describe_configs(
         self, resources: Iterable[tuple[str, str | int | None]], *, documentation: bool = False, timeout: float | None = None
     ) -> dict[Resource, dict[str, ConfigEntry] | KafkaError]:
-        """Return all settings of each resource: value, source, synonyms; `documentation` adds Kafka's own text (Kafka 2.6).
+        """Return all settings of each resource: value, source, synonyms; `documentation` adds Kafka's description of each (Kafka 2.6).
 
         A resource is a kind and a name: `("topic", "orders")`, `("broker", 1)`, `("broker", None)` (settings for all brokers),
         `("broker-logger", 1)` (Kafka 2.4), `("group", "billing")` (3.8), `("client-metrics", "subscription")` (3.7). Each broker describes
@@ -59,7 +59,7 @@ class ConfigCalls(AdminCalls):
         """Change single settings: `{("topic", "orders"): {"retention.ms": 7200000, "cleanup.policy": Append("compact")}}`.
 
         None resets a setting to its default; `Append` and `Subtract` change lists. Resources are as for `describe_configs`.
-        `validate_only` changes nothing. Needs Kafka 2.3 (KIP-339).
+        With `validate_only`, the call changes nothing. Needs Kafka 2.3 (KIP-339).
 
         Raises BrokerError INVALID_CONFIG, POLICY_VIOLATION, UNKNOWN_TOPIC_OR_PARTITION, …, AuthorizationError (ALTER_CONFIGS),
         UnsupportedVersion, KafkaTimeoutError; PartialFailure with the changed resources in `done`.

@@ -129,7 +129,7 @@ class ReplicaCalls(AdminCalls):
     def _log_dirs(
         self, brokers: list[int] | None, partitions: Collection[TopicPartition] | None, deadline: Deadline
     ) -> dict[int, tuple[LogDir, ...] | KafkaError]:
-        if brokers is None:  # a new broker is not in the metadata yet
+        if brokers is None:  # a new broker might not be in the metadata yet
             self._session.refresh_brokers(deadline)
 
         def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:

@@ -90,7 +90,7 @@ class Rewinding:
 
 
 def _end(found: ListedOffset | KafkaError) -> int:
-    """The end of a log is never None. Raises `found` if it is an error."""
+    """The offset of a log's start or end, which is never None. Raises `found` if it is an error."""
     offset = value_or_raise(found).offset
     assert offset is not None
     return offset

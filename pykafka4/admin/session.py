@@ -39,8 +39,8 @@ class CallScope:
     def add(self, promise: Promise[Any]) -> None:
         """Add a question to this call. After `end` the question fails at once."""
         self._promises.append(promise)
-        # `_over` is read after the append. In the other order, this thread could read False, then `end` set True and walk the list, and the
-        # question would join a list that is not walked again.
+        # `_over` is read after the append. In the other order, this thread could read False, `end` could set True and walk the list, and
+        # then the question would join a list that is not walked again.
         if self._over:
             promise.set_exception(CALLER_GONE)
 
@@ -131,7 +131,7 @@ class AdminSession(Attachment[AdminMachine]):
 
     @staticmethod
     def forgotten(session: AdminSession) -> None:
-        """Warn about an open handle that was garbage-collected. Close on another thread, because the garbage collector must not wait."""
+        """Warn about a garbage-collected open handle; close its session on another thread, because the collector must not wait."""
         if not session.closed and session.runtime.loop.alive:
             warn_unclosed("AdminClient")
             session.runtime.callbacks.post(session.close)

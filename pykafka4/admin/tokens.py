@@ -23,8 +23,9 @@ NOW: Final = -1  # the value of an expiry period that stands for "at once"
 class TokenCalls(AdminCalls):
     """The calls of an `AdminClient` about delegation tokens. Source: KIP-48.
 
-    Brokers with `delegation.token.secret.key` serve these calls for clients that logged in over SASL or with a certificate. Otherwise the
-    calls raise BrokerError DELEGATION_TOKEN_AUTH_DISABLED or DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, each with the way out.
+    Brokers with `delegation.token.secret.key` serve these calls for clients that logged in over SASL or with a certificate, but not with a
+    token. Otherwise the calls raise BrokerError DELEGATION_TOKEN_AUTH_DISABLED or DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, each with the way
+    out.
     """
 
     def create_token(
@@ -37,9 +38,9 @@ class TokenCalls(AdminCalls):
     ) -> DelegationToken:
         """Create a token for the caller, or for `owner` (`User:alice`), on whom the caller needs CREATE_TOKENS (KIP-373, Kafka 3.3).
 
-        `renewers` may renew and expire the token, too. No renewal extends the token's life beyond `max_lifetime` seconds (None: the
+        `renewers` may also renew and expire the token. No renewal extends the token's life beyond `max_lifetime` seconds (None: the
         brokers' maximum, 7 days). The request is sent only once, because a repetition would create a second token. After a lost response
-        there might be a token that no client has; the token expires by itself.
+        there might be a token that no client has, until the token expires.
         """
         names = [as_principal(one) for one in _principals("renewers", renewers)]
         question = CreateToken(None if owner is None else as_principal(owner), names, _ms("max_lifetime", max_lifetime, USUAL))

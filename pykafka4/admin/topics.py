@@ -43,10 +43,10 @@ class TopicCalls(AdminCalls):
         wait: bool = False,
         timeout: float | None = None,
     ) -> dict[str, CreatedTopic]:
-        """Create topics: `{"orders": 6}` with six partitions, `{"orders": NewTopic(…)}` with settings of its own, or a list of names.
+        """Create topics: `{"orders": 6}` with six partitions, `{"orders": NewTopic(…)}` with its own settings, or a list of names.
 
         `replication_factor` (-1: the brokers' default, Kafka 2.4) and `configs` (`{"retention.ms": "3600000"}`) are for topics without a
-        `NewTopic`. `validate_only` creates nothing. With `wait`, the call returns when every broker that is up knows all the leaders.
+        `NewTopic`. With `validate_only`, the call creates nothing; with `wait`, it returns when every broker that is up knows all leaders.
 
         Raises BrokerError TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_CONFIG, POLICY_VIOLATION, …,
         AuthorizationError, KafkaTimeoutError; PartialFailure with `errors` and the created topics in `done`. If a wait fails, `errors` also
@@ -82,7 +82,7 @@ class TopicCalls(AdminCalls):
         require_all_done("partitions cannot be added", found)
 
     def delete_topics(self, topics: Iterable[str | UUID], *, wait: bool = False, timeout: float | None = None) -> None:
-        """Delete topics by name or id (Kafka 2.8), with all their records. With `wait`, waits until no broker that is up knows the topics.
+        """Delete topics by name or id (Kafka 2.8), with all their records. With `wait`, wait until no broker that is up knows the topics.
 
         Raises BrokerError UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, TOPIC_DELETION_DISABLED, AuthorizationError, KafkaTimeoutError;
         PartialFailure with the deleted topics in `done`. Sources: KIP-4, KIP-516.
@@ -90,7 +90,7 @@ class TopicCalls(AdminCalls):
         wanted, deadline = as_topics(topics), self._begin(timeout)
         parts = [names for names in ([t for t in wanted if isinstance(t, str)], [t for t in wanted if not isinstance(t, str)]) if names]
         found: dict[Any, Any] = {}
-        for part in parts:  # at a broker that does not know ids, one request with both would fail for the names, too
+        for part in parts:  # at a broker that does not know ids, one request with both would also fail for the names
             found |= self._ask_controller(DeleteTopics(self._broker_ms(deadline)), part, deadline)
         if wait:
             gone = [one for one in found.values() if not isinstance(one, KafkaError)]
@@ -137,7 +137,7 @@ class TopicCalls(AdminCalls):
     def _settle_refused_repeats(
         self, found: dict[Any, Any], question: Question[Any, Any], sizes: Mapping[str, int], deadline: Deadline
     ) -> None:
-        """Replace each `RefusedRepeat` in `found`: by success if the topic has the wanted number of partitions, otherwise by an error."""
+        """Replace each `RefusedRepeat` in `found`: with success if the topic has the wanted number of partitions, else with an error."""
         doubtful = {name: one.refusal for name, one in found.items() if isinstance(one, RefusedRepeat)}
         described = self._described(list(doubtful), deadline)
         for name, refusal in doubtful.items():
@@ -150,7 +150,7 @@ class TopicCalls(AdminCalls):
 
     def _await_known(self, found: dict[Any, Any], changes: Mapping[str, Change], done: str, deadline: Deadline) -> None:
         """Wait until every broker that is up knows of `changes`. The error of a failed wait replaces the successes in `found`, because
-        raised here it would hide the errors of other topics.
+        an error raised here would hide the errors of other topics.
         """
         try:
             self._wait_until_known(changes, done, deadline)
@@ -176,7 +176,7 @@ class TopicCalls(AdminCalls):
             lagging = {node: one for node, one in found.items() if isinstance(one, KafkaError)}
             if not lagging:
                 return
-            # A KafkaTimeoutError only ends BROKERS_REFRESH_S: the next round asks the brokers that are still up. Other errors end the call.
+            # After a KafkaTimeoutError (BROKERS_REFRESH_S has passed), the next round asks the brokers still up. Other errors end the call.
             for refused in (one for one in lagging.values() if not isinstance(one, KafkaTimeoutError)):
                 refused.add_note(what)
                 raise refused

@@ -38,7 +38,7 @@ NOT_FOUND: Final = "TRANSACTIONAL_ID_NOT_FOUND"
 
 @attrs.frozen
 class TransactionList:
-    """The transactional ids of a cluster, sorted. `errors` has the brokers that returned no list, so some ids might be missing."""
+    """The transactional ids of a cluster, sorted. `errors` has the brokers that returned no list: their ids might be missing."""
 
     transactions: tuple[TransactionListing, ...]
     errors: Mapping[int, KafkaError]
@@ -84,7 +84,7 @@ class TransactionCalls(AdminCalls):
     ) -> TransactionList:
         """Return the transactional ids of all brokers, or only the ids that match all given filters.
 
-        `states` has Kafka's names (Ongoing, Empty, …), `running_longer_than` is the least age of a transaction in seconds, `pattern` is a
+        `states` has Kafka's names (Ongoing, Empty, …), `running_longer_than` is the minimum age of a transaction in seconds, `pattern` is a
         regular expression (RE2/J) for ids. `errors` of the result has the brokers that returned no list. Brokers leave out ids that this
         user is not allowed to DESCRIBE. Needs Kafka 3.0, for `running_longer_than` 3.8, for `pattern` 4.1. Source: KIP-664, KIP-994,
         KIP-1152.
@@ -132,7 +132,7 @@ class TransactionCalls(AdminCalls):
         """Return the transactions that are open in a partition of `topics`, but not in their coordinator's state.
 
         The last record of each is at least `older_than` seconds old. `older_than` should be at least the highest transaction timeout that
-        brokers allow (`transaction.max.timeout.ms`): a younger transaction might still end by itself. Raises the common error or
+        brokers allow (`transaction.max.timeout.ms`): a younger transaction might still end normally. Raises the common error or
         PartialFailure if the call fails for a topic, partition or broker: an incomplete result could lack transactions, or have
         transactions that their coordinators know. Source: KIP-664.
         """

@@ -82,7 +82,7 @@ class UserCalls(AdminCalls):
     def delete_users(
         self, users: Iterable[str], *, mechanisms: Collection[str] | None = None, timeout: float | None = None
     ) -> list[tuple[str, str]]:
-        """Delete the credentials of users for some `mechanisms`, or all (None); returns pairs of a user and a mechanism.
+        """Delete the credentials of users for some `mechanisms`, or all (None); return pairs of a user and a mechanism.
 
         Open connections stay logged in. A user without a credential has the error RESOURCE_NOT_FOUND. Needs ALTER on the cluster. Raises
         the same errors as `upsert_users`.
@@ -99,7 +99,7 @@ class UserCalls(AdminCalls):
     def _altered(
         self, questions: Mapping[str, AlterUsers], users: Iterable[str], deadline: Deadline
     ) -> dict[tuple[str, str], bool | KafkaError]:
-        """Each mechanism has its own request, because brokers accept one change per user in a request."""
+        """Each mechanism has its own request, because brokers accept only one change per user in a request."""
         found: dict[tuple[str, str], bool | KafkaError] = {}
         for mechanism, question in questions.items():
             found |= {(user, mechanism): one for user, one in self._ask_controller(question, users, deadline).items()}

@@ -364,7 +364,7 @@ class SentRows:
         return error
 
     def result(self, timeout: float | None = None) -> int:
-        """Wait until all rows are acknowledged; return their number.
+        """Wait until every row has its outcome; return the number of rows.
 
         `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError after that time, or the DeliveryFailed of the first failed row.
         """

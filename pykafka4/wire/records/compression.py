@@ -1,6 +1,6 @@
 """Compresses and decompresses with Kafka's codecs. Invariant: decompression stops at the limit.
 
-So a decompression bomb costs little more memory than the limit. The numbers of members, frames and blocks are limited, too, because empty
+So a decompression bomb costs little more memory than the limit. The numbers of members, frames and blocks are also limited, because empty
 ones would cost time without output.
 """
 
@@ -131,7 +131,7 @@ def _write_snappy(data: Any, _: int | None) -> bytes:
 
 
 def _write_lz4(data: Any, level: int | None) -> bytes:
-    """Compress into independent blocks, because Java reads no others, and without a content size, as Java does."""
+    """Compress into independent blocks, because Java cannot read linked ones, and without a content size, as Java does."""
     packed: bytes = _lz4().compress(
         data, compression_level=level or 0, block_size=_lz4().BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
     )
@@ -254,8 +254,8 @@ def _read_gzip(view: memoryview, max_size: int) -> bytes:
 def _gzip_member(view: memoryview, at: int, out: _Output) -> int:
     """Decompress the member at `at`; return its end.
 
-    The pieces of input start small and grow: `unused_data` is a copy of the piece's rest after the member. Thousands of tiny members in
-    large pieces would each cost such a copy.
+    The pieces of input start small and grow, because `unused_data` is a copy of the rest of the piece after the member: thousands of tiny
+    members in large pieces would each cost a large copy.
     """
     inflate, size, begin = zlib.decompressobj(_GZIP), _CRUMB, at
     while not inflate.eof:
@@ -270,9 +270,9 @@ def _gzip_member(view: memoryview, at: int, out: _Output) -> int:
 
 
 def _read_snappy(view: memoryview, max_size: int) -> bytes:
-    """Decompress the framing of snappy-java, or one raw block, as librdkafka writes it.
+    """Decompress data in the framing of snappy-java, or one raw block, as librdkafka writes it.
 
-    As in Java, several streams, each with a header, may follow one another, and fewer than four bytes at the end are ignored.
+    As in Java, several streams, each with a header, may follow one another, and up to three bytes at the end are ignored.
     """
     if view[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         return _snappy_block(view, _Output(max_size))
@@ -293,7 +293,7 @@ def _read_snappy(view: memoryview, max_size: int) -> bytes:
 
 
 def _snappy_block(block: memoryview, out: _Output) -> bytes:
-    """The decompressed size at the start of `block` is checked before the library allocates that much memory."""
+    """Decompress `block`. The size at its start is checked before the library allocates that much memory."""
     size = 0
     for place, byte in enumerate(block[:5]):
         size |= (byte & 0x7F) << (7 * place)
@@ -309,7 +309,7 @@ def _snappy_block(block: memoryview, out: _Output) -> bytes:
 
 
 def _read_lz4(view: memoryview, max_size: int) -> bytes:
-    """Decompress the first frame. Bytes after it are ignored, as in Java, which brokers use to check batches."""
+    """Decompress the first frame. Bytes after it are ignored, as in the brokers' check of batches."""
     if view[: len(_LZ4_MAGIC)] != _LZ4_MAGIC:
         raise DecodeError("not an lz4 frame")
     out, frame = _Output(max_size), _lz4().LZ4FrameDecompressor()
@@ -382,7 +382,7 @@ def _zstd_frame(context: Any, frame: memoryview, out: _Output) -> bytes:
                     raise
                 continue
             return made
-    # The library raises the same error for a damaged frame and for one that is too long: count the bytes without keeping them.
+    # The library raises the same error for a damaged frame and for one that is too long, so count the bytes without keeping them.
     counted = 0
     with context.stream_reader(frame, read_size=_PIECE) as stream:
         while counted <= out.left:
@@ -396,7 +396,7 @@ def _zstd_frame(context: Any, frame: memoryview, out: _Output) -> bytes:
 def repair_lz4(data: Readable) -> bytes:
     """The LZ4 frame in `data`, with a correct header checksum.
 
-    Writers of message format v0 hashed the wrong bytes, and Kafka kept that. So the header is rebuilt from its flags.
+    In message format v0 the header checksum covers the wrong bytes, so the header is rebuilt from its flags.
     """
     view = memoryview(data).cast("B")
     if len(view) < 7 or view[:4] != _LZ4_MAGIC:

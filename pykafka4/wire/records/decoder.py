@@ -1,7 +1,7 @@
 """Reads batch headers and records, in every format. Invariant: every length is checked against the bytes left before it is used.
 
 Magic 2 is read in steps: `read_header`, `RecordBatch.check`, `open_batch`, `read_records`. For magic 0 and 1, where a compressed message
-wraps a message set of its own, `read_messages` does everything.
+wraps a message set, `read_messages` does everything after `read_header`.
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ class Message(NamedTuple):
 
 
 def read_messages(batch: RecordBatch, max_size: int) -> Iterator[Message]:
-    """The records of a message of magic 0 or 1, created one at a time: as objects they take ten times the bytes that `max_size` limits.
+    """The records of a message of magic 0 or 1, created one at a time, because objects take ten times the bytes that `max_size` limits.
 
     The complete message is checked before its first record is created. Raises DecodeError for a corrupt message, RecordTooLarge for more
     than `max_size` bytes decompressed, ConfigError if the codec's library is missing.
@@ -342,7 +342,7 @@ def _shift(batch: RecordBatch, held: memoryview) -> int:
 
 
 def _check_message(batch: RecordBatch, held: memoryview, pos: int) -> tuple[int, int]:
-    """Returns offset and end of the message at `pos`."""
+    """Check the message at `pos`; return its offset and end."""
     left = len(held) - pos
     if left <= MAGIC:
         raise DecodeError(f"a record batch truncated after {left} bytes")

@@ -1,6 +1,6 @@
 """Encodes batch headers and records of magic 2. The caller has checked the values.
 
-In plain Python, `_plain_raw_batch` and `_plain_batch` write this format, too, when they copy parts of records.
+In the plain core, `_plain_raw_batch` and `_plain_batch` also write this format when they copy parts of records.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ CODEC_BITS, LOG_APPEND_BIT, TRANSACTIONAL_BIT, CONTROL_BIT = 0x07, 0x08, 0x10, 0
 CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP = 0, 1, -1
 INT64_MAX: Final = 2**63 - 1
 
-# Bytes that a record's objects take in addition to its data. With a limit on encoded bytes alone, a batch of tiny records, or a record of
-# tiny headers, would take many times the limit as objects.
+# Bytes that a record's objects take in addition to its data. With a limit on encoded bytes alone, a batch of tiny records, or a record with
+# many tiny headers, would take many times the limit as objects.
 RECORD_WEIGHT: Final = 200
 HEADER_WEIGHT: Final = 160  # a tuple, a str and a bytes object
 MANY_HEADERS: Final = 1000  # a record with at most this many headers is never refused for them

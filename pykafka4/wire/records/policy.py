@@ -30,12 +30,12 @@ class Policy:
     """The limits, the codec and the admission of records for the batches of a topic.
 
     `linger` is in seconds. A batch is sealed at `batch_bytes` (of keys and values, at least 1 for each record) or `batch_records` (0: off).
-    With `combined`, the open batches of all topics with the same values of these three fields count as one batch: all of them are due
-    together. A batch is compressed with `codec` at `level` (None: the codec's default) if its records have `compression_min_bytes` or more.
-    It is sent compressed if it became smaller and at most `compression_max_ratio` of the bytes are left. No batch grows beyond
-    `max_message_bytes` (0: no limit), and a record that would exceed it alone is refused. `admit(deadline)`, if set, is called for each
-    record: it may wait until `deadline`, or raise. It returns an Admission, None for a record that nothing limits, or the error with which
-    the record is dropped.
+    With `combined`, the open batches of all topics with the same `linger`, `batch_bytes` and `batch_records` count as one batch: all of
+    them are due together. A batch is compressed with `codec` at `level` (None: the codec's default) if its records have
+    `compression_min_bytes` or more. It is sent compressed if it became smaller and at most `compression_max_ratio` of the bytes are left.
+    No batch grows beyond `max_message_bytes` (0: no limit), and a record that would exceed it alone is refused. `admit(deadline)`, if set,
+    is called for each record: it may wait until `deadline`, or raise. It returns an Admission, None for a record that nothing limits, or
+    the error with which the record is dropped.
     """
 
     linger: float

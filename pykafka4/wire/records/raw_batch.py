@@ -1,5 +1,5 @@
-"""Represents record batches as values. Invariant: a `RawBatch` has records, its lengths fit, and its checksum was verified or computed
-here.
+"""Represents record batches as values. Invariant: a `RawBatch` has records, its lengths fit, and its checksum was verified, or
+computed in this module.
 
 A batch is decompressed only if its records have to change before an application gets it or a broker accepts it.
 """
@@ -100,7 +100,7 @@ class RawBatch:
     def base_timestamp_ms(self) -> int:
         """The timestamp of its first record, in milliseconds; with LOG_APPEND_TIME, of all records.
 
-        If compaction has seen a batch with tombstones and CREATE_TIME, this is the time from which compaction may remove the tombstones.
+        If compaction has processed a batch with tombstones and CREATE_TIME, this is the time from which it may remove the tombstones.
         """
         return self._header.max_timestamp_ms if self._header.attributes & LOG_APPEND_BIT else self._header.base_timestamp_ms
 
@@ -126,7 +126,7 @@ class RawBatch:
 
 
 def _verified(data: bytes, topic: str, partition: int) -> RawBatch:
-    """The checksum in `data` was verified, or was computed here."""
+    """The batch in `data`, whose checksum the caller has verified or computed."""
     batch = RawBatch.__new__(RawBatch)
     batch.__attrs_init__(data, topic, partition, check_header(data))
     return batch
@@ -206,8 +206,9 @@ def as_sendable(batch: RawBatch) -> RawBatch:
     """`batch` as brokers accept it from a producer: consecutive offsets, and timestamps of the type CREATE_TIME.
 
     A batch with compaction gaps, or with LOG_APPEND_TIME, is decompressed, changed, and compressed again. With LOG_APPEND_TIME all records
-    get the append time as their own. Otherwise a topic with CREATE_TIME would clear the bit, and show readers the first producer's times.
-    Raises DecodeError for damaged records, RecordTooLarge for more than 64 MiB decompressed, ConfigError if the codec's library is missing.
+    get the append time as their own. Otherwise brokers would clear the bit in a topic with CREATE_TIME, and show readers the first
+    producer's times. Raises DecodeError for damaged records, RecordTooLarge for more than 64 MiB decompressed, ConfigError if the codec's
+    library is missing.
     """
     header = batch._header
     appended = bool(header.attributes & LOG_APPEND_BIT)

@@ -1,4 +1,4 @@
-"""Accepts records and fills batches, as the plain core. Invariant: the same bytes, outcomes and exception types as the compiled core.
+"""Accepts records and fills batches, in the plain core. Invariant: the same bytes, outcomes and exception types as the compiled core.
 
 Where the compiled core relies on the GIL, the plain core takes `lock`, a context manager from the caller. Code of the application or the
 producer runs without the lock, except `clock`. The plain core reserves memory byte by byte, the compiled core block by block, so they find
@@ -132,7 +132,7 @@ class Accumulator(RawBatches):
         alike = Policy(linger, codec)
         self._policy = policy if policy is not None else lambda topic: alike
         self._buffer_memory, self._max_partition_bytes = buffer_memory, max_partition_bytes
-        # The overhead of a parked record has to fit into buffer_memory, too: otherwise `send` would wait in vain for room.
+        # The overhead of a parked record must also fit into buffer_memory: otherwise `send` would wait for room that cannot come.
         self._max_request_size = min(max_request_size, buffer_memory - PARKED_COST)
         self._asked_request_size = max_request_size
         self._clock, self._new_topic, self._make_room = clock, new_topic, make_room
@@ -202,7 +202,7 @@ class Accumulator(RawBatches):
                 give_way()
                 data, now = bytes_of(name, "value", value), self._wall() if given is None else given
                 item = Item(None if others is None else _next_key(name, others, n), data, pairs, partition=asked, timestamp=now)
-                # Before the record is accepted: Ctrl-C may come right after, and `accepted` of its exception has to list the record.
+                # Before the record is accepted: Ctrl-C may come right after that, and `accepted` of its exception must list the record.
                 out.append(Delivery(item))
                 self._accept(self._topics.get(name) or self._meet(name), item, on_delivery, out[-1])
             if others is not None and next(others, MISSING) is not MISSING:
@@ -264,12 +264,12 @@ class Accumulator(RawBatches):
                 return delivery
             if t.direct and self._append(t, item, callback, delivery):
                 return delivery
-            # `t` was dropped meanwhile. The partition was chosen with the old number of partitions, so the choice starts again, too.
+            # `t` was dropped meanwhile. The partition was chosen with the old number of partitions, so it is chosen again.
             t = self._topics.get(t.name) or self._meet(t.name)
             item.partition, item.free, item.turning = asked, False, False
 
     def _admission(self, t: Topic, r: Item, admit: Callable[[float], Admission | Exception | None]) -> Admission | Exception | None:
-        """Ask `admit`, which may wait. Size and partition are checked before: a record that cannot be sent is refused without a wait."""
+        """Ask `admit`, which may wait. Size and partition are checked first, so a record that cannot be sent is refused without a wait."""
         self._check_size(t, r)
         if r.partition >= 0 and t.direct:
             self._check_partition(t, r)
@@ -343,7 +343,7 @@ class Accumulator(RawBatches):
             try:
                 if step is not None:
                     step()  # without the lock: compression may take a long time, and `wake` is code of the producer
-            finally:  # even after Ctrl-C in `step`: without the wake-up the loop would miss the linger of the new batch
+            finally:  # even after Ctrl-C in `step`: without the wake-up the loop would miss the end of the new batch's linger
                 if news:
                     self._wake()
             if written:
@@ -355,13 +355,13 @@ class Accumulator(RawBatches):
                     return True
 
     def _has_room(self, t: Topic, r: Item, b: Batch | None, partition: int, size: int) -> bool:
-        """An open batch accepts `r` ahead of waiting threads; once it is full, this thread waits, too."""
+        """Whether `r` has room. An open batch accepts `r` ahead of waiting threads; a new batch comes after them."""
         return (b is not None or not self._must_queue(t, r)) and self._fits(t, partition, size)
 
     def _write(
         self, t: Topic, b: Batch | None, r: Item, partition: int, encoded: bytes, callback: Callback | None, delivery: Any
     ) -> tuple[bool, Callable[[], object] | None]:
-        """Returns whether to wake the loop, and a function to call first, without the lock."""
+        """Write `r`; return whether to wake the loop, and a function to call before that, without the lock."""
         news = False
         if b is None:
             b = t.open[partition] = Batch(self, t, partition, self._clock())
@@ -520,7 +520,7 @@ class Accumulator(RawBatches):
             return True
 
     def census(self) -> tuple[int, list[tuple[Batch, int, bool]], list[tuple[str, int]]]:
-        """(number of accepted records; (batch, records, in flight) of each batch without an outcome; (topic, number of parked records)), of
+        """(number of accepted records; (batch, records, in flight) of each batch without an outcome; (topic, number of parked records)), at
         one moment.
         """
         with self._lock():

@@ -204,7 +204,7 @@ def _integer(field: Field) -> Shape | None:
 
 
 def _timestamp(field: Field) -> Shape | None:
-    # Arrow's zone is not read: with a zone the numbers are UTC, and a timestamp without a zone counts as UTC.
+    # Arrow's zone is not read: with a zone the numbers are UTC, and a timestamp without a zone is taken as UTC.
     if field.dictionary is not None:
         return None
     return TIMES.get(field.format.partition(":")[0]) or _integer(field)
@@ -292,7 +292,7 @@ class RowsCallback:
         return delivery is not None
 
     def run(self) -> None:
-        """Call the function: every row had its outcome before the callback was added."""
+        """Call the function, because every row had its outcome before the callback was added."""
         try:
             step_aside()
             self._fn(self._sent)

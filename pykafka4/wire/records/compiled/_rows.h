@@ -33,7 +33,7 @@ static void column_free(Column *c) {
     free(c);
 }
 
-/* ---- arrays. `shift` is the parent's offset, which applies to its children, too. Returns NULL, or the reason why an array is invalid. */
+/* ---- arrays. `shift` is the offset of the parent struct, which applies to its children. Returns NULL, or the reason for a refusal. */
 
 static const char *column_bind(Column *c, const struct ArrowArray *a, int64_t shift, int64_t rows) {
     static const int buffers[] = {0, 3, 3, 3, 2, 2, 2, 2, 2, 1, 1};
@@ -146,7 +146,7 @@ static inline const char *bytes_at(const Column *c, int64_t row, const char **da
     }
 }
 
-/* The integer of a row, scaled; sets `*none` if it is null. */
+/* Read the integer of a row, scaled; `*none` says whether it is null. */
 static const char *integer_of(const Column *c, int64_t row, int64_t *value, int *none) {
     int too_large = 0;
     if ((*none = is_null(c, row))) return NULL;
@@ -205,7 +205,7 @@ static const char *headers_at(const Column *c, int64_t row, Scratch *out) {
     return NULL;
 }
 
-/* ---- import of structs: if two threads try to move a struct, the one that sets `release` to NULL gets it */
+/* ---- import of structs: if two threads try to move a struct, the first to set `release` to NULL gets it */
 
 #define MOVE_OF(Type, type)                                                                                       \
     static int move_##type(struct Type *from, struct Type *to) {                                                  \

@@ -24,7 +24,7 @@ cdef str NO_UTF8 = "it is not valid UTF-8"
 cdef const char* NEGATIVE = "it is negative"
 
 cdef enum:
-    RUN = 1024                     # rows that share a timestamp; meanwhile other threads and signal handlers wait, for about 50 us
+    RUN = 1024                     # rows with one timestamp, written without a pause: other threads and signal handlers wait about 50 us
 
 cdef enum:                         # indexes of rows.ARGUMENTS
     A_KEY = 0
@@ -225,7 +225,7 @@ cdef class ArrowRows:
         return wrong_row(self.topic, ARGUMENTS[argument] if argument >= 0 else "", self.position, reason)
 
     cdef const char* read(self, Item* r, int* argument) noexcept:
-        """Fill `r` from the row, with -1 for a missing timestamp or partition. Returns NULL, or the reason why `argument` is invalid."""
+        """Fill `r` from the row, with -1 for a missing timestamp or partition; return NULL, or why `argument` (-1: the row) is invalid."""
         cdef const char* wrong = NULL
         cdef int none
         argument[0] = -1
@@ -310,7 +310,7 @@ cdef class BatchRows:
 
 
 cdef int outcome_of(Batch b):
-    """S_OPEN while some records of `b`, through splits, have no outcome; S_FAILED if some have failed; otherwise S_ACKED."""
+    """S_OPEN while some records of `b`, after splits, have no outcome; S_FAILED if some have failed; otherwise S_ACKED."""
     cdef int found, worst = S_ACKED
     if b.state != S_SPLIT:
         return b.state if b.state >= S_ACKED else S_OPEN
@@ -330,11 +330,11 @@ cdef class SentRows:
     Rows are numbered from 0, in the order of the data.
     """
 
-    cdef list pending              # entries without an outcome: BatchRows, or (row, Delivery) for a record that was parked
+    cdef list pending              # entries without an outcome at the last check: BatchRows, or (row, Delivery) if parked or from `took`
     cdef list failing              # entries with failures
-    cdef list current              # by slot: the BatchRows of the slot's open batch
+    cdef list current              # by slot: the slot's latest BatchRows
     cdef BatchRows last
-    cdef Delivery newest           # the last argument of `took`: a second call with the same handle does nothing
+    cdef Delivery newest           # the last Delivery passed to `took`: a second call with it does nothing
     cdef Hooks hooks
     cdef readonly str topic
     cdef int64_t gone              # acknowledged rows of entries that have left `pending`
@@ -422,7 +422,7 @@ cdef class SentRows:
 
     @property
     def acked(self) -> int:
-        """The number of rows that were acknowledged at the last call of `done`."""
+        """The number of rows that were acknowledged at the last check; `done` checks."""
         return self.gone + self.early
 
     def __len__(self):
@@ -478,7 +478,7 @@ cdef class SentRows:
         return error
 
     def result(self, timeout=None) -> int:
-        """Wait until all rows are acknowledged; return their number.
+        """Wait until every row has its outcome; return the number of rows.
 
         `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError when that time has passed, or the DeliveryFailed of the first
         failed row.
@@ -552,7 +552,7 @@ cdef Delivery delivery_of(Batch b, int32_t index):
 
 
 cdef int64_t visit_failed(object entry, Visit visit, void* out) except -1:
-    """Call `visit` for each failed row of an entry of `SentRows.failing`; return their number."""
+    """Call `visit` for each failed row of `entry`; return their number."""
     cdef BatchRows home
     cdef Delivery d
     cdef int64_t i, failed = 0
@@ -583,7 +583,7 @@ cdef int keep_failure(Delivery d, int64_t row, void* out) except -1:
 
 
 cdef int find_first(Delivery d, int64_t row, void* out) except -1:
-    """Find the failed row with the lowest number. Every failure counts as seen, because the note of `exception` counts it."""
+    """Find the failed row with the lowest number. Mark every failure as seen, because the note of `exception` counts it."""
     cdef First* first = <First*>out
     d.see()
     if first.row < 0 or row < first.row:
@@ -592,7 +592,7 @@ cdef int find_first(Delivery d, int64_t row, void* out) except -1:
 
 
 cdef int64_t send_run(Accumulator acc, Topic t, ArrowRows rows, SentRows sent, int64_t now, int64_t most):
-    """Write rows into open batches, up to `most` or a row that `send_rows` must handle; return their number. Runs no Python code."""
+    """Write up to `most` rows into open batches, until a row that `send_rows` must handle; return their number. Runs no Python code."""
     cdef Item r
     cdef PyObject* b               # borrowed from Topic.open: counting references takes longer than reading the row
     cdef PyObject* last = NULL

@@ -13,7 +13,7 @@ cdef struct Item:                  # a record on its way into a batch
     bint free                      # any partition is allowed
     bint turning                   # its partition is the next one in turn; if that has no room, another one is chosen
     bint forced                    # it was parked, so its bytes are reserved already, and limits do not apply
-    bint asked                     # it has waited for room, so it goes ahead of records that still wait, which came later
+    bint asked                     # it has waited for room, so it does not queue behind records that still wait
     bint news                      # wake the loop once the record is written
     bint overflows                 # there is no room for it, and on_full=raise or drop
     int64_t lacking                # if it overflows: the bytes that it needs
