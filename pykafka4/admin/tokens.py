@@ -24,8 +24,7 @@ class TokenCalls(AdminCalls):
     """The calls of an `AdminClient` about delegation tokens. Source: KIP-48.
 
     Brokers with `delegation.token.secret.key` serve these calls for clients that logged in over SASL or with a certificate, but not with a
-    token. Otherwise the calls raise BrokerError DELEGATION_TOKEN_AUTH_DISABLED or DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, each with the way
-    out.
+    token. Otherwise the calls raise BrokerError DELEGATION_TOKEN_AUTH_DISABLED or DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, with the way out.
     """
 
     def create_token(
