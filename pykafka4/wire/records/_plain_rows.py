@@ -1,7 +1,7 @@
 """Reads rows of Arrow data as records, in plain Python; `_rows.h` and `_rows.pxi` are the compiled counterparts.
 
 Invariant: the same rows, refusals and error messages as in the compiled core. The checks protect against damaged arrays as far as Arrow's
-structs state sizes. Only for views do they state the sizes of buffers, so exporters are trusted with the sizes of all other buffers.
+structs state sizes. The structs state the sizes of buffers only for views; for all other buffers, the exporter is trusted.
 """
 
 from __future__ import annotations
@@ -314,7 +314,7 @@ class SentRows:
     def __init__(self, acc: Any, topic: str) -> None:
         self._acc, self.topic = acc, topic
         self._deliveries: list[tuple[int, Delivery]] = []
-        self._open: list[Delivery] = []  # rows that had no outcome at the last call of `done`
+        self._open: list[Delivery] = []  # rows without an outcome at the last call of `done`, and later rows
 
     def took(self, rows: ArrowRows, delivery: Delivery) -> None:
         """Add `delivery`, the handle of the next row, which was accepted. A second call with the same handle does nothing."""

@@ -69,7 +69,7 @@ class Topic:
     count: int = 0  # number of partitions; 0 while unknown
     direct: bool = False  # partitions are known and nothing is parked: records go straight into batches
     announced: bool = False  # the loop knows that records are parked here
-    dropped: bool = False  # removed from the accumulator's topics: a `send` that found it earlier looks it up again
+    dropped: bool = False  # removed from the accumulator's topics: a `send` that found it earlier looks up its name again
     open: dict[int, Any] = attrs.Factory(dict)  # the open batches, by partition
     held: dict[int, int] = attrs.Factory(dict)  # bytes reserved, by partition
     available: list[int] = attrs.Factory(list)  # partitions with a leader
@@ -80,14 +80,14 @@ class Topic:
     parked: deque[Item] = attrs.Factory(deque)
     parked_first: int = 0  # running number of the oldest parked record
     parked_bytes: int = 0
-    moved_bytes: int = 0  # bytes of parked records that were moved to their partitions, while others are still parked
+    moved_bytes: int = 0  # bytes of records moved from `parked` to their partitions; 0 once `parked` is empty
     placeholder: Any = None  # the batch to which handles of parked records refer
 
     def stays_plain(self, raw: int) -> bool:
         return self.policy.codec == 0 or raw - HEADER_SIZE < self.policy.compression_min_bytes
 
     def limit_records(self, size: int, option: str) -> None:
-        """Let no batch grow beyond `size` bytes; a record that alone exceeds it is refused, with an error that names `option`."""
+        """Let no batch grow beyond `size` bytes; refuse a record that alone exceeds `size`. The error names the lowest limit."""
         if size < self.max_record:
             self.max_record, self.max_record_option = size, option
         self.capacity = min(self.capacity, size)
@@ -116,10 +116,10 @@ class Topic:
         self.sticky, self.sticky_bytes = self.available[self.cursor], 0
 
     def rotate(self, unit: int) -> None:
-        """Choose a new sticky partition: the next one, or, if `unit` is not 0 and data waits somewhere, a random one as in KIP-794.
+        """Choose a new sticky partition: the next one, or, if `unit` is not 0 and a partition holds data, a random one as in KIP-794.
 
-        A partition's weight in the random choice is `unit` plus the number of bytes (open, waiting or in flight) that it holds less than
-        the fullest partition. So a partition with a slow broker gets fewer records.
+        A partition's weight in the random choice is `unit` plus the number of bytes (open, waiting or in flight) by which the fullest
+        partition exceeds it. So a partition with a slow broker gets fewer records.
         """
         held = [self.held.get(p, 0) for p in self.available] if unit else []
         most = max(held, default=0)

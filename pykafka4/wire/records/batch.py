@@ -117,7 +117,7 @@ def control_record(kind: ControlType, coordinator_epoch: int = 0) -> WireRecord:
 
 
 def control_type(record: WireRecord) -> ControlType | None:
-    """The outcome in a control record; None for another type, as in Kafka's metadata log. Raises DecodeError for a short key."""
+    """The outcome in a control record; None for another type, as in Kafka's metadata log. Raises DecodeError for a null or short key."""
     if record.key is None or len(record.key) < 4:
         raise DecodeError(f"the control record at offset {record.offset} has a key of {len(record.key or b'')} bytes; 4 are needed")
     number = int.from_bytes(record.key[2:4], "big", signed=True)

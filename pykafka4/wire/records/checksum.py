@@ -34,7 +34,7 @@ def crc32c(data: Readable, value: int = 0) -> int:
 
 @functools.cache
 def _fastest() -> Extend:
-    """Logs one line if no installed implementation is compiled."""
+    """Log a warning if no installed implementation is compiled."""
     return _google() or _crcmod()
 
 

@@ -64,7 +64,7 @@ def partitioner_failed(topic: str, function: Callable[..., Any], error: Exceptio
 
 
 def chosen_partition(topic: str, function: Callable[..., Any], chosen: object, count: int) -> int:
-    """Check the partition that an application's partitioner has `chosen`. Raises TypeError or ValueError, naming the partitioner."""
+    """The partition that an application's partitioner has `chosen`, as an int. Raises TypeError or ValueError, naming the partitioner."""
     try:
         number = None if isinstance(chosen, bool) else operator.index(chosen)  # type: ignore[arg-type]
     except TypeError:
@@ -147,7 +147,7 @@ def checked_callback(topic: str, what: str, callback: Any) -> Any:
 
 
 def shares_time(values: object, keys: object) -> bool:
-    """Whether `values` and `keys` of `send_many` are lists or tuples: their records are accepted in moments, and may share a timestamp."""
+    """Whether neighbouring records of a `send_many` may share a timestamp, because lists and tuples yield their items without a wait."""
     return type(values) in (list, tuple) and (keys is None or type(keys) in (list, tuple))
 
 

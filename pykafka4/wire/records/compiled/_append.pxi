@@ -40,7 +40,7 @@ cdef class Accumulator:
     cdef object drop_error         # for on_full=drop: the reason in the Delivery of a dropped record
     cdef object call_dropped
     cdef int64_t unparked          # number of records unparked so far
-    cdef int64_t lost_first, lost_last  # lowest and highest timestamps of the parked records that failed last
+    cdef int64_t lost_first, lost_last  # see `_plain_parking.Parking.lost_times`
     cdef int64_t used_up           # number of ended announcements: the parked records were moved or failed, or the topic was dropped
     cdef int64_t owed              # bytes of `reserved` whose blocks are free already, while callbacks of their batches still have to run
 
@@ -86,7 +86,7 @@ cdef class Accumulator:
         self.pool_limit = <int>max(1, min(MOST_POOLED_BLOCKS, buffer_memory // 4 // self.batch_size))
         self.buffer_memory = buffer_memory
         self.max_partition_bytes = max_partition_bytes
-        # The overhead of a parked record must fit into buffer_memory, too: otherwise `send` would wait in vain for room.
+        # The overhead of a parked record must also fit into buffer_memory: otherwise `send` could wait for room that never becomes free.
         self.max_request_size = min(max_request_size, buffer_memory - PARKED_COST)
         self.asked_request_size = max_request_size
         alike = Policy(linger, codec)
@@ -177,7 +177,7 @@ cdef class Accumulator:
             self.wake_owed = True
 
     cdef void nudge(self) noexcept:
-        """Wake the loop if memory became free while threads wait for it; the loop wakes these threads.
+        """Wake the loop if memory has become free while threads wait for it; the loop wakes these threads.
 
         For callers that cannot raise: a pending exception is saved, then restored.
         """
@@ -221,8 +221,8 @@ cdef class Accumulator:
         if t is None:
             return False
         if not t.direct:
-            # Records that have moved to their partitions count, too, until nothing is parked. Otherwise moved records would make room for
-            # parked ones, again and again, while a full partition takes them all: `designate` does not check for room.
+            # Records that have moved to their partitions are also counted until nothing is parked. Otherwise each of them would make room
+            # for another parked record, and a full partition would take them all, because `designate` does not check for room.
             return t.parked_bytes + t.moved_bytes > 0 and t.parked_bytes + t.moved_bytes + nbytes > self.max_partition_bytes
         if partition >= 0:         # no wait for a partition that does not exist: `send` rejects the record
             return partition < t.slots and not self.partition_fits(t, <int>partition, nbytes)
@@ -314,8 +314,8 @@ cdef class Accumulator:
     cdef int32_t start_size(self, Topic t, int partition, int64_t need, int64_t more, bint asked):
         """The initial capacity of a batch, with which the limits still allow `more` bytes; 0 if there is no room.
 
-        The batch of a busy partition starts large while there is plenty of memory, and for a thread that has waited for memory. Otherwise
-        the thread would reserve small pieces again and again, and its batches would stay small.
+        The batch of a busy partition starts large if there is plenty of memory, or if the thread has waited for memory. Otherwise such a
+        thread would reserve small pieces again and again, and its batches would stay small.
         """
         cdef int64_t cap = FIRST_BLOCK_BYTES
         if need > t.capacity:
@@ -390,7 +390,7 @@ cdef class Accumulator:
             while cap < need:
                 cap *= 2
             cap = min(cap, t.capacity)
-            if self.fits(t, b.slot, cap - b.cap):  # even ahead of waiting threads: once the batch is full, this thread waits, too
+            if self.fits(t, b.slot, cap - b.cap):  # even ahead of waiting threads: once the batch is full, this thread also waits
                 return self.grow(t, b, <int32_t>cap)
         if r.forced and (need <= t.capacity or b.count == 0):
             return self.grow(t, b, <int32_t>need)
@@ -438,7 +438,7 @@ cdef class Accumulator:
         return 0
 
     cdef int append(self, Topic t, Item* r, object callback, Delivery d) except -1:
-        """Write `r` into the open batch of its partition, and bind `d`; return 0 if `t` was dropped meanwhile, REFUSED without room."""
+        """Write `r` into a batch, or drop `r`, and bind `d`; return 0 if `t` was dropped meanwhile, REFUSED if `send` must raise BufferFull."""
         cdef Batch b
         cdef object found
         cdef int partition
@@ -528,7 +528,7 @@ cdef class Accumulator:
         return t
 
     cdef Topic meet(self, str name):
-        """Announce the topic `name` to the loop, with its first record; return its state."""
+        """Announce the topic `name` to the loop; return its Topic."""
         cdef Topic t
         cdef int64_t before = self.used_up
         self.new_topic(name)
@@ -603,7 +603,7 @@ cdef class Accumulator:
         return drop_batch(self, exact_name(topic), partition, PyBytes_AS_STRING(checked_batch(data)), code, cause)
 
     cdef int append_anew(self, str name, Item* r, int64_t partition, object callback, Delivery d) except -1:
-        """Append `r`, whose topic was dropped meanwhile, to the current Topic `name`; repeat if this Topic is dropped, too."""
+        """Append `r`, whose topic was dropped meanwhile, to the current Topic `name`; repeat if this Topic is also dropped."""
         cdef Topic t
         while True:
             t = self.find(name)
@@ -643,8 +643,8 @@ cdef class Accumulator:
         """Work like `reference.Accumulator.take`, with two differences.
 
         A call that finds a batch whose linger has ended also takes the batches whose linger ends within an eighth of that linger, so one
-        turn of the loop takes all of them. If the oldest of these batches was opened within this time after the last such call,
-        records come steadily. Then `take` expects the next batch: its opening does not wake the loop, which calls `take` again by itself.
+        turn of the loop takes all of them. If the oldest of these batches was opened within an eighth of the linger after the last such
+        call, records come steadily. Then the next call is due at most one linger later, and opening the next batch does not wake the loop.
         """
         cdef list fresh = []
         cdef list due = []

@@ -11,7 +11,7 @@ cdef str state_name(int state):
     return ("OPEN", "SEALED", "ACKED", "FAILED", "SPLIT")[state]
 
 
-# The states that may follow each state, as bits: nothing follows ACKED, FAILED and SPLIT.
+# The states that may follow each state, as bits: none follows ACKED, FAILED or SPLIT.
 cdef int[5] FOLLOWS = [1 << S_SEALED | 1 << S_FAILED, 1 << S_ACKED | 1 << S_FAILED | 1 << S_SPLIT, 0, 0, 0]
 
 
@@ -34,13 +34,13 @@ cdef class Batch:
     cdef char* buf                 # 61 bytes of header, then the records
     cdef void* older               # neighbours among the open batches whose linger runs; borrowed
     cdef void* newer
-    cdef Accumulator acc           # None when the batch has left the account
+    cdef Accumulator acc           # None once the batch is settled and its blocks are free
     cdef Topic home
     cdef Hooks hooks
     cdef readonly str topic
     cdef readonly int32_t partition, count
     cdef int32_t used, cap, raw    # bytes in use, bytes of `block`, bytes before compression
-    cdef int32_t blocks            # its blocks that are not freed, exported ones included
+    cdef int32_t blocks            # number of its blocks that are not freed, exported ones included
     cdef int64_t booked            # bytes of these blocks, and `noted`
     cdef int64_t noted             # bytes reserved for callbacks
     cdef int32_t slot              # the index under which its home counts these bytes: its partition, if it has one
@@ -58,7 +58,7 @@ cdef class Batch:
     cdef list callbacks            # None, or one entry per record up to the last record with a callback
     cdef list extras               # None, or (handle, function) pairs of add_done_callback
     cdef Meta* meta
-    cdef int32_t metas             # number of records whose callbacks have reserved memory
+    cdef int32_t metas             # number of records for whose callbacks memory is reserved
     cdef int64_t base_offset, append_time
     cdef object code, outcome_written, cause, kept
     cdef set seen_failures         # failed records whose failure the application has seen
@@ -161,7 +161,7 @@ cdef class Batch:
         self.acc.reserve(self.home, self.slot, size)
 
     cdef void swap(self, Block* block) noexcept:
-        """Move to `block`, which already has the bytes. The old block is released last, as its release may run Python code."""
+        """Move to `block`, which already has the bytes."""
         cdef Block* old = self.block
         self.adopt(block)
         self.drop(old)
@@ -407,7 +407,7 @@ cdef class Batch:
         return data
 
     cdef object record_at(self, const char** p, const char* end):
-        """The record at `p`, as passed to `send`; moves `p` past it."""
+        """The record at `p`, as passed to `send`; move `p` past it."""
         cdef Raw r
         cdef const char* wrong = read_record(p[0], end, &r)
         headers = NO_HEADERS
@@ -530,8 +530,8 @@ cdef class Batch:
             raise
         finally:
             free(at)
-        # From here to `let_go` nothing is allocated. Otherwise the garbage collector could run a destructor, which may use a handle of this
-        # batch while only some of its callbacks have moved.
+        # From here to `let_go` nothing that the garbage collector tracks is allocated. Otherwise the collector could run a destructor,
+        # which may use a handle of this batch while only some of its callbacks have moved.
         self.parts = parts
         self.move(S_SPLIT)
         for pair in self.extras or ():

@@ -1,7 +1,7 @@
 # Counts references to the memory of batches. Invariant: no byte is reused while a socket may still read it.
 #
 # A socket may hold a batch's bytes long after the batch has failed, if the delivery timeout expired while the request was being written.
-# If the memory were reused, the request would send other records, to the wrong topic, with a valid checksum. So the bytes are in
+# If the memory were reused, the request could send other records, to the wrong topic, with a valid checksum. So the bytes are in
 # reference-counted blocks: one reference for the batch, one for each buffer export.
 
 

@@ -1,4 +1,4 @@
-# Chooses the partition of a record, by the rules of `partitioners.NAMED`. The bytes of a batch do not depend on the choice.
+# Chooses the partitions of records, by the rules of the producer's `Partitioner`.
 
 
 cdef extern from *:
@@ -162,7 +162,7 @@ cdef int await_topic(Accumulator acc, Topic t, Item* r) except -1:
 
 
 cdef Topic late_topic(Accumulator acc, Topic t):
-    """Make a Topic whose only slot has the batches of `t` without a partition. The Topic is in no list of topics."""
+    """Make a Topic whose only slot has the batches of `t` without a partition. The new Topic is not in `acc.topics`."""
     cdef Topic late = Topic.__new__(Topic)
     late.name = t.name
     late.open = []

@@ -184,8 +184,8 @@ static int columns_fit(Columns *c, int64_t rows, int64_t topic_size, int64_t byt
 
 /* ---- rows */
 
-/* Prefetch the memory `ahead` bytes after `p`, so that the next batch comes into the cache while this one is decoded: another processor has
-   written the fetched bytes. */
+/* Prefetch the memory `ahead` bytes after `p`, so that the next batch comes into the cache while this one is decoded: another processor may
+   have written the fetched bytes. */
 ALWAYS_INLINE void prefetch_record(const char *p, int64_t ahead) {
     if (!ahead) return;
     PREFETCH((const char *)((uintptr_t)p + (uintptr_t)ahead));
@@ -361,7 +361,7 @@ static int spans_finish(Spans *s, int64_t rows) { /* every array of bytes has a 
     return s->valid ? bits_fit(&s->valid, &s->valid_cap, rows) : 0;
 }
 
-/* Finish `c`: no more rows are added, and its memory counts in the account until it is freed. */
+/* Finish `c`: no more rows are added, and the account includes the memory of `c` until `c` is released. */
 static int columns_finish(Columns *c) {
     Room *rooms[] = {&c->partition, &c->offset, &c->timestamp, &c->kind, &c->starts};
     if (c->wants[C_TOPIC] && spans_finish(&c->topic, c->rows) < 0) return -1;

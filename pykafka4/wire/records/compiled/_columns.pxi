@@ -1,7 +1,7 @@
 # Collects fetched records as columns. Invariant: `add` finds the same records and errors as `Chunk.decode`, in the same order.
 #
-# The code that runs per record is C without Python objects, mostly without the GIL. `enter_plain` is part of it, so that one call of `walk`
-# can decode a complete chunk. Old formats, compressed batches, control batches, and chunks with aborted transactions need `Chunk.enter`.
+# `walk` uses only C code without Python objects, so one call can decode a complete chunk, and a long chunk without the GIL. Old formats,
+# compressed batches, control batches, and chunks with aborted transactions need `Chunk.enter`.
 
 
 cdef extern from "_export.h" nogil:

@@ -121,22 +121,22 @@ cdef class Chunk:
     cdef readonly object serial
     cdef object decompress, py_partition, epoch, kind, unpacked, stamp
     cdef list to_abort             # (first offset, producer id) of aborted transactions that begin later, the first one last; or None
-    cdef set aborting              # producer ids of the aborted transactions that have begun
-    cdef bint busy                 # in `decode`, `whole_batch` or `ColumnsBuilder.add`: Python code that these run may use the chunk, too
+    cdef set aborting              # producer ids of the aborted transactions that have begun, but not ended
+    cdef bint busy                 # in `decode`, `whole_batch` or `ColumnsBuilder.add`: Python code that these run may also use the chunk
     cdef int64_t legacy_size       # bytes of the message set entered
     cdef object legacy             # iterator over the records of the message set (formats v0, v1) that was entered, or None
     cdef int64_t max_decompressed, high_watermark
     cdef readonly int64_t until
     cdef bint reaches              # the bytes after `end` are left out, because of `until`
     cdef const char* p             # next batch
-    cdef const char* entered       # the batch entered
+    cdef const char* entered       # the batch entered or passed over last
     cdef const char* end           # end of the complete batches
     cdef const char* broken        # NULL, or the reason why the bytes after `end` cannot be read
     cdef const char* at            # next record in the batch entered
     cdef const char* stop          # end of the batch entered
     cdef int64_t left              # number of records that the batch entered should still have; -1: in no batch
     cdef int64_t base, base_timestamp, last_delta, last_stamp, previous
-    cdef int64_t end_delta         # offset delta of the last record to return: below `last_delta` in the batch that contains `until`
+    cdef int64_t end_delta         # highest offset delta to return: below `last_delta` in the batch that contains `until`
     cdef bint appended             # the timestamps of the batch entered are the broker's
 
     def __cinit__(self, topic, int partition, data, int64_t fetch_offset, *, serial=None, decompress, int64_t max_decompressed,
@@ -165,8 +165,8 @@ cdef class Chunk:
     cdef int hold(self, data) except -1:
         """Keep the bytes of `data` alive through their owner.
 
-        If the garbage collector tracks the owner (an array.array, for example), the bytes are copied. Otherwise, if owner and chunk were
-        garbage together, the collector could clear the owner first, and the later release of its buffer would crash the process.
+        If the garbage collector tracks the owner (an array.array, for example), the bytes are copied. Without the copy, if owner and chunk
+        became garbage together, the collector could clear the owner first, and the later release of its buffer would crash the process.
         """
         cdef Py_buffer part
         owner = data.obj if isinstance(data, memoryview) else data
@@ -311,7 +311,7 @@ cdef class Chunk:
         return f"the batch of offsets {first} to {first + (get32(batch + 23) if batch[16] == 2 else 0)}"
 
     cdef int enter(self) except -1:
-        """Check the next batch and enter it; return 0 if there is none."""
+        """Check the next batch, then enter it or pass over it; return 0 if there is none."""
         cdef const char* batch = self.next_batch()
         cdef int16_t bits
         if batch == NULL:
@@ -381,7 +381,7 @@ cdef class Chunk:
         try:
             while True:
                 if self.left == 0 and self.legacy is None:
-                    self.leave()       # all of its records are handed out
+                    self.leave()       # all records of the batch entered are handed out
                 if self.left >= 0:
                     batch = self.entered
                     break

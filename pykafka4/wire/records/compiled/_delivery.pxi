@@ -4,7 +4,7 @@
 
 @cython.final
 cdef class Settlement:
-    """Runs the callbacks of a batch, once. Until they have returned, the batch's memory stays reserved: slow callbacks slow `send`."""
+    """Runs the callbacks of a batch, once. Until they return, the batch's memory stays reserved: so slow callbacks can make `send` wait."""
 
     cdef Batch batch
     cdef list callbacks, extras
@@ -70,7 +70,7 @@ cdef void call_back(Hooks hooks, object function, Delivery d):
 
 cdef extern from *:
     """
-    /* Return 1 if a call of `function` only makes a coroutine or generator, 0 if the call runs it, -1 if `checked_callback` must decide. */
+    /* Return 1 if a call of `function` only makes a coroutine or async generator, 0 if not, -1 if `checked_callback` must decide. */
     static int makes_coroutine(PyObject *function) {
         if (PyMethod_Check(function)) function = PyMethod_GET_FUNCTION(function);
         if (PyFunction_Check(function))
@@ -82,7 +82,7 @@ cdef extern from *:
 
 
 cdef inline int check_callback(str topic, str what, object function) except -1:
-    """Raise TypeError if `function` cannot be called, or if a call would not run it. For a plain function, only its flags are read."""
+    """Raise TypeError if `function` is not callable, or is an async function. For a plain function, only its flags are read."""
     cdef int kind = makes_coroutine(function)
     if kind < 0 and type(function) is partial:
         kind = makes_coroutine(function.func)
@@ -102,7 +102,7 @@ cdef class Delivery:
     cdef int32_t index, key_size, value_size
 
     cdef inline Batch home(self):
-        """The batch that has the record, also after splits. Raises RuntimeError if the record was not accepted."""
+        """The batch that has the record, even after splits. Raises RuntimeError if the record was not accepted."""
         if self.batch is None:
             raise RuntimeError("this record was not accepted: its send raised an exception")
         while self.batch.state == S_SPLIT:

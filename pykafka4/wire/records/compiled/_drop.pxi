@@ -10,7 +10,7 @@ cdef class Dropped:
 
 
 cdef int drop(Accumulator acc, Topic t, Item* r, str code, object cause, object callback, Delivery d) except -1:
-    """Drop `r`, for the reason `code`. `r` counts as dropped even if `call_dropped` raises: the callback may run all the same."""
+    """Drop `r`, for the reason `code`. `r` counts as dropped even if `call_dropped` raises, because the callback may still run."""
     cdef int64_t there = decided(r)
     cdef int32_t partition = <int32_t>there if t.direct and 0 <= there < t.count else UNDECIDED
     cdef Dropped found = acc.last_dropped

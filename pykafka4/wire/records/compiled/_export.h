@@ -155,7 +155,7 @@ static int stream_get_schema(struct ArrowArrayStream *stream, struct ArrowSchema
 static int stream_get_next(struct ArrowArrayStream *stream, struct ArrowArray *out) {
     StreamNode *node = (StreamNode *)stream->private_data;
     int failed;
-    memset(out, 0, sizeof *out); /* the reader has not initialized it; an array without `release` is the end of the stream */
+    memset(out, 0, sizeof *out); /* the reader may not have initialized it; an array without `release` is the end of the stream */
     if (node->given) return 0;
     if (!(failed = array_export(node->columns, out))) node->given = 1;
     return failed;

@@ -4,8 +4,8 @@
 Invariant: the same bytes and exception types as in `reference.py`; a record in a batch has no Python object except its handle and its
 callback.
 
-**The GIL is the lock**: between choosing a batch and writing the record, no Python code may run. Besides calls, Python code runs when an
-object that the garbage collector tracks is allocated (`__del__` methods), and when the last reference to an object of other code is
+**The GIL is the lock**: between choosing a batch and writing the record, no Python code may run. Besides calls, Python code may run when
+an object that the garbage collector tracks is allocated (`__del__` methods), and when the last reference to an object of other code is
 dropped. Without this rule: a thread finds room in batch B. An allocation runs the collector. A `__del__` method calls `send`, which fills
 and seals B. The thread writes its record into the sealed B, perhaps beyond its end. So functions allocate before they choose the batch,
 and drop references after the write.
@@ -157,13 +157,13 @@ cdef enum:
     CONTROL_BIT = 32
     TRANSACTIONAL_BIT = 16
     LAST_CODEC = 4
-    REFUSED = 2                    # the result of `append` for a record without room
+    REFUSED = 2                    # the result of `append` if `send` must raise BufferFull
 
 
 # ---------------------------------------------------------------- bytes of the application's arguments
 
 cdef str exact_name(object topic):
-    """`topic` as a plain str. A subclass may override `__str__` or `__eq__`: only its value counts. Raises TypeError for other types."""
+    """`topic` as a plain str, because a subclass may override `__str__` or `__eq__`. Raises TypeError for other types."""
     if type(topic) is str:
         return topic
     if not PyUnicode_Check(topic):

@@ -36,7 +36,7 @@ cdef class ColumnsStream:
         return capsule
 
     def __arrow_c_stream__(self, requested_schema=None):
-        """Export the stream, in a capsule. Raises RuntimeError at the second call, ValueError for another number of requested columns."""
+        """Export the stream in a capsule. Raises RuntimeError at the second call, ValueError if the number of requested columns differs."""
         cdef ArrowArrayStream* stream = NULL
         cdef int order[8]
         cdef int64_t n

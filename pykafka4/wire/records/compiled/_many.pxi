@@ -3,7 +3,7 @@
 
 cdef object MISSING = object()
 cdef enum:
-    SAME_TIME = 16                 # records of a list that share a timestamp: reading the clock costs as much as the rest for a small one
+    SAME_TIME = 16                 # records of a list that share a timestamp: for a small one, reading the clock costs as much as the rest
     PAUSE = 16384                  # records after which other threads and signal handlers may run
 
 
@@ -42,7 +42,8 @@ cdef list send_many(Accumulator acc, object topic, object values, object keys, o
                 PyErr_CheckSignals()
                 with nogil:
                     pass
-            if timestamp_ms is None and (not shared or n % SAME_TIME == 0 or r.deadline < INFINITY):  # last: the previous one waited
+            # The last condition: the previous record has waited.
+            if timestamp_ms is None and (not shared or n % SAME_TIME == 0 or r.deadline < INFINITY):
                 now = wall_ms() if acc.wall is None else acc.wall()
             n += 1
             keep_value = _span(t.name, "value", value, &r.value, &r.value_size)

@@ -6,7 +6,7 @@ from cpython.object cimport PyObject_GenericGetAttr
 cdef class send_method:
     """A decorator. On an instance, the method's name gives the attribute `_send`; on the class, the decorated function, for documentation.
 
-    `unittest.mock` leaves `self` out of a signature only if the class attribute is a function: so the decorator claims to be a function.
+    `unittest.mock` leaves `self` out of a signature only if the class attribute is a function, so the decorator claims to be one.
     """
 
     cdef readonly object __wrapped__

@@ -25,10 +25,10 @@ cdef class Topic:
     cdef int slots                 # the highest number of partitions so far: the size of the arrays
     cdef bint direct               # partitions are known and nothing is parked: records go straight into batches
     cdef bint announced            # the loop knows that records are parked here
-    cdef bint dropped              # removed from the accumulator's topics: a `send` that found it earlier looks it up again
+    cdef bint dropped              # removed from the accumulator's topics: a `send` that found it earlier looks up its name again
     cdef list open                 # per partition: Batch or None
     cdef int64_t* held             # per partition: bytes reserved
-    cdef char* last_was_full       # per partition: the last batch was full, so the next one starts large
+    cdef char* last_was_full       # per partition: set by a full batch, cleared by one less than half full; the next one may start large
     cdef int* available            # partitions with a leader; all, if none has one
     cdef int available_count, cursor
     cdef char* online              # per partition: whether it is available
@@ -39,7 +39,7 @@ cdef class Topic:
     cdef object parked             # deque of Parked
     cdef int64_t parked_first      # running number of the oldest parked record
     cdef int64_t parked_bytes
-    cdef int64_t moved_bytes       # bytes of parked records that were moved to their partitions since records last went straight there
+    cdef int64_t moved_bytes       # bytes of records moved from `parked` to their partitions; 0 once `parked` is empty
     cdef Batch placeholder         # the batch to which handles of parked records refer
     cdef Topic late                # has the batches without a partition, for partitioner="late"; None: records get their partition at once
     cdef bint undesignated         # this is the `late` of another Topic: it has one slot, and its batches have no partition
@@ -306,7 +306,7 @@ cdef tuple designate(Accumulator acc, str topic, int limit, bint patient):
 cdef int place(Accumulator acc, Topic t, Parked p) except -1:
     """Move `p`, the oldest parked record of `t`, into a batch. Its bytes are already reserved, so `p` needs no room.
 
-    `p` leaves the queue last: until then `t` is not `direct`, so no later record of the topic can overtake it.
+    `p` leaves `t.parked` last: until then `t` is not `direct`, so no later record of the topic can overtake it.
     """
     cdef Item r
     _span(t.name, "value", p.value, &r.value, &r.value_size)

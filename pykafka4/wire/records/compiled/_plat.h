@@ -189,7 +189,7 @@ static inline const char *get_varint_of(const char *p, const char *end, int bits
     }
     return NULL;
 }
-/* Read a varint of one or two bytes, the size of nearly all varints; NULL for any other. */
+/* Read a varint of one or two bytes, the size of nearly all varints; return NULL for any other. */
 static inline const char *get_short_varint(const char *p, const char *end, int64_t *value) {
     uint32_t z;
     if (p < end && !(*p & 0x80)) {

@@ -6,8 +6,8 @@
 cdef class LingerList:
     """The open batches of all topics with the same linger, oldest first; with `combined`, these topics also have the same limits.
 
-    Combined batches leave together: when the linger of the oldest has ended, or their records reach a limit. Only batches in the list
-    count: a batch that is sealed, or waits for its connection, has left the list.
+    Combined batches leave together: when the linger of the oldest has ended, or their records reach a limit. The limits apply only to
+    batches in the list: a batch that is sealed, or waits for its connection, has left the list.
     """
 
     cdef bint combined, reached
@@ -152,7 +152,7 @@ cdef int reset_limits(Accumulator acc, Topic t) except -1:
 
 
 cdef int lower_limit(Topic t, int64_t size, str option) except -1:
-    """Let no batch of `t` grow beyond `size` bytes, and refuse records that alone exceed `size`; the error names `option`."""
+    """Let no batch of `t` grow beyond `size` bytes, and refuse records that alone exceed `size`; the error names the lowest limit."""
     if size < t.max_record:
         t.max_record, t.max_record_option = size, option
     t.capacity = <int32_t>min(t.capacity, size)
@@ -176,7 +176,7 @@ cdef bint is_reached(Topic t, Batch b, Item* r) noexcept:
 cdef int admitted(Accumulator acc, Topic t, Item* r, object callback, Delivery d) except -1:
     """Accept or drop `r` once `admit` of its topic has decided, which may take a while.
 
-    Size and partition are checked before, so that a record that cannot be sent is refused without a wait. A record that is refused or
+    Size and partition are checked first, so that a record that cannot be sent is refused without a wait. A record that is refused or
     dropped afterwards does not count towards the rate.
     """
     cdef int64_t asked = r.partition
