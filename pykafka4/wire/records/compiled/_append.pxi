@@ -438,7 +438,7 @@ cdef class Accumulator:
         return 0
 
     cdef int append(self, Topic t, Item* r, object callback, Delivery d) except -1:
-        """Write `r` into a batch, or drop `r`, and bind `d`; return 0 if `t` was dropped meanwhile, REFUSED if `send` must raise BufferFull."""
+        """Write or drop `r`, and bind `d`; return 0 if `t` was dropped meanwhile, REFUSED if `send` must raise BufferFull."""
         cdef Batch b
         cdef object found
         cdef int partition
