@@ -96,6 +96,13 @@ def test_finish_finishes_the_record_in_hand(server: ModelServer, make: Maker) ->
     assert committed(make)[0] in (19, 20)
 
 
+def test_commit_without_a_group_is_refused_even_without_finished_records(server: ModelServer, make: Maker) -> None:
+    topic(server, 1)
+    with make().streams({"t": 1}) as streams:
+        with pytest.raises(ConfigError, match="commit needs a group_id"):
+            streams.commit(LONG)
+
+
 def test_commit_covers_what_every_stream_has_finished(server: ModelServer, make: Maker) -> None:
     topic(server, 20, 20)
     with member(make).streams({"t": 2}) as streams:
