@@ -23,7 +23,7 @@ __all__ = ["GoalOptions", "duration", "goal_options", "instant", "is_given", "se
 
 UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-DIGITS: Final = 12  # a number with fewer digits is before March 1973 as milliseconds, and probably something else
+DIGITS: Final = 12  # a number with fewer digits is not later than 3 March 1973 as milliseconds, and probably something else
 SHORT: Final = re.compile(r"(\d{1,9})([smhdw])")
 ISO: Final = re.compile(r"P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.\d+)?S)?)?")
 
@@ -94,7 +94,7 @@ def instant(text: str) -> datetime:
         if text.isascii() and text.isdigit():
             if len(text.lstrip("0")) < DIGITS:
                 raise click.BadParameter(
-                    f"{text!r}: as milliseconds since 1970 that is before 1973; is it a date, or seconds? "
+                    f"{text!r}: as milliseconds since 1970 that is not later than 3 March 1973; is it a date, or seconds? "
                     "Give 2026-01-31T12:00:00, or milliseconds: 1769860800000",
                     param_hint="--to-time",
                 )

@@ -378,6 +378,7 @@ def test_a_command_that_fails_writes_an_object(server: ModelServer, admin: Admin
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--to-time", "noon"], "must be a time such as 2026"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--to-time", "20260131"], "is it a date, or seconds?"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--to-time", "1769860800"], "is it a date, or seconds?"),
+        (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--to-time", "99999999999"], "not later than 3 March 1973"),
         (["-b", "localhost:1", "groups", "lag", "x" * 32_768, "--watch", "1"], "the longest that a request can carry"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--from-file", "/nowhere"], "cannot be read"),
         (["-b", "localhost:1", "groups", "create", "g", "--topic", "t", "--shift", "1"], "a new group has no offsets"),
