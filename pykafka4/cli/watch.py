@@ -31,7 +31,7 @@ LEAST_NAME: Final = 24  # columns for the name of a partition
 STYLES: Final = {"ok": "green", "warning": "yellow", "trouble": "bold red"}
 BARS: Final = " ▁▂▃▄▅▆▇█"
 BAD: Final = ("offline", "stopped")
-HIDDEN: Final = ("queued_bytes", "leader", "last_error", "reason")  # columns without room on a narrow terminal
+HIDDEN: Final = ("queued_bytes", "leader", "last_error")  # columns without room on a narrow terminal
 TEXTS: Final = ("name", "state", "last_error")
 NAMES: Final = {"name": "partition", "since_s": "for", "oldest_s": "oldest", "in_flight": "in flight", "fetched_from": "from"}
 
