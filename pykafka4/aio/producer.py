@@ -310,10 +310,10 @@ class Producer(ProducerHandle):
     # ---------------------------------------------------------------- the end
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Send all records without linger, and wait until each record sent before this call has its outcome.
+        """Send all records without linger, and wait until each record sent before this call has its outcome and its callbacks have run.
 
-        `timeout` is in seconds; None waits as long as `delivery_timeout_ms` allows. Raises KafkaTimeoutError; its text has
-        the number of undelivered records, if any.
+        `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. Raises KafkaTimeoutError, with the number of undelivered
+        records if there are any.
         """
         self._binding.enter()
         pending, limit = self._session.begin_flush(), self._session.flush_seconds(check_timeout(timeout))

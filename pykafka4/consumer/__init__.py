@@ -337,7 +337,8 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         `offsets` maps partitions to the offset of the next record to read (an int or OffsetAndMetadata).
         Raises ConfigError without a group_id, for `offsets` together with `topic`, and for a topic that the consumer does not read;
         GroupError if partitions are not assigned to this member (a consumer that has not subscribed may commit offsets of any partition);
-        AuthorizationError; KafkaTimeoutError after `timeout` seconds (default 60): then the outcome is unknown.
+        AuthorizationError; KafkaTimeoutError after `timeout` seconds (default 60): then the outcome is unknown, unless the message
+        says that the commit was not sent.
         """
         if unknown:
             refuse_keywords("Consumer.commit", unknown)

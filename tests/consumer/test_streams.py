@@ -98,9 +98,8 @@ def test_finish_finishes_the_record_in_hand(server: ModelServer, make: Maker) ->
 
 def test_commit_without_a_group_is_refused_even_without_finished_records(server: ModelServer, make: Maker) -> None:
     topic(server, 1)
-    with make().streams({"t": 1}) as streams:
-        with pytest.raises(ConfigError, match="commit needs a group_id"):
-            streams.commit(LONG)
+    with make().streams({"t": 1}) as streams, pytest.raises(ConfigError, match="commit needs a group_id"):
+        streams.commit(LONG)
 
 
 def test_commit_covers_what_every_stream_has_finished(server: ModelServer, make: Maker) -> None:

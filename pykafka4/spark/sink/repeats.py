@@ -48,9 +48,12 @@ class Repeated(WriterCommitMessage):
 def difference(sink: SinkOptions, messages: Messages) -> str | None:
     """The difference between this run and an earlier unfinished run that had committed some partitions; None if there is none.
 
-    The earlier run may have had more partitions. A batch job looks for the token of the partition after its last one even if no partition
-    was skipped, because all partitions that the earlier run has committed may be beyond the last one. A micro-batch does so only if one of
-    its partitions was skipped: only the first micro-batch after a restart can be a repetition, and each lookup sends requests to brokers.
+    The earlier run may have had more partitions. A batch job with rows looks for the token of the partition after its last one even if no
+    partition was skipped, because all partitions that the earlier run has committed may be beyond the last one. A micro-batch does so only
+    if one of its partitions was skipped: only the first micro-batch after a restart can be a repetition, and each lookup sends requests.
+
+    Not found: an earlier run without rows in the partition after the last one, but with rows in later partitions; and tokens of partitions
+    that have no rows now. Lookups for all of them would take requests for each empty partition, hundreds after a shuffle.
     """
     repeated = [each for each in messages if isinstance(each, Skipped) and not each.same_run]
     for each in repeated:
