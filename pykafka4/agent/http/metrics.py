@@ -24,15 +24,17 @@ PREFIX: Final = "pykafka4_agent"
 OTHERS: Final = ""  # the label of the topics without a row; no topic has this name
 
 
-def exposition(look: AgentLook, counters: Mapping[str, int], version: str, started_at: float) -> bytes:
+def exposition(look: AgentLook, counters: Mapping[str, int], version: str, started_at: float, labelled: set[str]) -> bytes:
+    """`labelled` has the topics with a label of their own. The caller keeps the set from call to call; this function adds topics."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Figures(look, counters, version, started_at))
+    registry.register(_Figures(look, counters, version, started_at, labelled))
     return generate_latest(registry)
 
 
 class _Figures(Collector):
-    def __init__(self, look: AgentLook, counters: Mapping[str, int], version: str, started_at: float) -> None:
+    def __init__(self, look: AgentLook, counters: Mapping[str, int], version: str, started_at: float, labelled: set[str]) -> None:
         self._look, self._counters, self._version, self._started_at = look, counters, version, started_at
+        self._labelled = labelled
 
     def describe(self) -> Iterable[Metric]:
         """Return nothing: the names of the metrics are known only with the figures."""
@@ -43,7 +45,7 @@ class _Figures(Collector):
         yield InfoMetricFamily(PREFIX, "The agent's version.", {"version": self._version})
         yield GaugeMetricFamily(f"{PREFIX}_start_time_seconds", "When the agent started, in seconds since the epoch.", self._started_at)
         yield from _process(look)
-        yield from _messages(_rows(look))
+        yield from _messages(_rows(look, self._labelled))
         yield from _queues(queues(look.status))
         yield from _inputs(look)
         yield from _brokers(look)
@@ -72,17 +74,18 @@ def _process(look: AgentLook) -> Iterator[Metric]:
     yield refused
 
 
-def _rows(look: AgentLook) -> dict[str, TopicAccount]:
-    """Return rows of the account's first MOST_TOPICS topics, and under an empty name the sum of all others.
+def _rows(look: AgentLook, labelled: set[str]) -> dict[str, TopicAccount]:
+    """Return rows of `labelled` topics, and under an empty name the sum of all others. The first MOST_TOPICS topics become labelled.
 
     Topics that brokers do not know (yet) have no row, because each name that a client invents would be a new time series.
     """
-    # The topics with the most messages are no good choice: a topic that overtakes another would leave the sum of the others. The sum would
-    # fall, and Prometheus takes a falling counter for a restart.
+    # A labelled topic stays labelled, even without messages or without a row. Otherwise another topic would take its place, and leave the
+    # sum of the others. The sum would fall, and Prometheus takes a falling counter for a restart.
     parked = {topic_of(name) for name, row in look.status.get("partitions", {}).items() if row["parked"]}
     rows = {name: row for name, row in look.account.topics.items() if row.acknowledged or row.discards.count or name not in parked}
     known = (name for name, row in rows.items() if row.acknowledged or Reason.BAD_TOPIC not in row.discards.by_reason)
-    chosen = {name: rows[name] for name in islice(known, MOST_TOPICS)}
+    labelled.update(islice((name for name in known if name not in labelled), MOST_TOPICS - len(labelled)))
+    chosen = {name: row for name, row in rows.items() if name in labelled}
     left = [look.account.others, *(row for name, row in rows.items() if name not in chosen)]
     return {**chosen, OTHERS: _sum(left)} if any(row.accepted for row in left) else chosen
 

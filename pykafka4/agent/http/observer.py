@@ -51,6 +51,7 @@ class Observer:
         self._page = b""
         self._page_at = -1.0
         self._rates, self._outages = Rates(("accepted", "acknowledged", "discarded")), Outages()
+        self._labelled: set[str] = set()  # topics with a label of their own in the metrics
         self._sampler: asyncio.Task[None] | None = None
         self._bug = ""  # the last unexpected error that was logged
 
@@ -88,7 +89,7 @@ class Observer:
 
     def metrics(self) -> bytes:
         watched, look = self._watched, self._looks.get()
-        return exposition(look, watched.counters(look.account), watched.version, watched.started_at)
+        return exposition(look, watched.counters(look.account), watched.version, watched.started_at, self._labelled)
 
     def account(self) -> dict[str, Any]:
         data = account_data(self._looks.get().account, self._watched.total_report())
