@@ -40,7 +40,8 @@ class DiscardLog:
         self._changed = Condition()
         self._waiting: list[DiscardLine] = []
         self._waiting_bytes = 0
-        self._closing = False
+        self._unwritten = 0  # entries in `_waiting`, and those that the thread is writing
+        self._closing = self._given_up = False
         self._written = self._left_out = 0
         self._left_out_before: int | None = None  # `_left_out` at the start of the current series of failures
         self._thread = Thread(target=self._run, name="pykafka4-discard-log", daemon=True)
@@ -74,6 +75,7 @@ class DiscardLog:
                 return
             self._waiting.append(entry)
             self._waiting_bytes += size
+            self._unwritten += 1
             if len(self._waiting) == 1:  # the thread sleeps only while the list is empty
                 self._changed.notify()
 
@@ -107,7 +109,10 @@ class DiscardLog:
     def _write(self, entries: list[DiscardLine]) -> None:
         written, error = self._file.append([format_entry(entry) for entry in entries])
         with self._changed:
+            if self._given_up:  # `close` has counted these entries
+                return
             left_out = self._left_out
+            self._unwritten -= len(entries)
             self._waiting_bytes -= sum(entry.size for entry in entries)
             self._written += written
             self._left_out += len(entries) - written
@@ -124,12 +129,18 @@ class DiscardLog:
             log.warning("agent: discard log %s: %s; entries are left out until it can be written; the agent continues", self._path, error)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Wait up to `timeout_s` for the queued entries, then log the number of left-out entries. Later entries are left out."""
+        """Wait up to `timeout_s` for the queued entries, then log the number of left-out entries. Later entries are left out.
+
+        Entries that a hanging disk has not written by then count as left out.
+        """
         with self._changed:
             self._closing = True
             self._changed.notify()
         if self._thread.ident is not None:  # `join` raises for a thread that was never started
             self._thread.join(timeout_s)
         with self._changed:
+            self._given_up = True
+            self._left_out += self._unwritten
+            self._unwritten = 0
             if self._left_out:
                 log.warning("agent: discard log %s: %d entries were left out since the start", self._path, self._left_out)

@@ -254,7 +254,12 @@ def test_a_disk_that_takes_half_a_line_leaves_whole_lines(path: Path, monkeypatc
     assert path.read_bytes() == b"first\nthird\n"
 
 
-def test_a_disk_that_hangs_delays_nobody_and_entries_without_room_are_counted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+Hangs = tuple[threading.Event, threading.Event]
+
+
+@pytest.fixture
+def hangs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hangs]:
+    """Events for a disk that hangs: the first write has begun; the disk works again."""
     hanging, go_on = threading.Event(), threading.Event()
     append = LogFile.append
 
@@ -264,6 +269,29 @@ def test_a_disk_that_hangs_delays_nobody_and_entries_without_room_are_counted(pa
         return append(self, lines)
 
     monkeypatch.setattr(LogFile, "append", hang)
+    yield hanging, go_on
+    go_on.set()
+
+
+def test_entries_that_a_hanging_disk_has_not_written_at_the_close_are_counted(
+    path: Path, hangs: Hangs, caplog: pytest.LogCaptureFixture
+) -> None:
+    hanging, go_on = hangs
+    log = DiscardLog(DiscardLogSettings(path))
+    log.start()
+    log.discarded(message("t", b"first"), Reason.NO_MEM)
+    assert hanging.wait(SECONDS)
+    for _ in range(2):
+        log.discarded(message("t"), Reason.NO_MEM)
+    log.close(0)
+    assert "3 entries were left out since the start" in caplog.text
+    go_on.set()
+    wait_for(lambda: not any(thread.name == "pykafka4-discard-log" for thread in threading.enumerate()))
+    assert log.counters() == {"DiscardLogWritten": 0, "DiscardLogLeftOut": 3}
+
+
+def test_a_disk_that_hangs_delays_nobody_and_entries_without_room_are_counted(path: Path, hangs: Hangs) -> None:
+    hanging, go_on = hangs
     log = DiscardLog(DiscardLogSettings(path, max_prefix_size=None, max_file_size=100_000_000))
     log.start()
     log.discarded(message("t", b"first"), Reason.NO_MEM)
