@@ -158,6 +158,13 @@ class Disk:
         segment.path.replace(kept)
         self._forget(segment)
         log.warning("spool: %s is kept as %s", segment.path, kept)
+        try:
+            self._remove_oldest(folder)
+        except OSError as refused:  # no failure of the spool, whose file is removed
+            log.warning("spool: cannot remove older files from %s: %s", folder, refused)
+
+    def _remove_oldest(self, folder: Path) -> None:
+        """Remove the oldest damaged files, until the others fit into their part of the disk. Raises OSError."""
         files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime)
         used = sum(allocated(file.stat().st_size) for file in files)
         for file in files[:-1]:

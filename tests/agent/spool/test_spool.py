@@ -211,6 +211,22 @@ def test_file_that_is_no_segment_is_kept_aside(world: World, caplog: pytest.LogC
     assert not world.spool.takes("a")
 
 
+def test_file_is_kept_aside_although_the_files_before_it_cannot_be_removed(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.add(message("a", 0))
+    [file] = files(world.settings.path)
+    file.write_bytes(b"something else, with more than a header's bytes")
+    kept = world.settings.path / "damaged"
+    kept.mkdir()
+    (kept / "older").symlink_to("nowhere")  # its size is unknown, as if another program removed it at this moment
+    world.restart()
+    world.run()
+    assert (kept / f"t-a-{file.name}").exists()
+    assert world.spool.state().failure is None
+    assert "cannot remove older files" in caplog.text
+    world.add(message("a", 1))
+    assert world.ledger.lost == {("a", Reason.SPOOL_DAMAGED): 1}
+
+
 def test_full_spool_discards_and_says_so(tmp_path: Path) -> None:
     world = World(tmp_path, max_size=1 * MIB, sync=Sync.NEVER)
     for n in range(20):
