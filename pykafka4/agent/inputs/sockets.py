@@ -130,16 +130,17 @@ def _set_rights(path: Path, mode: int | None, owner: int, group: int) -> None:
 
 @contextlib.contextmanager
 def _pinned(path: Path) -> Iterator[str]:
-    """Yield a path that, on Linux, always leads to the same file. Raises InputError if that file is not a socket.
+    """Yield a path that, on Linux, always leads to the same file. Raises InputError if that file is not a socket without permissions.
 
-    A user who may write to the folder could put a link there after `bind`: root would then change the rights of another file.
+    A user who may write to the folder could put a link or the socket of another process there after `bind`: root would then change the
+    rights of that file. `_bind_closed` makes a socket without permissions; the sockets of other processes have some.
     """
     if sys.platform != "linux":
         yield str(path)
         return
     file = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        if not stat.S_ISSOCK(os.fstat(file).st_mode):
+        if os.fstat(file).st_mode != stat.S_IFSOCK:
             raise InputError(
                 f"another process has replaced the socket {path} while it was bound; choose a folder that belongs to you alone"
             )

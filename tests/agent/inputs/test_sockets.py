@@ -86,21 +86,30 @@ def test_an_unknown_owner_is_refused_before_anything_is_bound(path: Path, settin
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no file can be held by its name")
-def test_a_link_in_the_place_of_the_socket_changes_no_other_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("others", ["a link", "a socket"])
+def test_the_rights_of_a_file_in_the_place_of_the_socket_are_not_changed(
+    path: Path, others: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever may write to the folder would let root change the rights of any file."""
-    victim = path.with_name("victim")
-    victim.touch(0o600)
-    bind = sockets._bind_closed
+    victim, bind = path.with_name("victim"), sockets._bind_closed
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.bind(str(victim))
+        victim.chmod(0o600)
 
-    def bind_and_replace(sock: socket.socket, path: Path) -> None:
-        bind(sock, path)
-        path.unlink()
-        path.symlink_to(victim)
+        def bind_and_replace(sock: socket.socket, path: Path) -> None:
+            bind(sock, path)
+            if others == "a link":
+                path.unlink()
+                path.symlink_to(victim)
+            else:
+                victim.replace(path)
 
-    monkeypatch.setattr(sockets, "_bind_closed", bind_and_replace)
-    with pytest.raises(InputError, match="has replaced the socket"):
-        bind_unix(UnixSettings(path, 0o666), socket.SOCK_DGRAM)
-    assert mode_of(victim) == 0o600
+        monkeypatch.setattr(sockets, "_bind_closed", bind_and_replace)
+        changed: list[object] = []
+        monkeypatch.setattr(Path, "chmod", lambda *args: changed.append(args))
+        with pytest.raises(InputError, match="has replaced the socket"):
+            bind_unix(UnixSettings(path, 0o666), socket.SOCK_DGRAM)
+        assert changed == []
 
 
 def test_a_socket_whose_rights_cannot_be_set_is_removed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
