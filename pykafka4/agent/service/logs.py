@@ -67,10 +67,6 @@ class Logs:
 
     def close(self) -> None:
         """Restore the loggers, and write the waiting lines, for at most twice CLOSE_S."""
-        if self._handler.dropped:
-            logging.getLogger("pykafka4.agent").warning(
-                "%d lines of the log were dropped: standard error was too slow", self._handler.dropped
-            )
         for logger, level in self._before.items():
             logger.setLevel(level)
         logging.getLogger().removeHandler(self._handler)
@@ -80,10 +76,18 @@ class Logs:
 
     def _write(self) -> None:
         while (line := self._lines.get()) is not None:
-            data = line.encode(errors="backslashreplace")
-            with contextlib.suppress(OSError):  # a closed pipe: nobody reads the log
-                while data:
-                    data = data[os.write(STDERR, data) :]
+            _write_to_stderr(line)
+        if self._handler.dropped:  # not through the queue, which may be full
+            text = f"{self._handler.dropped} lines of the log were dropped: standard error was too slow"
+            record = logging.makeLogRecord({"name": "pykafka4.agent", "levelno": logging.WARNING, "levelname": "WARNING", "msg": text})
+            _write_to_stderr(self._handler.format(record) + "\n")
+
+
+def _write_to_stderr(line: str) -> None:
+    data = line.encode(errors="backslashreplace")
+    with contextlib.suppress(OSError):  # a closed pipe: nobody reads the log
+        while data:
+            data = data[os.write(STDERR, data) :]
 
 
 def _is_journal(variable: str) -> bool:
