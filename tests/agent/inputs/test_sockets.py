@@ -87,9 +87,7 @@ def test_an_unknown_owner_is_refused_before_anything_is_bound(path: Path, settin
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no file can be held by its name")
 @pytest.mark.parametrize("others", ["a link", "a socket"])
-def test_the_rights_of_a_file_in_the_place_of_the_socket_are_not_changed(
-    path: Path, others: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_rights_of_a_file_in_the_place_of_the_socket_are_not_changed(path: Path, others: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever may write to the folder would let root change the rights of any file."""
     victim, bind = path.with_name("victim"), sockets._bind_closed
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
