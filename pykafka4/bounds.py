@@ -148,7 +148,7 @@ def as_bounds(start: object, until: object, topics: Collection[str], now_ms: int
 
 
 def as_bound(name: str, value: object, topics: Collection[str], now_ms: int) -> Bound:
-    """Raises ConfigError or TypeError with the accepted forms."""
+    """Raises ConfigError or TypeError."""
     if isinstance(value, str):
         return Bound(name, _of_text(name, value, now_ms))
     if isinstance(value, datetime):

@@ -1,6 +1,6 @@
 """Shows the progress of a bounded read on stderr. Invariant: before the end, only changes are drawn, at most once per interval.
 
-A terminal gets rich's progress bar, if rich is installed, or one line that is redrawn. A file or pipe gets a new line every few seconds.
+A terminal gets rich's progress bar if rich is installed, otherwise a line that is redrawn. A file or pipe gets a line every few seconds.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def progress_for(wanted: object) -> Progress:
 
 
 def rate(records: int, seconds: float) -> str:
-    """As in `12,300 records/s`, rounded down to three significant digits."""
+    """A text such as `12,300 records/s`, rounded down to three significant digits."""
     if seconds <= 0:
         return "0 records/s"
     number = records / seconds
@@ -162,7 +162,7 @@ def rate(records: int, seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """As in `1:02:03` or `2:03`."""
+    """A text such as `1:02:03` or `2:03`."""
     hours, rest = divmod(int(seconds + 0.5), 3600)
     minutes, rest = divmod(rest, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

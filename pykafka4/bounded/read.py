@@ -49,9 +49,9 @@ def read(
 
     `start` and `until` are "earliest", "latest" or "now" (the end of the log), a datetime with a time zone, milliseconds since 1970, a
     duration before now ("-1h", "-30m", "-7d", a timedelta), or a mapping of partitions to offsets: {("orders", 0): 5}, or {0: 5} with one
-    topic. A time means the first record that is not older. The read ends before the offset `until`. `partitions` are (topic, partition)
-    pairs, or numbers if there is one topic; None means all. `split`, one of the results of `Client.splits`, replaces topics, ends and
-    partitions.
+    topic. A time means the first record that is not older. The read stops before `until`. `partitions` are (topic, partition)
+    pairs, or numbers if there is one topic; None means all. `split`, one of the results of `Client.splits`, replaces `topics`, `start`,
+    `until` and `partitions`.
 
     The call looks up both ends, so records that are written later are not returned. The records of one partition are in order. With
     isolation_level="read_committed", the default here, "now" is before the first open transaction (the last stable offset).
@@ -62,7 +62,8 @@ def read(
 
     After `timeout` seconds without progress, for example because a partition has no leader, iteration raises KafkaTimeoutError; None means
     no limit. The lookup of the ends has the same limit, or 60 s with None. `progress` shows a progress bar on stderr (rich's, if it is
-    installed). The other options are options of `Consumer`, except options for groups; `client` is a client to share.
+    installed). The other options are options of `Consumer`, except options for groups, `auto_offset_reset` and
+    `exclude_internal_topics`; `client` is a client to share.
 
     Raises TypeError or ConfigError for a wrong argument, ConfigError for an offset beyond the end of the log, BrokerError for a topic or
     partition that does not exist, AuthorizationError, KafkaTimeoutError; PartialFailure if the lookup failed for several partitions.
@@ -109,7 +110,7 @@ class Read:
         records: Iterator[Record[Any, Any]] = iter(())
         while True:
             try:
-                while True:  # inside the `try`: Ctrl-C can come at the jump back
+                while True:  # inside the `try`: Ctrl-C can come between two rounds
                     yield records
                     if reading.done:
                         self.close()

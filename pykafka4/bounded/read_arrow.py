@@ -54,8 +54,8 @@ def read_arrow(
     8 MiB.
 
     The call looks up both ends; records become columns when the stream is read. The stream can be read once. An error ends an Arrow stream:
-    the library that reads it raises an exception of its own with the text of the error, while iteration raises the error itself. Keys and
-    values are bytes: an option for a deserializer raises ConfigError.
+    the library that reads it raises its own exception with the text of the error, while iteration raises the error itself. Keys and
+    values are bytes, so an option for a deserializer raises ConfigError.
     """
     extent = as_extent("read_arrow", topics, start, until, partitions, split)
     session = ConsumerSession(client, None, read_options(options, "read_arrow", REFUSED_BY_COLUMNS))

@@ -79,7 +79,7 @@ class LostRange:
 class BoundedRead:
     """The ranges of a read, and their records in any form (`consumer.reading.forms`).
 
-    No other object uses `session`, which the creator of this object closes.
+    No other object polls `session`; `end` does not close it.
     """
 
     def __init__(self, session: ConsumerSession, extent: Extent, on_lost: str, progress: Progress, patience: float | None):
@@ -93,7 +93,7 @@ class BoundedRead:
         self.records = 0  # returned so far
         self._extent, self._on_lost, self._progress = extent, on_lost, progress
         self._open: list[TopicPartition] = []  # partitions that may not have reached their ends
-        self._last_positions: object = None  # the positions after the last poll without records
+        self._last_positions: object = None  # the positions after the previous poll, if it had no records
         self._still = 0  # polls in a row that did not move a position
         self._over = False  # `end` was called
 
@@ -163,7 +163,7 @@ class BoundedRead:
         return ClosedError("this read was closed before its end; begin another one") if self._over else error
 
     def is_answer(self, out: Any) -> bool:
-        """Whether `out` has records, or the read is at its end. If not, the poll has timed out, or was woken."""
+        """Whether `out` has records, or the read is at its end. If not, the poll timed out or was woken."""
         count = length_hint(out)
         if not count and not self.done:
             self._check_patience()
@@ -175,7 +175,7 @@ class BoundedRead:
         return True
 
     def _check_patience(self) -> None:
-        """Positions that move without records, for example past aborted transactions, are progress, too."""
+        """Positions that move without records, for example past aborted transactions, are also progress."""
         positions = self.session.reader.positions()
         self._still = self._still + 1 if positions == self._last_positions else 0
         self._last_positions = positions

@@ -138,7 +138,7 @@ class GoalOptions:
         if self.name == "from_file":
             path = Path(value)
             try:
-                text = path.read_bytes().decode("utf-8-sig")  # bytes, to keep line ends: a group id may contain some
+                text = path.read_bytes().decode("utf-8-sig")  # bytes, to keep line ends, which a group id may contain
             except (OSError, UnicodeDecodeError) as error:
                 raise click.BadParameter(f"{value}: cannot be read: {error}", param_hint="--from-file") from None
             return from_text(text, group, value)

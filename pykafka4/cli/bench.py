@@ -1,4 +1,4 @@
-"""Measures the user's own cluster with this client: `pykafka4 bench`. Invariant: the bench creates a topic of its own, and deletes it, even
+"""Measures the user's own cluster with this client: `pykafka4 bench`. Invariant: the bench creates its own topic, and deletes it, even
 after Ctrl-C; a record counts as produced when the cluster has acknowledged it (with `--acks 0`: when it was sent).
 """
 
@@ -219,7 +219,7 @@ def _with(unit: str, value: float | None, digits: int) -> str | None:
 
 
 class AckLatencies:
-    """The seconds from `send` to the acknowledgement, of the records with a callback from `sent`."""
+    """The seconds from `send` to the acknowledgement of each record whose callback comes from `sent`."""
 
     def __init__(self) -> None:
         self.latencies: list[float] = []

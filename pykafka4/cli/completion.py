@@ -1,6 +1,6 @@
 """Completes commands and names in shells. Names of topics and groups come from the cluster that an option, a variable or a profile names.
 
-Invariant: after a failure, or if the cluster does not answer within a second, nothing is completed or shown.
+Invariant: if the cluster fails or does not answer within a second, neither names nor errors are shown.
 """
 
 from __future__ import annotations

@@ -82,12 +82,12 @@ class Copying:
                 )
 
     def run(self, reading: Reading, meter: Meter) -> None:
-        """Copy all batches. Wait for all acknowledgements before each commit, and before the return."""
+        """Copy all batches. Wait for all acknowledgements before each commit, and before returning."""
         waiting: deque[RawDelivery] = deque()
         for batches in reading.lists(self.session.raw_form(None), BATCHES):
             for batch in batches:
                 waiting.append(self.destination.send_raw(self.topic or batch.topic, batch))
-            while waiting and (self.commits or waiting[0].done()):  # without a group, batches of several lists are in flight
+            while waiting and (self.commits or waiting[0].done()):  # without a group, batches of several lists can be in flight
                 waiting.popleft().result()
             if batches and self.commits:  # all sent batches are acknowledged: `waiting` is empty
                 self.session.commits.commit(None, ANSWER_S)

@@ -1,4 +1,4 @@
-"""Imports a command when it runs, and adds the options of the connection to all commands that use a cluster.
+"""Imports a command when it is used, and adds the options of the connection to all commands that use a cluster.
 
 The options can be before or after a command's name, and fill the one `Invocation` of the context. A command's own option replaces the
 option of the connection with the same name.
@@ -41,7 +41,7 @@ class Seconds(click.FloatRange):
 
 
 class Frame(click.Group):
-    """Commands from a table of rows. The help shows the rows; a command is imported when it is run, completed, or shows its own help."""
+    """Commands from a table of rows. The help shows the rows; a command is imported only to run or complete it, or to show its help."""
 
     def __init__(self, rows: Mapping[str, Row], **attributes: Any) -> None:
         super().__init__(**attributes)

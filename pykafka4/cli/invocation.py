@@ -1,4 +1,4 @@
-"""Finds the cluster of a command, makes its clients, and shows its errors. A command returns the exit code of its worst error.
+"""Finds the cluster of a command, makes its clients, and shows its errors.
 
 Invariant: one place names the cluster. If the command line has servers, --config or --profile, the variables are ignored: so
 PYKAFKA4_BOOTSTRAP cannot redirect `--profile prod`, and the passwords of PYKAFKA4_PROFILE do not go to the servers of --bootstrap.
@@ -59,8 +59,8 @@ T = TypeVar("T")
 class Invocation:
     """The cluster of a command, and the timeout of its calls. `Frame` fills the fields from the options.
 
-    `admin`, `client`, `producer` and `consumer` take `options` of their class, which replace all others. They raise click.UsageError,
-    ConfigError and OSError.
+    `admin`, `client`, `producer` and `consumer` take `options` of their class, which replace all others. These methods raise
+    click.UsageError, ConfigError and OSError.
     """
 
     bootstrap: str | None = None
@@ -72,7 +72,7 @@ class Invocation:
     prefix: str = "--"  # the beginning of the options that name the cluster, for errors
 
     def add_properties(self, texts: Iterable[str]) -> None:
-        """Add texts of the form `name=value`; of several for one name, the last counts.
+        """Add texts of the form `name=value`; a later text for a name replaces an earlier one.
 
         Raises click.BadParameter for other forms and for secrets; the error does not show the value.
         """
@@ -129,12 +129,12 @@ class Invocation:
             raise click.UsageError(str(error).replace("the mapping", f"{profiles_file()}, [{named['profile']}]", 1)) from None
 
     def _named_cluster(self) -> dict[str, str]:
-        """The options come from the command line, otherwise the environment, otherwise the default profile.
+        """The options that name the cluster: from the command line, otherwise the environment, otherwise the default profile.
 
         Raises click.UsageError if no cluster is named, or both a file and a profile are.
         """
         given = {name: value for name in VARIABLES if (value := getattr(self, name)) is not None}
-        if SERVERS in self.properties:  # `-X bootstrap.servers=…` names the cluster, too
+        if SERVERS in self.properties:  # `-X bootstrap.servers=…` also names the cluster
             given.setdefault("bootstrap", self.properties[SERVERS])
         found = given or {name: value for name, variable in VARIABLES.items() if (value := os.environ.get(variable))}
         if {"config", "profile"} <= found.keys():
@@ -176,7 +176,7 @@ def has_option(kind: type[ClientConfig], name: str, value: str) -> bool:
     from pykafka4.options.from_properties import translate
 
     try:
-        translate(kind, {name: value}, {})  # knows Java's and librdkafka's names, too
+        translate(kind, {name: value}, {})  # also knows Java's and librdkafka's names
     except ConfigError:
         return False
     return True

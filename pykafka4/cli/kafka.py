@@ -129,7 +129,7 @@ def _maven(version: str, command: Sequence[str], tell: Callable[[str], object]) 
                     tell(found[1])
                 elif line.strip():
                     said.append(line.rstrip())
-        except BaseException:  # Ctrl-C, too: the end of the `with` block waits for Maven
+        except BaseException:  # also Ctrl-C: the end of the `with` block waits for Maven
             process.kill()
             raise
         finally:

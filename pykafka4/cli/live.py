@@ -27,13 +27,13 @@ POLL_S: Final = 0.1  # seconds between two checks of whether the rewind is done;
 
 @attrs.frozen
 class AbsentAssignor:
-    """The stand-in for an assignor that the group uses and this program lacks: a member can only join with a name that all members have."""
+    """The stand-in for an assignor that this program lacks: a member can join a group only with an assignor that all members name."""
 
     name: str
     cooperative: bool = False
 
     def assign(self, members: Collection[Any], topics: Mapping[str, Any]) -> Never:
-        """Raise KafkaError. The client calls this method only if all other members have left, so that this member leads."""
+        """Raise KafkaError. The client calls this method only if this member leads, because the earlier leader has left."""
         raise KafkaError(f"the member that rewinds the group cannot assign partitions by {self.name!r}; repeat the command")
 
 

@@ -200,7 +200,7 @@ def _launch(command: Sequence[str], broker: LocalBroker) -> None:
         process = subprocess.Popen(
             [*command[:1], f"-Djava.io.tmpdir={broker.folder / 'tmp'}", *command[1:], "kafka.Kafka", str(broker.config)],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=broker.folder, start_new_session=True,
-        )  # fmt: skip  # a session of its own: Ctrl-C in this terminal does not end it
+        )  # fmt: skip  # in its own session: Ctrl-C in this terminal does not end it
     (broker.folder / "pid").write_text(str(process.pid))
     # Until the program is loaded, the process has no command line, and `pid` would take it for ended.
     while not _command_line(process.pid) and process.poll() is None:
@@ -304,7 +304,7 @@ def up(brokers: int, port: int, kafka: Path | None, kafka_version: str, json_: b
     try:
         with _busy(f"Kafka starts, {brokers} broker{'s'[: brokers > 1]} …"):
             cluster.start(cluster.make(port, brokers), jars)
-    except BaseException:  # Ctrl-C, too
+    except BaseException:  # also Ctrl-C
         cluster.stop()
         raise
     return _show(cluster, json_)

@@ -216,7 +216,7 @@ def _place(item: str | TopicPartition) -> tuple[str, int | None]:
 
 
 def _in_use(found: GroupDescription | KafkaError, stored: Iterable[TopicPartition]) -> dict[TopicPartition, KafkaError]:
-    """Return an error for each offset that cannot be deleted: members have partitions of its topic, or are not consumers."""
+    """Return an error for each offset that cannot be deleted, because members have partitions of its topic or are not consumers."""
     if isinstance(found, KafkaError) or not found.is_active:
         return {}
     topics = {tp.topic for member in found.members for tp in (*member.partitions, *(member.target or ()))}

@@ -123,7 +123,7 @@ def _header(name: str, equals: str, value: str) -> tuple[str, bytes | None]:
 
 
 def paced(blocks: Iterator[Block], rate: float | None) -> Iterator[Block]:
-    """Yield the blocks in parts, at most `rate` records a second. No burst follows a pause of the input."""
+    """Yield the blocks in parts, at most `rate` records a second. No burst follows a pause in the input."""
     if rate is None:
         yield from blocks
         return

@@ -34,7 +34,7 @@ __all__ = ["elect_leaders", "reassign"]
 
 MOVE: Final = re.compile(r"(.+):(\d{1,9})=(\d{1,9}(?:,\d{1,9})*)")
 MOVES_LOOK_S: Final = 0.5
-SETTLING: Final = 10  # most reads of the partitions, MOVES_LOOK_S apart, until all brokers know that a move has ended
+SETTLING: Final = 10  # at most this many reads of the partitions, MOVES_LOOK_S apart, until all brokers know that a move has ended
 Targets = dict[TopicPartition, tuple[int, ...] | None]  # None: cancel
 
 
@@ -221,7 +221,7 @@ def _move_cells(one: ReassignmentProgress) -> tuple[object, ...]:
 
 
 def _awaited(admin: AdminClient, plan: Sequence[Planned], timeout: float | None) -> dict[Any, KafkaError]:
-    """Return an error for each move that another command changed or cancelled."""
+    """Wait for the end of the moves. Return an error for each partition that is then not on its new brokers."""
     totals = {row.partition: row.bytes or 0 for row in plan}
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     try:

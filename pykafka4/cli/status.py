@@ -1,5 +1,5 @@
 """Shows the findings of a diagnosis: `status`. The exit code is 0 only if no finding has the outcome WRONG. A diagnosis that ran out of
-time has such a finding, too."""
+time also has a WRONG finding."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _alike(findings: Iterable[Finding]) -> Iterator[list[Finding]]:
 
 
 def _lines(same: list[Finding], out: Console) -> Iterator[Text]:
-    """Yield lines: mark and step, then the folded text in a column of its own; a pipe gets whole lines."""
+    """Yield lines: mark and step, then the folded text in its own column; a pipe gets whole lines."""
     first, (marks, arrow) = same[0], (MARKS, "→ ") if _has_signs() else (WORDS, "-> ")
     is_late = first.what == NOT_LOOKED
     text = Text(f"{NOT_LOOKED}: {', '.join(one.step for one in same)}", style="dim") if is_late else _text(same, arrow)

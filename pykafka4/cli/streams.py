@@ -45,7 +45,7 @@ def named(thing: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno is not None:  # other errors have a text of their own
+        if error.errno is not None:  # other errors have their own text
             error.filename = error.filename or thing
         raise
 

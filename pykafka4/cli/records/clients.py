@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pykafka4.options.config import ConsumerConfig, ProducerConfig
 from pykafka4.options.from_properties import Properties, create
 
-if TYPE_CHECKING:  # a command needs one of these classes, and each takes time to import
+if TYPE_CHECKING:  # most commands need only one of these classes, and each takes time to import
     from pykafka4.cli.invocation import Invocation
     from pykafka4.consumer.session import ConsumerSession
     from pykafka4.producer import Producer

@@ -68,7 +68,7 @@ def blocks(sources: Sequence[str], split: Split) -> Iterator[Block]:
 
 
 def size_of(sources: Sequence[str]) -> int | None:
-    """None if a source is not a file, so that its size is unknown."""
+    """None if a source is not a file."""
     paths = [Path(source) for source in sources]
     return sum(path.stat().st_size for path in paths) if all(path.is_file() for path in paths) else None
 

@@ -12,7 +12,7 @@ from pykafka4.wire.records.hot import Delivery
 
 __all__ = ["MOST_FAILURES", "Outcomes"]
 
-MOST_FAILURES = 1_000  # after this many failures the command stops: all later records would probably fail, too
+MOST_FAILURES = 1_000  # after this many failures the command stops: all later records would probably also fail
 
 
 class Outcomes:

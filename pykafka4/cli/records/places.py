@@ -1,4 +1,4 @@
-"""Parses `--from` and `--until`, the limits of a read. Before the first record is read, each limit becomes an offset in each partition."""
+"""Parses `--from` and `--until`, the limits of a read, and computes their offsets in each partition."""
 
 from __future__ import annotations
 

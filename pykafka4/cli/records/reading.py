@@ -43,7 +43,7 @@ class Reading:
     total: int | None = None  # the number of offsets to read, if it is known
 
     def lists(self, form: Form[T], most: int | None) -> Iterator[T]:
-        """Yield lists of up to `most` records; an empty list if no record came for a while."""
+        """Yield lists of up to `most` records or batches; a list can be empty."""
         while not self.has_ended():
             yield self.poll(form, most)
 
@@ -70,8 +70,8 @@ def opened(invocation: Invocation, extent: ExtentOptions, **decided: Any) -> Ite
     if extent.group is not None:
         options |= {"group_id": extent.group}
     elif not extent.follow:
-        options |= {"auto_offset_reset": "none"}  # a `BoundedRead` seeks by itself, and reports lost records
-    options.setdefault("auto_offset_reset", RESETS.get(extent.start or LOG_START, "earliest"))  # applies to a truncated log, too
+        options |= {"auto_offset_reset": "none"}  # a `BoundedRead` does the seeks, and reports lost records
+    options.setdefault("auto_offset_reset", RESETS.get(extent.start or LOG_START, "earliest"))  # also applies to a truncated log
     session, failed = consumer_session(invocation, DEFAULTS, **options), True
     try:
         yield session, _reading(session, extent, invocation.timeout or LOOKUP_S)
