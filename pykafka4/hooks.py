@@ -168,7 +168,7 @@ IDLE: Final = {getattr(kind, name) for kind, names in ((ProducerHooks, METHODS),
 
 
 def methods(hook: object, name: str) -> list[Any]:
-    """Empty if `hook` has no method `name`, or only the inherited one that does nothing."""
+    """Return an empty list if `hook` has no method `name`, or only the inherited one that does nothing."""
     method = getattr(hook, name, None)
     return [] if method is None or getattr(method, "__func__", None) in IDLE else [method]
 
@@ -202,6 +202,6 @@ def _check(hook: object, name: str, method: object) -> None:
     """Raise ConfigError or TypeError if a call of `method` would not run it."""
     if not callable(method):
         raise ConfigError(f"hooks: {name} of {shown(hook)} is not a method, but of type {type(method).__name__}")
-    flags = getattr(getattr(method, "__code__", None), "co_flags", 0)  # a bound method and an AsyncMock have `__code__`, too
+    flags = getattr(getattr(method, "__code__", None), "co_flags", 0)  # a bound method and an AsyncMock also have `__code__`
     if iscoroutinefunction(method) or iscoroutinefunction(type(method).__call__) or (isinstance(flags, int) and flags & ASYNC):
         raise TypeError(f"hooks: {name} of {shown(hook)} is a coroutine function: hooks are called, but not awaited")

@@ -55,7 +55,7 @@ class Entry(NamedTuple):
     fields: Mapping[str, object] = {}
 
     def record(self) -> logging.LogRecord:
-        """Calls the record factory, which may be code of the application."""
+        """Call the record factory, which may be code of the application."""
         error = self.error
         exc_info = None if error is None else (type(error), error, error.__traceback__)
         name, where = self.logger.name, (self.path, self.line)
@@ -74,7 +74,7 @@ def set_divert(divert: Divert) -> None:
 
 
 class Log:
-    """The logger methods that this package uses. `fields` are for programs: a None field is left out, and `tp` sets topic and partition."""
+    """The logger methods that this package uses. `fields` are for programs. A None field is left out; `tp` sets topic and partition."""
 
     __slots__ = ("_logger",)
 

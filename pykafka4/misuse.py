@@ -91,12 +91,12 @@ def check_group_to_set(group: object) -> str:
 
 
 def topic_partition(value: object) -> TopicPartition:
-    """Accepts a (topic, partition) pair. Raises TypeError or ConfigError for other values."""
+    """Return a (topic, partition) pair as a TopicPartition. Raises TypeError or ConfigError for other values."""
     if not isinstance(value, tuple) or len(value) != 2:
         raise TypeError(f"expected a TopicPartition or a (topic, partition) pair, not {value!r}")
     topic, partition = tuple.__iter__(value)
     topic = check_topic(topic)
-    # Checked here, not only in `check_count`: a call may name thousands of partitions, and `check_count` needs a formatted text for each.
+    # Checked here, not only in `check_count`, which needs a formatted text for each partition: a call may name thousands of partitions.
     if type(partition) is not int or not 0 <= partition <= MOST_PARTITION:
         partition = check_count(partition, f"the partition of topic {topic!r}", MOST_PARTITION)
     elif type(value) is TopicPartition and topic is value.topic:

@@ -34,7 +34,7 @@ __all__ = [
 
 
 def _copy_of(name: str, **replaced: ModuleType) -> Any:
-    """The new instance of the module `name` finds the modules `replaced` when it imports these names."""
+    """Return a new instance of the module `name`, whose imports find the modules `replaced`."""
     spec = BuiltinImporter.find_spec(name) or PathFinder.find_spec(name)
     assert spec is not None
     assert spec.loader is not None
@@ -74,7 +74,7 @@ monotonic: Callable[[], float] = _copy_of("time").monotonic
 selectors: Any = _copy_of("selectors", select=_copy_of("select"))
 _queue = _copy_of("_queue")
 SimpleQueue: Any = _queue.SimpleQueue
-Empty: Any = _queue.Empty  # the class that this copy's `get` raises; `queue.Empty` is another one
+Empty: Any = _queue.Empty  # the class that this copy's `get` raises; `queue.Empty` is another class
 # Neither gevent nor eventlet replaces these: their own sockets are built on them. On Windows `_socket` has no `socketpair`.
 socket = _socket.socket
 getaddrinfo: Any = _socket.getaddrinfo

@@ -4,13 +4,14 @@
 A thread without the GIL raises the flag (`ask`), takes the GIL, and lowers the flag (`got`); a loop lowers it at the end of its turn.
 Meanwhile, threads of the application that see the flag raised release the GIL (`give_way`) until the flag is lowered.
 
-Every hand-over costs the computing thread two thread switches. So for 400 µs after each hand-over, the compiled pump and threads that
-wake up in a `Lock` do not raise the flag (`pause`); then a loop does more work at once. Up to four hand-overs may come in a row,
-because a batch needs several: to send it, to read the response, and to run its callbacks; their pauses follow together. No thread pauses
-for a thread that has begun to wait in a `Lock`: this thread does not compute, and a pause would only delay the end of its wait.
+Every hand-over costs the computing thread two thread switches. So for 400 µs after each hand-over, the compiled pump and threads that wake
+up in a `Lock` do not raise the flag (`pause`); after the pause, a loop has more work to do at once. Up to four hand-overs may come in a
+row, because a batch needs several: to send it, to read the response, and to run its callbacks; their pauses follow together. No thread
+pauses for a thread that has begun to wait in a `Lock`: the waiting thread does not compute, and a pause would only delay the end of its
+wait.
 
-If other threads compute, too, one of them may take the GIL before the thread that asked, for 5 ms, and then another one may. So a thread
-that gave way gets the GIL back late. After two such returns in a row, no thread of the application gives way for 100 ms: it would hand its
+If other threads also compute, one of them may take the GIL before the thread that asked, for 5 ms, and then another one may. So a thread
+that gave way gets the GIL back late. After two late returns in a row, no thread of the application gives way for 100 ms: it would hand its
 share of the processor to threads that never give way. A single late return may have another reason: the system took the processor from the
 thread that asked.
 """
@@ -74,7 +75,7 @@ cdef int give_way() except -1:
 
 
 cdef int step_aside() except -1:
-    """Give way, then ask for the GIL again. For threads of the client, which do not compute for the application."""
+    """Give way, then ask for the GIL again. For threads that run callbacks."""
     with nogil:
         taken_wait(&wanted)
         ask()
@@ -92,7 +93,7 @@ cdef bint pause() noexcept nogil:
 
 
 cdef void ask() noexcept nogil:
-    """Raise the flag: the calling thread takes the GIL in a moment."""
+    """Raise the flag: the calling thread is about to take the GIL."""
     add(&wanted, 1)
 
 
@@ -133,7 +134,7 @@ def wait(int fd, double timeout) -> None:
 
 
 def done() -> None:
-    """Called when the loop that called `wait` sleeps again, or ends."""
+    """Lower the flag. The loop that called `wait` calls this before it sleeps again, or ends."""
     got()                          # not earlier: since `wait`, the loop may have released and taken the GIL many times
 
 
@@ -146,8 +147,8 @@ cdef class Lock:
     def acquire(self, bint blocking=True, double timeout=-1.0) -> bool:
         """Return whether the lock was acquired. `timeout` in seconds, negative for no limit.
 
-        Raises exceptions of signal handlers. Each sleep takes a second at most: Python handles a signal that comes between the check and
-        the sleep only after the sleep.
+        Raises exceptions of signal handlers. Each sleep takes a second at most, because Python handles a signal that comes between the
+        check and the sleep only after the sleep.
         """
         global paced_until
         cdef int64_t end = 0

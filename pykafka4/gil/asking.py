@@ -1,7 +1,7 @@
 """Waits on locks and selectors, and ends each wait with a request for the GIL. Without the compiled flag, and for a `Lock` on systems
 other than Linux, these are the waits of the standard library.
 
-`Lock` is for any thread, `Turn` for a portable loop. The compiled pump asks for the GIL by itself.
+`Lock` is for any thread, `Turn` for a portable loop. The compiled pump asks for the GIL itself.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Lock: Any = compiled.Lock if compiled is not None and sys.platform == "linux" el
 
 
 class Turn:
-    """Keeps the flag raised between the waits of a portable loop, whose other system calls release the GIL, too."""
+    """Keeps the flag raised between the waits of a portable loop, whose other system calls also release the GIL."""
 
     __slots__ = ("_up",)
 

@@ -38,8 +38,8 @@ class WatchedLoop(Protocol):
 class LoopFindings:
     loop: WatchedLoop
     turn: int = -1
-    since: float = 0.0  # the time of the first look that found `turn`
-    looks: int = 0  # the number of looks in a row that found `turn`
+    since: float = 0.0  # the time of the first look in `looks`
+    looks: int = 0  # the number of looks in a row that found `turn`; 1 after a look at a sleeping loop
 
     @property
     def hangs(self) -> bool:

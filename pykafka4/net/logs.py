@@ -1,4 +1,4 @@
-"""Runs the logging handlers for the log records of loop threads, in order, on a thread of its own. Invariant: the loop never waits for a
+"""Runs the logging handlers for the log records of loop threads, in order, on a separate thread. Invariant: the loop never waits for a
 handler.
 
 At most MOST_WAITING entries wait; further entries are dropped, and their number is logged. The thread ends with the last loop. Records keep
@@ -183,7 +183,7 @@ def current() -> LogThread:
 
 
 def _begin() -> None:
-    """Runs also in a forked child: the parent's log thread does not exist there, and its locks may have been held at the fork."""
+    """Make a new LogThread, also in a forked child: the parent's thread does not exist there, and a lock held at the fork stays locked."""
     _current[:] = [LogThread()]
     set_divert(_current[0].divert)
 

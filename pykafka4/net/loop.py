@@ -64,8 +64,8 @@ class Loop:
         self._wakeup = self._transport.wakeup
         callbacks.serve(self._wakeup)
         self._logs = logs.current()
-        # Promises that must fail when the loop or their machine ends. The references are weak: after Ctrl-C both the waiting thread and the
-        # code that resolves a promise may be gone, and no code would remove the entry.
+        # Promises that must fail when the loop or their machine ends. The references are weak: Ctrl-C can end a wait for a
+        # promise that is then never resolved, and no code would remove the entry.
         self._promises: dict[weakref.ref[Promise[Any]], Machine | None] = {}
         engine.on_failure.append(self._machine_failed)
         self._deliver: deque[Callable[[], None]] = deque()  # callables from the engine that `_callbacks` does not have yet

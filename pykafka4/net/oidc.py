@@ -1,7 +1,7 @@
 """Fetches tokens from an OpenID Connect issuer. Invariant: the secret goes only to the host of `token_url`, over TLS, and is shown nowhere;
 no answer can cost much time or memory.
 
-The standard library does the work, because an HTTP library would be the package's only dependency with certificates of its own. The module
+The standard library does the work, because an HTTP library would be the package's only dependency with its own certificates. The module
 uses `http.client`, because `urllib.request` opens `file:` URLs, follows redirects and takes proxies from the environment (CVE-2025-27817 of
 Kafka's Java client was of this kind).
 """
@@ -50,7 +50,7 @@ def _url(value: str) -> str:
         parts = urlsplit(text)
         host, _ = parts.hostname, parts.port
         (host or "").encode("idna")
-    except ValueError:  # a UnicodeError is a ValueError, too
+    except ValueError:  # a UnicodeError is also a ValueError
         host = None
     if not host:
         raise ConfigError("token_url is not a URL such as https://issuer.example/oauth2/token")
@@ -166,7 +166,7 @@ class OidcToken(Secret):
             reason = f"it cannot be reached: {error.strerror or type(error).__name__}"
         except http.client.HTTPException as error:  # its text would repeat received bytes
             reason = f"its response is not HTTP ({type(error).__name__})"
-        raise self._failed(reason, certain=False)  # after the `except` blocks, so that the other error is not its `__context__`
+        raise self._failed(reason, certain=False)  # after the `except` blocks, so that the caught error is not its `__context__`
 
     def _exchange(self, secret: str, deadline: float) -> Answer:
         parts = urlsplit(self.token_url)
@@ -271,7 +271,7 @@ class ResponseTooLarge(Exception):
 
 
 class DeadlineSocket(ssl.SSLSocket):
-    """Has one deadline and one limit of bytes for the complete exchange; the timeout of a plain socket begins again with each byte."""
+    """Has one deadline and one limit of bytes for the complete exchange; the timeout of a plain socket starts over with each read."""
 
     deadline: float
     room: int

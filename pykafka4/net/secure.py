@@ -43,7 +43,7 @@ SESSIONS: Final = 256  # limit of the sessions that are kept, a few KiB each
 
 
 class Sessions:
-    """The last TLS session with each of up to SESSIONS brokers, which shortens the next handshake. A new context clears the sessions."""
+    """A TLS session with each of up to SESSIONS brokers, which shortens the next handshake. A new context clears the sessions."""
 
     def __init__(self) -> None:
         self._context: ssl.SSLContext | None = None
@@ -198,7 +198,7 @@ class SecureTransport(PortableTransport):
         if s in self._shaking:
             self._shake(s)
             return
-        super()._ready(s, mask | READ)  # READ, too: a read may have waited until the socket was writable
+        super()._ready(s, mask | READ)  # also READ, because a read may have waited until the socket was writable
         if s.out and not s.events & WRITE:  # a write waited until there was something to read
             self._write_on(s)
 
@@ -260,8 +260,8 @@ class SecureTransport(PortableTransport):
         """Have the selector report the socket when it has a large part of the frame's missing bytes, or at the end of the connection.
 
         That part must be certain to arrive. So it leaves out HELD_BYTES, which OpenSSL may have taken from the socket already, and is at
-        most a quarter of the socket's buffer, because more may not fit. Does nothing with TLS 1.2, where the broker may first wait for a
-        message of the client (a renegotiation).
+        most a quarter of the socket's buffer, because more may not fit. Does nothing outside Linux, or with TLS 1.2, where the broker may
+        first wait for a message of the client (a renegotiation).
         """
         if not s.least:
             return
@@ -296,9 +296,9 @@ def _server_name(host: str) -> str:
 
 
 def _next_piece(out: deque[Buffer]) -> Buffer:
-    """Return the bytes for one `send`, with small buffers joined: each call makes a TLS record of its own.
+    """Return the bytes for one `send`, with small buffers joined, because each call makes at least one TLS record.
 
-    After a call that wrote nothing, OpenSSL expects the same bytes again, or more: meanwhile `out` only grows.
+    After a call that wrote nothing, OpenSSL expects the same bytes again, or more; meanwhile `out` only grows.
     """
     first = out[0]
     if len(first) > TURN_BYTES:

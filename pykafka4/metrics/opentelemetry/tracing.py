@@ -65,7 +65,7 @@ class _Failure(threading.local):
 
 class Tracing(ProducerHooks, ConsumerHooks):
     """Hooks that trace records: `Producer(hooks=tracing)`, `Consumer(hooks=tracing)`. `ShareConsumer` and the handles of `pykafka4.aio`
-    accept them, too.
+    also accept them.
 
     One object can serve any number of clients, on any threads.
     """
@@ -78,7 +78,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
     # ---- producers
 
     def on_send(self, record: OutgoingRecord) -> OutgoingRecord | None:
-        """Begin the span of a record, and put its context into the headers, unless they have a `traceparent`."""
+        """Begin the span of a record, and put the span's context into the headers, unless they have a `traceparent`."""
         headers = _pairs(record.headers)
         given = _link(headers)
         attributes: dict[str, AnyValue] = {SYSTEM: "kafka", OPERATION: "send", OPERATION_TYPE: "send", TOPIC: record.topic}
@@ -96,7 +96,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
         return attrs.evolve(record, headers=[*headers, *((name, value.encode()) for name, value in carrier.items())])
 
     def on_enqueue(self, delivery: Delivery) -> None:
-        """End the span of an accepted record at the record's outcome; end a span that is not recorded at once."""
+        """End the span of an accepted record at the record's outcome, or at once if the span is not recorded."""
         span = _accepted()
         if span is None:
             return
@@ -163,9 +163,9 @@ class Tracing(ProducerHooks, ConsumerHooks):
 
     @contextmanager
     def processing(self, record: Received) -> Iterator[Span]:
-        """Run a `with` block in a span for the processing of `record`. Spans that begin in the block are its children.
+        """Run a `with` block in a span for the processing of `record`. Spans that begin in the block are children of this span.
 
-        The span links to the record's context, and records an exception of the block, which is then raised.
+        This span links to the record's context, and records an exception of the block, which is then raised.
         """
         link = _link(record.headers)
         attributes: dict[str, AnyValue] = {SYSTEM: "kafka", OPERATION: "process", OPERATION_TYPE: "process"}

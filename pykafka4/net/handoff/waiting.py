@@ -1,9 +1,9 @@
 """Makes threads wait for a change (`Signal`), for a result (`Promise`), or in a queue for room (`Gate`). Invariant: a waiting thread holds
 no lock.
 
-Threads sleep on latches only: KeyboardInterrupt can end such a sleep, and each sleep can have a timeout. A loop thread
-must not wait for a `Signal` or a `Promise`: it may run destructors of the application, which may call any client, and the result of such a
-call may need this very loop.
+Threads sleep on latches only, because KeyboardInterrupt can end such a sleep, and each sleep can have a timeout. A loop thread must not
+wait for a `Signal` or a `Promise`: it may run destructors of the application, which may call any client, and the result of such a call may
+need this very loop.
 
 KeyboardInterrupt can be raised between any two bytecodes of an application thread. So such a thread holds no lock here: dicts and deques,
 whose single operations are atomic, list the waiting threads. An entry is added inside the `try` that removes it. An entry that would block
@@ -157,7 +157,7 @@ class _Ticket:
         self, key: object, hindered: Callable[[], bool], latch: Latch, thread: int, gone: Callable[[], bool] | None = None
     ) -> None:
         self.key, self.hindered, self.latch, self.thread, self.gone = key, hindered, latch, thread, gone
-        self.steps_aside = False  # whether only the ticket's own key is full, so that tickets with other keys may go first
+        self.steps_aside = False  # whether only the ticket's own key is full; if so, tickets with other keys may go first
         self.starves = False  # whether the ticket has tried without success and does not step aside
         self.left = False  # whether the ticket has left the queue, and the next tickets have been woken
 
@@ -208,8 +208,8 @@ class Gate:
     ) -> bool:
         """Wait in the queue until `try_again()` succeeds, up to `timeout` seconds (None: no limit). Returns whether it succeeded.
 
-        `hindered()` returns whether only this `key` is blocked, so that threads with other keys may go first. While it is true,
-        `try_again()` must fail: the thread sleeps until a `release` finds `hindered()` false. Any thread may call `hindered`.
+        `hindered()` returns whether only this `key` is blocked; if so, threads with other keys may go first. While it is true,
+        `try_again()` must fail, because the thread sleeps until a `release` finds `hindered()` false. Any thread may call `hindered`.
         """
         latch, deadline = new_latch(), _deadline(timeout)
         ticket = _Ticket(key, hindered, latch, system.get_ident())
@@ -273,7 +273,7 @@ class Gate:
     def _first(self) -> list[_Ticket]:
         """Return the tickets that may try: the first ticket of each key, up to the first of these tickets that does not step aside.
 
-        Also removes the tickets of tasks that are gone, which would block all others for good.
+        Also removes the tickets of tasks that are gone, which would block all other tickets for good.
         """
         first: list[_Ticket] = []
         aside: set[object] = set()
@@ -308,7 +308,7 @@ class Gate:
         ticket.left = True  # last: after Ctrl-C in one of the lines above, the second call repeats them
 
     def _count(self) -> None:
-        """Report the state of the queue, again if it has changed meanwhile: so the last report is right without a lock."""
+        """Report the state of the queue, again if it has changed meanwhile, so the last report is right without a lock."""
         reported = None
         while reported != (state := (self.waiting, self.aside)):
             self._counted(*state)
@@ -317,8 +317,8 @@ class Gate:
     def release(self) -> None:
         """Wake the threads whose turn it is. Call this after each change that makes room, or `hindered()` false.
 
-        A thread that stepped aside and is still hindered would run in vain, so it is not woken. No wake-up is lost: `hindered()` is called
-        after the change, and a thread that has not stepped aside (yet) is always woken.
+        A thread that stepped aside and is still hindered would only fail again, so it is not woken. No wake-up is lost: `hindered()` is
+        called after the change, and a thread that has not stepped aside (yet) is always woken.
         """
         if self.tickets:
             for ticket in self._turn():

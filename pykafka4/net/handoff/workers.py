@@ -216,7 +216,7 @@ class Callbacks:
             self.submit(fn)
 
     def serve(self, wakeup: Wakes | None) -> None:
-        """From now on, the loop of `wakeup` calls `submit_posted` in each turn; None: the loop has ended."""
+        """Have `post` wake the loop of `wakeup`, which calls `submit_posted` in each turn; None: the loop has ended."""
         self._wakeup = wakeup
 
     def submit(self, fn: Callable[[], Any]) -> None:
@@ -282,8 +282,8 @@ class Callbacks:
 class Feed:
     """A queue of events for one listener, bounded by the number of keys however slow the listener is.
 
-    With `alternate`, the events of a key alternate (offline, online, offline …): a waiting pair that cancels itself out is dropped, so the
-    listener's last event is the current state. With `latest`, only the last event of a key waits.
+    With `alternate`, the events of a key alternate (offline, online, offline …): two waiting events that cancel each other out are dropped,
+    so the listener's last event is the current state. With `latest`, only the last event of a key waits.
     """
 
     __slots__ = ("_callbacks", "_listener", "_lock", "_pending", "_scheduled")
@@ -326,7 +326,7 @@ class Feed:
 
 
 class Helper:
-    """Threads for work of the loop that may block. Each kind of work that may hang has an instance of its own."""
+    """Threads for work of the loop that may block. Each kind of work that may hang has its own instance."""
 
     __slots__ = ("_workers",)
 

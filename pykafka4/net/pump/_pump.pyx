@@ -63,7 +63,7 @@ cdef enum:
     SCRATCH = 32768                # size of the read buffer; frames that fit are cut out of it
     TURN_BYTES = 4194304           # bytes in a row after which a connection stops reading, or writing: the other connections must not wait
     TURN_FRAMES = 10000            # or this many frames: an empty frame takes four bytes on the wire, but hundreds of bytes in memory
-    FIRST_PIECE = 4194304          # first block of a larger frame; it grows as bytes arrive: a wrong size alone allocates little more
+    FIRST_PIECE = 4194304          # first block of a larger frame; it grows as bytes arrive: a wrong size alone takes little more than this
     MOST_PIECES = 64               # buffers of one system call; more are slower (measured)
     MOST_EVENTS = 64
     POOLED_FROM = 16384            # smaller frames become `bytes`, and their blocks go back to the C library
@@ -101,7 +101,7 @@ cdef struct Conn:
     Block* block                   # the frame that is partly read
     size_t filled, size
     char head[HEAD]
-    int got                        # number of bytes in `head`: the size; after a wrong size, the start of the frame, too
+    int got                        # number of bytes in `head`: the size; after a wrong size, also the start of the frame
 
 
 include "_frames.pxi"
@@ -404,7 +404,7 @@ cdef class Pump:
             if c.got < SIZE:
                 return
             size = big_endian(c.head)
-            if size > <size_t>self.max_frame:     # a negative size, too: it is read as unsigned
+            if size > <size_t>self.max_frame:     # also a negative size, which is read as unsigned
                 take = min(n, <size_t>(HEAD - SIZE))
                 memcpy(c.head + SIZE, p, take)
                 c.got = SIZE + <int>take
@@ -510,7 +510,7 @@ cdef class Pump:
     # ------------------------------------------------------------ a turn
 
     def run(self, double timeout) -> list:
-        """Return the events as (kind, link, payload), after a wait of up to `timeout` seconds, which a wake-up ends.
+        """Return the events as (kind, link, payload), after a wait of up to `timeout` seconds, which events or a wake-up end.
 
         The payload of LOST is (reason, whether the end came inside a frame). The reason is an errno, 0 at the end of the stream, or the
         start of a frame with a wrong size."""
@@ -533,7 +533,7 @@ cdef class Pump:
         return out
 
     cdef void lower(self) noexcept:
-        """Lower the GIL flag, because the next steps need no GIL."""
+        """Lower the GIL flag if this pump has raised it."""
         if self.asks:
             self.asks = False
             got()

@@ -1,4 +1,4 @@
-# Wake-ups of the loop. Invariant: any thread may call `wake`, also in a signal handler.
+# Wake-ups of the loop. Invariant: any thread may call `wake`, even in a signal handler.
 
 @cython.final
 cdef class Waker:
