@@ -117,7 +117,7 @@ class ProducerHooks:
 
     `on_send`, `on_enqueue` and `on_refuse` run on the thread that sends, so a slow method slows `send` down. `on_close` runs on the thread
     that closes the producer, or on the callback executor if records get their outcome only after `close`. The other methods run on the
-    callback executor, in order.
+    callback executor, in order unless it has several threads.
     """
 
     def on_send(self, record: OutgoingRecord) -> OutgoingRecord | None:
