@@ -129,7 +129,14 @@ class Disk:
 
     def free_number(self, folder: Path, number: int) -> int:
         """Return the lowest number, from `number` on, above all files in `folder` that the disk has refused to remove."""
-        return max([number, *(segment.number + 1 for segment in self._left if segment.path.parent == folder)])
+        return max([number, *(left + 1 for left in self._left_in(folder))])
+
+    def free_number_in_front(self, folder: Path, number: int) -> int:
+        """Return the highest number, up to `number`, below all files in `folder` that the disk has refused to remove."""
+        return min([number, *(left - 1 for left in self._left_in(folder))])
+
+    def _left_in(self, folder: Path) -> list[int]:
+        return [segment.number for segment in self._left if segment.path.parent == folder]
 
     def _try_to_remove(self, segment: Segment) -> OSError | None:
         try:

@@ -57,7 +57,8 @@ class Fifo:
     def put_in_front(self, data: bytes, count: int, first_ms: int) -> None:
         """Write complete frames into a new segment in front of all others. Raises OSError."""
         self._disk.remove_left()
-        segment = self._create(self.segments[0].number - 1 if self.segments else MIDDLE - 1)
+        number = self.segments[0].number - 1 if self.segments else MIDDLE - 1
+        segment = self._create(self._disk.free_number_in_front(self.folder, number))
         self.segments.appendleft(segment)
         self._write(segment, data, count, first_ms)
         self._seal(segment)

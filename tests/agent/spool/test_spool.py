@@ -482,6 +482,30 @@ def test_file_that_is_never_removed_is_named_once_and_discards_no_message(
     assert len([record for record in caplog.records if "cannot remove" in record.message]) == 1
 
 
+def test_undelivered_messages_are_kept_in_front_although_a_file_there_cannot_be_removed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.add(message("a", 0))
+    [stuck] = files(world.settings.path)
+    unlink = Path.unlink
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        if path == stuck:
+            raise OSError(errno.EPERM, "Operation not permitted")
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    world.run()
+    world.sender.end()
+    world.run()
+    world.now += 1.5
+    world.add(message("a", 2))
+    assert world.spool.close([undelivered(message("a", 1))]) == []
+    world.begin()
+    world.run()
+    assert world.sent("a") == [1, 2]
+
+
 def test_segments_are_deleted_as_they_are_acknowledged(tmp_path: Path) -> None:
     world = World(tmp_path, max_size=1 * MIB, window=64 * 1024, sync=Sync.NEVER)
     for n in range(50):
