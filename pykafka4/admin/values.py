@@ -80,8 +80,8 @@ class PlannedOffset:
 class OffsetPlan:
     """The offsets that `set_offsets` would commit. The plan itself changes nothing.
 
-    `description` is None if no group of consumers has this id. `has_committed` says whether any offsets are committed under the id; the id
-    can then belong to a group of another type, such as a streams group.
+    `description` is None if no group of consumers has this id. `has_committed` says whether any offsets are committed under the id,
+    perhaps by a group of another type, such as a streams group.
     """
 
     group_id: str

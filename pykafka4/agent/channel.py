@@ -3,7 +3,7 @@
 Invariants: each wait is bounded; after a stream has taken a part of a message, the rest goes out before the next message, or the
 connection ends.
 
-A forked child gets a socket of its own: two processes that wrote to one stream would mix their messages.
+A forked child opens its own socket: two processes that wrote to one stream would mix their messages.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _unix(path: str | os.PathLike[str], kind: int, name: str) -> Address:
 
 
 def tcp(port: int, host: str = "127.0.0.1") -> Address:
-    """The address of a TCP socket; `host` is an IP address, because a DNS lookup blocks. Raises ValueError for another host or port."""
+    """The address of a TCP socket; `host` is an IP address, because a DNS lookup blocks. Raises ValueError for an invalid host or port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.inet_pton(family, host)
@@ -183,7 +183,7 @@ class Channel:
         if len(data) > self._largest:
             text = f"it has {len(data):,} bytes, and max_message_bytes={self._largest:,}; raise the limit here and in the agent's [inputs]"
             return Failure(Loss.TOO_LARGE, text)
-        # A flag of our own would stay set after a Ctrl-C just before its reset; threading.Condition relies on `_is_owned`, too.
+        # A separate flag would stay set after a Ctrl-C just before its reset; threading.Condition also relies on `_is_owned`.
         if self._lock._is_owned():  # type: ignore[attr-defined]
             return Failure(Loss.NESTED, "a signal handler sent it while its thread was sending another message")
         with self._lock:

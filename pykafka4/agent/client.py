@@ -28,7 +28,7 @@ class Client:
     """Sends messages to the agent through its UNIX datagram socket; `Client.stream` and `Client.tcp` use the other sockets.
 
     `send` waits only while the agent is behind or away, by default at most 0.1 s for room, and 0.1 s for the rest of a message on a stream.
-    Any thread, asyncio code and signal handlers may call `send`; a forked child uses a socket of its own. The first message opens the
+    Any thread, asyncio code and signal handlers may call `send`; a forked child uses its own socket. The first message opens the
     connection, and so does the first message after a restart of the agent.
     """
 
@@ -48,7 +48,7 @@ class Client:
 
     @classmethod
     def stream(cls, path: str | os.PathLike[str], *, max_block_ms: float = PATIENCE_MS, max_message_bytes: int = STREAM_BYTES) -> Self:
-        """Use the UNIX stream socket at `path`, for messages of more than 64 KiB.
+        """Use the UNIX stream socket at `path`, which also takes messages of more than 64 KiB.
 
         Arguments as for `Client`, but the agent's limit is `max_stream_message_size`. A message larger than the socket's buffer (200 KB) is
         written in parts, for up to `max_block_ms`, or a tenth of a second if that is longer. Any rest goes out before the next message.

@@ -53,7 +53,7 @@ def producer_options(settings: AgentSettings) -> dict[str, Any]:
 
 
 def _policy(own: TopicSettings, default: TopicSettings) -> dict[str, Any]:
-    """Return a topic's settings as the producer names them. A topic with its own codec does not inherit the level of the default codec."""
+    """Return a topic's settings as the producer names them. A topic whose codec is not the default does not inherit the default level."""
     batching = own.batching or default.batching or Batching.COMBINED
     policy: dict[str, Any] = {"batching": SCOPES[batching]}
     inherits_level = own.compression_type in (None, default.compression_type)

@@ -1,8 +1,8 @@
 """Passes each message to the producer or to the spool, or discards it. Invariant: calls by the inputs neither wait nor raise.
 
 A message is checked in this order: a topic unknown to brokers; the topic's rate limit; older messages of the topic on disk; the topic's
-name; the message's size; room in the pool. The limit comes before the disk, so a message counts in the interval of its arrival. The
-messages of a new topic wait in the pool until the producer has found out whether the topic exists.
+name; the message's size; room in the pool. The limit comes before the disk, so a message is counted in the interval of its arrival.
+The messages of a new topic wait in the pool until the producer has found out whether the topic exists.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Router:
         self.timestamps_replaced = 0
 
     def limit(self, limits: ArrivalLimits | None) -> None:
-        """Replace the rate limits; all intervals begin anew."""
+        """Replace the rate limits; all intervals start again."""
         self._limits = limits
 
     def counters(self) -> dict[str, int]:
@@ -155,7 +155,7 @@ class Router:
         return (*message[:4], int(self._clock() * 1000))
 
     def _latest(self) -> float:
-        """Return the latest timestamp that is sent. The present time replaces later timestamps, and timestamps that are not positive.
+        """Return the latest timestamp that is sent. The current time replaces later timestamps, and timestamps that are not positive.
 
         Brokers may refuse later timestamps, and soon delete messages from 1970, which are older than the topic's retention.
         """

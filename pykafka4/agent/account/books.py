@@ -63,7 +63,7 @@ class OnLoop(Protocol):
 class Books:
     """Figures of the producer, the ledger, the inputs and the spool. Any thread may call the methods.
 
-    The loop must not call `account`, which waits for the producer's thread and, with a spool, for the loop.
+    The loop must not call `account`, which waits for the producer's thread.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 Invariant: a full or broken disk delays only the end of the agent; entries that cannot be written are left out and counted.
 
-Entries pass through a bounded queue to the thread that writes them. The agent's log reports the first failure and the end of a series.
+Entries pass through a bounded queue to the thread that writes them. The agent's log reports the start and end of each series of failures.
 """
 
 from __future__ import annotations

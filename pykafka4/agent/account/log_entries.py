@@ -15,8 +15,8 @@ __all__ = ["DiscardLine", "format_entry"]
 
 
 class DiscardLine(NamedTuple):
-    """The fields of a line. Times are in milliseconds since the epoch. `message` is the value of a message, or the bytes of an input that
-    could not be read as a message."""
+    """The fields of a line. Times are in milliseconds since the epoch. `message` is the value of a message, or bytes that are not a
+    message."""
 
     now_ms: int
     timestamp_ms: int

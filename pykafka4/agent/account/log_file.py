@@ -27,7 +27,7 @@ class LogFile:
         self._newest = 0  # the number of the newest archive
 
     def open(self) -> None:
-        """Open the file, unless it is open, and remove old archives. Raises OSError."""
+        """Open the file and remove old archives, unless the current file is open. Raises OSError."""
         if self._fd is not None and self._is_current(self._fd):
             return
         self.close()

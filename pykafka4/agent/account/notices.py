@@ -76,8 +76,8 @@ class Notices:
             return
         reason, count, last, error, since_s = notice
         text = _TEXTS.get(reason)
-        # Without `ascii`, a client could write a line of its own into the log, with a line break in a topic. The name is cut before and
-        # after `ascii`, because the escapes of 249 characters may have 2,490.
+        # Without `ascii`, a line break in a topic would let a client write its own lines into the log. The name is cut before and after
+        # `ascii`, because the escapes of 249 characters may have 2,490.
         what = f"messages, the last of topic {ascii(last[:NAME])[:NAME]}" if text is None else text.format(last)
         when = "" if since_s is None else f"in the last {since_s:.0f} s: "
         why = f": {ascii(error)[1:-1][:ERROR]}" if error else ""

@@ -41,7 +41,7 @@ class Reports:
         """End the current interval, and the empty intervals that have passed without a call."""
         # At `now == _ends` the division may round down to the number of the interval that ends.
         number = max(int((now - self._origin) // self._interval), self._number + 1)
-        skipped = number - self._number - 1  # empty intervals, whose reports are unread, too
+        skipped = number - self._number - 1  # empty intervals: the end of each replaces a report that nobody could read
         self.unread += (not self._finished_read) + skipped
         last = self._tallies if not skipped else Tallies(self._prefix_size)
         self._finished = last.report(number - 1, self._start_of(number - 1), self._start_of(number))

@@ -107,7 +107,7 @@ class Rows:
     def values(self) -> tuple[dict[str, Discards], Discards]:
         topics = {name: row.value() for name, row in self._rows.items()}
         for name, row in self._bad.items():
-            # A topic that was created after its first messages, or deleted later, has two rows.
+            # A topic that was created after its first messages, or deleted later, may have two rows.
             topics[name] = merged([topics[name], row.value()]) if name in topics else row.value()
         return topics, self.others.value()
 
@@ -152,7 +152,7 @@ class Tallies:
     def discard(self, message: Message, reason: Reason) -> None:
         topic, value, _, _, timestamp_ms = message
         self.before_producer.add(topic, reason, 1, timestamp_ms, timestamp_ms)
-        if reason is Reason.BAD_TOPIC or reason is Reason.LONG_MSG:  # saves calls in a burst for another reason
+        if reason is Reason.BAD_TOPIC or reason is Reason.LONG_MSG:  # saves a call per message for other reasons
             self.keep_example(topic, value, reason)
 
     def absorb(self, later: Tallies) -> None:

@@ -131,7 +131,7 @@ def _report(report: Report) -> Json:
 
 
 def _of_a_topic(row: Discards) -> int:
-    """Return a topic's discards without discards for BAD_TOPIC, for which Dory has no row."""
+    """Return the number of a topic's discards, except for BAD_TOPIC, for which Dory has no row."""
     return row.count - row.by_reason.get(Reason.BAD_TOPIC, 0)
 
 

@@ -21,7 +21,7 @@ __all__ = ["SENT_HEADERS", "Connections", "Guard", "Handler"]
 
 log = logging.getLogger("pykafka4.agent.http")
 
-MOST_CONNECTIONS: Final = 64  # each uses a file descriptor of the process; the inputs need descriptors, too
+MOST_CONNECTIONS: Final = 64  # each uses a file descriptor of the process; the inputs also need descriptors
 # The most seconds from one request of a connection to the next. Longer than ANSWER_S, so that no answer is cut off. Also longer than
 # aiohttp's keepalive_timeout, which closes idle connections properly: the sweep is for clients that send a request byte by byte.
 IDLE_S: Final = 30.0
@@ -52,7 +52,7 @@ class Guard:
             except web.HTTPException as error:
                 allow = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
                 return web.Response(status=error.status, text=f"{error.status}: {_words(error, request)}\n", headers=allow)
-            except Exception as error:  # a bug in a page is no reason to end the agent
+            except Exception as error:  # a bug in a page: aiohttp would also respond 500, but its log lines are discarded
                 log.exception("pages: %s %s", request.method, request.raw_path)
                 return web.Response(status=500, text=f"500: {type(error).__name__}; the agent's log has the traceback\n")
 
@@ -83,7 +83,7 @@ class Connections:
             self._sweeper.cancel()
 
     def __call__(self) -> asyncio.Protocol:
-        """Return a new connection's protocol; above the limit, a protocol that only responds FULL."""
+        """Return a new connection's protocol; above the limit, a protocol that only sends FULL."""
         if len(self._open) >= MOST_CONNECTIONS:
             return _Full()
         handler = self._server()
@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
         self.active_at = now
 
     def abort(self) -> None:
-        """Close the connection without sending buffered data, for which a client that reads nothing would keep the connection open."""
+        """Close the connection at once: `close` would first send the buffered data, which the client may never read."""
         if self._transport is not None:
             self._transport.abort()
 

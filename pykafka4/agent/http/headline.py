@@ -15,7 +15,7 @@ from pykafka4.pages.outages import Outages
 __all__ = ["headline"]
 
 
-REPEATED: Final = "no broker reachable: "  # cut from the reason, because the headline has the same words
+REPEATED: Final = "no broker reachable: "  # cut from the reason, because the headline says the same
 NEARLY_FULL: Final = 0.9  # the used part of max_buffer from which the headline warns
 STATES: Final[Mapping[str, str]] = {
     "unreachable": "No broker can be reached",
@@ -126,5 +126,5 @@ def _details(*texts: str) -> tuple[str, ...]:
 
 
 # The worst trouble first: the first function that finds a trouble returns the headline. While no broker can be reached, all partitions are
-# offline, too, and a headline about a partition would hide the cause.
+# also offline, and a headline about a partition would hide the cause.
 JUDGES: Final[tuple[Callable[[AgentLook, Outages], Headline | None], ...]] = (_cluster, _spool, _partitions, _brokers, _topics, _memory)

@@ -1,5 +1,5 @@
 """Writes the agent's figures in Prometheus' text format. Invariant: the number of time series is bounded, because at most
-MOST_TOPICS topics have a label of their own."""
+MOST_TOPICS topics have their own label."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OTHERS: Final = ""  # the label of the topics without a row; no topic has this n
 
 
 def exposition(look: AgentLook, counters: Mapping[str, int], version: str, started_at: float, labelled: set[str]) -> bytes:
-    """`labelled` has the topics with a label of their own. The caller keeps the set from call to call; this function adds topics."""
+    """`labelled` has the topics with their own label. The caller keeps the set from call to call; this function adds topics."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Figures(look, counters, version, started_at, labelled))
     return generate_latest(registry)

@@ -51,7 +51,7 @@ class Observer:
         self._page = b""
         self._page_at = -1.0
         self._rates, self._outages = Rates(("accepted", "acknowledged", "discarded")), Outages()
-        self._labelled: set[str] = set()  # topics with a label of their own in the metrics
+        self._labelled: set[str] = set()  # topics with their own label in the metrics
         self._sampler: asyncio.Task[None] | None = None
         self._bug = ""  # the last unexpected error that was logged
 
@@ -116,7 +116,7 @@ class Observer:
 
     def metadata_fetch_time(self, process: dory.PageHead) -> dict[str, Any]:
         look = self._looks.get()
-        # The ages in the status count from the look, not from the answer.
+        # The status has ages at the time of the look, not of the answer.
         now = dory.PageHead(self._watched.version, self._watched.started_at, look.at)
         return dory.metadata_fetch_time(now, look.status["metadata"])
 

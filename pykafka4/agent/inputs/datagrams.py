@@ -45,7 +45,7 @@ class DatagramInput:
             self._loop.call_later(RETRY_S, self._watch)
 
     def turn(self) -> bool:
-        """Read the queued datagrams, up to the cost TURN; return whether the queue may have more.
+        """Read the queued datagrams, up to the cost TURN; return whether this cost was reached.
 
         One read is not enough: a queue of 10 datagrams (the default without systemd) may be full again after the read, and another turn of
         the loop costs more than a read of an empty queue.

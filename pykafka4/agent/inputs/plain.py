@@ -27,7 +27,7 @@ class DatagramReader:
     def read(self, sock: socket.socket) -> tuple[int, int, list[Message], list[RefusedBytes]]:
         """Return (number of datagrams, number of their bytes, messages, refused datagrams). Raises OSError.
 
-        After fewer than `most` datagrams, the queue was empty, or the next read failed. A datagram larger than `max_size` is cut to
+        If there are fewer than `most` datagrams, the queue was empty, or the next read failed. A datagram larger than `max_size` is cut to
         `max_size` + 1 bytes.
         """
         messages: list[Message] = []

@@ -40,7 +40,7 @@ class Room:
 
     def reserve(self, holder: RoomHolder, size: int, now: float) -> bool:
         """Reserve `size` bytes; return False if `holder` must wait for `resume`."""
-        # A new holder waits after the others, even if there is room: otherwise small messages could overtake a larger one forever.
+        # A new holder waits behind waiting holders, even if there is room: otherwise small messages could overtake a larger one forever.
         if self._waiting or size > self.free:
             self._waiting[holder] = size
             return False
@@ -48,7 +48,7 @@ class Room:
         return True
 
     def hold(self, holder: RoomHolder, size: int, now: float) -> None:
-        """Count bytes for a holder that has none, even beyond the capacity, because the bytes have been read already."""
+        """Count bytes for a holder that has none. Bytes that have been read already may exceed the capacity."""
         self.free -= size
         self._held[holder] = (size, now)
 
@@ -78,7 +78,7 @@ class Room:
 
 
 class Unfinished:
-    """The rooms of small and of large messages."""
+    """The rooms for small and for large messages."""
 
     def __init__(self, max_message_size: int) -> None:
         self.small = Room(ROOM_BYTES)

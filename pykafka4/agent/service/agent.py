@@ -1,5 +1,5 @@
-"""Runs the agent from start to end. Invariant: if the producer, the spool or a task fails, the process ends, and waiting messages are
-delivered, spooled or counted."""
+"""Runs the agent from start to end. Invariant: if the producer or a task crashes, the process ends, and waiting messages are delivered,
+spooled, or discarded and counted."""
 
 from __future__ import annotations
 

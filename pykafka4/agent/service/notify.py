@@ -36,7 +36,7 @@ class Notifier:
         self._send(f"STATUS={text}")
 
     def alive(self) -> None:
-        """Call this at least every `watchdog_s` seconds, unless `watchdog_s` is None."""
+        """Report a sign of life. The next one is due within `watchdog_s` seconds, unless `watchdog_s` is None."""
         self._send("WATCHDOG=1")
 
     def _send(self, *lines: str) -> None:

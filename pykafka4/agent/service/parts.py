@@ -127,7 +127,7 @@ class Parts:
         self.ledger.tick()
 
     def cluster_is(self, state: str) -> None:
-        """While the cluster is unreachable, new messages go to disk at once. `state` comes from `look`."""
+        """With a spool, send new messages to disk at once while the cluster is unreachable. `state` comes from `look`."""
         if self._spool is not None:
             self._spool.cluster_away = state == "unreachable"
 

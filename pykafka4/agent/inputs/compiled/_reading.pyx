@@ -69,7 +69,7 @@ cdef list name_texts = [None] * NAMES
 
 
 cdef object name_of(const unsigned char* p, Py_ssize_t size):
-    """Return the topic's name. Equal bytes give the same object, unless the name is too long to keep, or one with the same hash replaced it."""
+    """Return the topic's name. Equal bytes give the same object, unless the name is too long to keep, or another name replaced it."""
     cdef uint32_t number = 2166136261u
     cdef Py_ssize_t i
     if size > LONGEST_NAME:
