@@ -1,7 +1,7 @@
 """Defines the admin client for asyncio. Invariant: a cancelled call sends no further request.
 
-A call is a sequence of requests, each of which depends on earlier responses, and administration is rare. So each call runs on a thread
-of its own, which sleeps while brokers work: no call needs a second implementation for tasks.
+A call is a sequence of requests, each of which depends on earlier responses, and administration is rare. So each call runs on a
+separate thread, which sleeps while brokers work, and no call needs a second implementation for tasks.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class AdminClient(Handle):
     `aio.AdminClient(bootstrap_servers="host:9092", **options)` owns a client; `aio.AdminClient(client=client)` shares a `pykafka4.Client`.
     A client belongs to the event loop of its first use. The threaded calls have the same arguments, results and errors. Each running call
     occupies a thread, so pass many topics or groups to one call. A cancelled call ends; brokers may still carry out a request that was
-    sent before.
+    sent before the cancellation.
     """
 
     _name = "aio.AdminClient"
@@ -169,7 +169,7 @@ class AdminClient(Handle):
         return self._admin._session.config.client_id
 
     async def _run(self, call: Callable[[], T]) -> T:
-        """Run `call` on a thread, until it ends or its task is cancelled."""
+        """Run `call` on a new thread; wait until the call ends or this task is cancelled."""
         self._admin._session.check()  # first: a forked child has another event loop, and `enter` would report that instead of the fork
         self._binding.enter()
         scope = CallScope()

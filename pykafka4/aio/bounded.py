@@ -44,7 +44,7 @@ def read(
     client: Client | None = None,
     **options: Unpack[ConsumerOptions],
 ) -> Read:
-    """All records of `topics` between two offsets of each partition: `async for record in read("orders", …)` ends.
+    """All records of `topics` between two offsets of each partition: the loop `async for record in read("orders", …)` ends.
 
     Arguments and errors are as in `pykafka4.read`. The call itself raises the error of a wrong argument. The first step of the loop, or
     `async with`, looks up the ends, and raises the errors of that lookup, which close the read.
@@ -71,7 +71,7 @@ class Read:
         self._begin()
 
     def _begin(self) -> None:
-        """An exception ends a generator, and must not look like the end of the read: a new generator returns the next record."""
+        """Create a generator for the next records: an exception ends a generator, and must not look like the end of the read."""
         self._records: Any = _records(self, self._iteration)
 
     async def open(self) -> None:

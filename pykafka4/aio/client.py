@@ -1,6 +1,6 @@
 """Defines the client for asyncio, with the stateless calls as coroutines.
 
-Invariant: a cancelled call ends at once. Brokers may still carry out a request that was sent before.
+Invariant: a cancelled call ends at once. Brokers may still carry out a request that was sent before the cancellation.
 """
 
 from __future__ import annotations

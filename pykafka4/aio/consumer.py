@@ -59,8 +59,8 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
     `pykafka4.Consumer` has the same options; `client` may be shared with other producers and consumers. A consumer belongs to the event
     loop of its first use. One task at a time polls, unsubscribes or begins `process`; other tasks may call other methods. The methods of a
-    rebalance listener may be coroutines or plain functions; they run inside the calls that wait. Cancelling the poll does not cancel such
-    a coroutine: it runs in a task of its own, and the next poll waits for its end. Partitions are `TopicPartition`s or (topic, partition)
+    rebalance listener may be coroutines or plain functions; they run inside the calls that wait. Cancelling a poll does not cancel such
+    a coroutine: it runs in a separate task, and the next poll waits for its end. Partitions are `TopicPartition`s or (topic, partition)
     pairs, timeouts are seconds.
     """
 
@@ -124,7 +124,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     async def unsubscribe(self) -> None:
         """See pykafka4.Consumer.unsubscribe.
 
-        A cancellation does not stop the release of the partitions; then the outcome of the last commit is unknown.
+        A cancellation does not stop the release of the partitions, but leaves the outcome of the last commit unknown.
         """
         await self._session.await_unsubscribe()
 
@@ -262,7 +262,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
         Works like pykafka4.Consumer.process, in tasks instead of threads: `handler` is a coroutine function (or a plain function, which
         must not block; an awaitable result is awaited), `producer` an aio.Producer, `stop` an asyncio.Event. If a handler returns a
-        `Delivery`, or a list of them, its record is finished when these are acknowledged. When `process` ends, handlers that
+        `Delivery`, or a list of deliveries, the record is finished when they are acknowledged. When `process` ends, handlers that
         still run after `drain_timeout` are cancelled. A cancellation of `process` cancels the running handlers, whose records are not
         finished. The offsets of finished records are committed, and reading goes back to the first unfinished record of each partition.
         """
@@ -325,7 +325,7 @@ class Records:
     """
 
     def __init__(self, session: TaskConsumerSession, consumer: Consumer[Any, Any]) -> None:
-        """Keeps `consumer` alive: the loop may have the only reference to the handle."""
+        """Keep `consumer` alive: the loop may have the only reference to the handle."""
         self._session, self._consumer, self._iteration = session, consumer, Iteration()
         self._ends: UntilEnd | None = None
         self._iteration.follow(self)

@@ -3,7 +3,7 @@ may call other methods meanwhile; `close` waits, up to its timeout, until that o
 
 Tasks switch only where they await. So between two awaits only a signal handler or a destructor can make a call, and `check_whole`
 refuses such a call in the middle of a step. A listener may use the consumer. A scope in the context marks the listener and the tasks that
-it starts, because a coroutine of the listener runs in a task of its own.
+it starts, because a coroutine of the listener runs in a separate task.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class TaskWork(HandlerWork):
         # Handlers run in the context of the call of `process`, although a callback or the end of another handler may start them.
         self._context = contextvars.copy_context()
         self._tasks: set[asyncio.Task[Any]] = set()  # the workers
-        self._none_runs = asyncio.Event()  # set when the last running handler of a partition has ended; then `_until` checks again
+        self._none_runs = asyncio.Event()  # set when a partition has no running handler or open delivery left; then `_until` checks again
 
     # ---------------------------------------------------------------- workers
 

@@ -135,8 +135,8 @@ class Producer(ProducerHandle):
     ) -> list[Delivery]:
         """Send a record for each of `values` to `topic`, in order, as `send` would; or send each `ProducerRecord` of an iterable.
 
-        See pykafka4.Producer.send_many, also for the attribute `accepted` of the exception if a record is refused. The earlier records are
-        sent after a cancellation, too; the CancelledError has the same attribute where it is caught in the same task.
+        See pykafka4.Producer.send_many, also for the attribute `accepted` of the exception if a record is refused. After a
+        cancellation the earlier records are still sent; the CancelledError has the same attribute where it is caught in the same task.
         """
         self._binding.enter()
         out: list[Delivery] = []
@@ -214,7 +214,7 @@ class Producer(ProducerHandle):
         return delivery
 
     async def _send_later(self, awaits: WouldBlock, attempt: Callable[[], T]) -> T:
-        """Wait until the obstacle of the last attempt is gone, then make another, until one succeeds or `max_block_ms` has passed."""
+        """Wait until the last attempt's obstacle is gone, then make another attempt, until one succeeds or `max_block_ms` has passed."""
         deadline = system.monotonic() + self._session.config.max_block_ms / 1000
         while True:
             try:
@@ -257,7 +257,7 @@ class Producer(ProducerHandle):
         while True:  # later calls with a missing partition do not wait again: see `ProducerSession.missing_until`
             promise = session.promise()
 
-            # `promise` is a default: the loop may run `refresh` after the next round has given the name another promise.
+            # `promise` is a default argument: the loop may run `refresh` after the next round has given the name another promise.
             def refresh(now: float, promise: Any = promise) -> None:
                 engine.cluster.refreshed(now, [topic], promise.set_result)
 

@@ -45,7 +45,7 @@ class TransactionTasks(TransactionCalls):
     async def _run(self, what: str, start: Start, timeout: float | None, resumes: bool = True) -> None:
         """Begin the operation, or resume one that an earlier call has begun; wait for the outcome.
 
-        The first `super()._run` times out at once unless there is an outcome; the second returns the outcome, or times out after `limit`.
+        The first `super()._run` times out at once unless there is an outcome; the second, after the wait, returns the outcome or times out.
         `send_offsets` does not resume an earlier call: the commit waits for the offsets of that call.
         """
         mine = self._occupy(what)

@@ -1,6 +1,6 @@
 """Implements the waits of a consumer's steps in tasks. Invariant: cancelling a call ends its wait at once, but never a listener's method.
 
-A coroutine of the listener runs in a task of its own, which the cancellation of a poll does not cancel. The next call that needs the end of
+A coroutine of the listener runs in a separate task, which the cancellation of a poll does not cancel. The next call that needs the end of
 that coroutine waits for it.
 """
 

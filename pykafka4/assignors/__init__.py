@@ -2,7 +2,7 @@
 (`sticky` names the exceptions).
 
 Applications import assignors from here, or write their own (`Assignor`). In a group with members of different clients, any member can be
-the leader: so an assignor is an agreement between implementations.
+the leader, so an assignor is an agreement between implementations.
 
 Modules; each line imports only from lines below it:
     builtin             the assignors that have a name in `partition_assignment_strategy`

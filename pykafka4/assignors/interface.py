@@ -85,7 +85,7 @@ class Assignor(Protocol):
 
 @runtime_checkable
 class SendsUserData(Protocol):
-    """The additional method of an `Assignor` whose members send data of their own to the leader (`GroupMember.user_data`)."""
+    """The additional method of an `Assignor` whose members send their own data to the leader (`GroupMember.user_data`)."""
 
     def user_data(self, topics: frozenset[str], previous: Sequence[TopicPartition], generation: int) -> bytes | None:
         """The bytes that this member sends each time it joins; None for no data.

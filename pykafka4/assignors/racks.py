@@ -1,7 +1,7 @@
 """Compares the racks of members and partitions (KIP-881).
 
-Racks matter only if a replica is in the rack of a member, and not all partitions have replicas in the same racks: otherwise an assignment
-by racks would change nothing. As in Java, `Racks.by_takers` uses racks even if they do not matter.
+Racks matter only if a replica is in the rack of a member, and not all partitions have replicas in the same racks. As in Java,
+`Racks.by_takers` uses racks even if they do not matter.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Assigns to each member a contiguous range of the partitions of each topic. Invariant: within a topic, the subscribers' numbers of
+"""Assigns the partitions of each topic to its subscribers, in ranges. Invariant: within a topic, the subscribers' numbers of
 partitions differ by at most one.
 """
 

@@ -110,7 +110,7 @@ def _moving(members: Sequence[GroupMember], result: Assignment) -> dict[TopicPar
 class OwnershipClaims:
     """The owner of each partition, from the members' claims.
 
-    The claim of the latest generation counts; if several claims have that generation, none counts.
+    Of two claims, the claim of the later generation wins; if both have the same generation, neither wins.
     """
 
     def __init__(self, members: Sequence[GroupMember], topics: Topics, owned_by: Callable[[GroupMember], Owned]) -> None:
@@ -166,7 +166,7 @@ def _sent_as_owned(member: GroupMember) -> Owned:
 
 
 def _sent_as_user_data(member: GroupMember) -> Owned:
-    """With StickyAssignor, members own no partitions while they join: their user data has the last ones."""
+    """With StickyAssignor, members own no partitions while they join; their user data has their last partitions."""
     if not member.user_data:
         return Owned((), None)
     try:

@@ -26,14 +26,14 @@ __all__ = ["GeneralAssignment"]
 class TakerHeap:
     """The members that may get a partition, in a heap ordered by number of partitions and member id.
 
-    The heap may have outdated entries. `first` replaces an entry whose count is not the member's present one; `lowered` adds an entry for a
+    The heap may have outdated entries. `first` replaces an entry whose count is not the member's current one; `lowered` adds an entry for a
     member that has lost a partition. So a partition that a member gains costs nothing until `first` is called.
     """
 
     __slots__ = ("_counts", "_heap")
 
     def __init__(self, counts: Mapping[str, int], ranks: Mapping[str, int], names: Iterable[str]) -> None:
-        """`counts` has the present number of partitions of each member, and changes; `ranks` has the order of member ids."""
+        """`counts` has the current number of partitions of each member, and changes; `ranks` has the order of member ids."""
         self._counts = counts
         self._heap = [(counts[name], ranks[name], name) for name in names]
         heapify(self._heap)
@@ -200,7 +200,7 @@ class GeneralAssignment:
 
 
 class Movements:
-    """The partitions that were moved, by the pair of members (origin, present owner)."""
+    """The partitions that were moved, by the pair of members (origin, current owner)."""
 
     __slots__ = ("_by_topic", "_pairs")
 

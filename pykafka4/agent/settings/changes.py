@@ -42,7 +42,7 @@ def _changes(old: Any, new: Any, where: tuple[str, ...], live: bool) -> list[Cha
         unset = UNSET if where == ("topics",) else None
         rows = [(name, old.get(name, unset), new.get(name, unset), live) for name in sorted({*old, *new})]
         found = [change for name, before, after, each in rows for change in _changes(before, after, (*where, name), each)]
-        # An empty table of a topic is a change, too: patterns that match its name no longer apply.
+        # An empty table of a topic is also a change: while a topic has a table, no pattern applies to the topic.
         return found or [Change(dotted((*where, name)), False) for name in sorted({*old} ^ {*new})]
     if attrs.has(type(old)) and type(old) is type(new):
         found = []

@@ -120,7 +120,7 @@ class _Reader:
     def _value(self, kind: type[Any], field: attrs.Attribute[Any], value: Any, where: Where) -> Any:
         if (inner := field.metadata.get(SECTION)) is not None:
             return self.section(inner, value, where, field.default)
-        # Each value is checked by itself, so a wrong value does not hide the problems of others.
+        # Each value is checked separately, so a wrong value does not hide the problems of other values.
         try:
             made = value if field.converter is None else field.converter(value)  # type: ignore[operator]
             if field.validator is not None:

@@ -1,6 +1,6 @@
 """Finds the line of a key in a TOML file. The standard parser gives no positions, so this module parses prefixes of the file.
 
-Invariant: a key's line is the first line of the statement that defines it, even for dotted keys and inside inline tables and arrays.
+Invariant: a key's line is the first line of the statement that defines the key, even if the statement has several lines.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Lines:
     """The lines of a valid TOML text. A prefix is valid only if it ends with a complete statement."""
 
     def __init__(self, text: str) -> None:
-        self._lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # `splitlines` would also split at other characters, as in a comment
+        self._lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # `splitlines` would also split at characters that end no line in TOML
 
     def find(self, keys: Sequence[str]) -> int | None:
         """The line (from 1) of the statement or table header that defines `keys`; for a missing key, of its nearest table, or None."""
@@ -27,7 +27,7 @@ class Lines:
         return None
 
     def _first(self, keys: Sequence[str]) -> int | None:
-        """The line that defines `keys`, by bisection: a longer prefix has all keys of a shorter one."""
+        """The line that defines `keys`, or None. Bisection works because a longer prefix has all keys of a shorter one."""
         without, having = 0, len(self._lines)
         if not _has(self._parsed(having) or {}, keys):
             return None

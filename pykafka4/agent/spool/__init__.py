@@ -1,4 +1,4 @@
-"""Keeps messages on disk that the cluster could not take, in a FIFO of segment files for each topic.
+"""Keeps messages on disk until the cluster takes them, in a FIFO of segment files for each topic.
 
 Invariant: a written message leaves the disk only after it and all older messages of its topic are acknowledged or discarded for good.
 

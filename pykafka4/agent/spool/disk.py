@@ -1,7 +1,7 @@
-"""Keeps the state of the disk that the FIFOs of all topics share: used bytes, files to be synced, the present failure.
+"""Keeps the state of the disk that the FIFOs of all topics share: used bytes, files to be synced, the current failure.
 
 Invariant: `bytes` counts each file and folder of the FIFOs, even files that the disk refuses to remove. `Spool.add` and `ending` check
-`max_size` before they write.
+`max_size` before messages are written.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PARTS: Final = 64  # a segment takes up to 1/64 of max_size, within the limits a
 DAMAGED_PART: Final = 8  # damaged segments may use 1/8 of max_size, at least LARGEST_SEGMENT, in addition to max_size
 RETRY_S: Final = 1.0  # seconds of pause after a refusal of the disk; doubles
 LONGEST_RETRY_S: Final = 30.0
-MOST_REMOVED: Final = 50  # files that `remove_left` removes in one turn of the agent's loop
+MOST_REMOVED: Final = 50  # files that one call of `remove_left` removes
 WAYS_OUT: Final = {
     errno.ENOSPC: "make room on the file system of the spool, or lower [spool] max_size",
     errno.EDQUOT: "raise the disk quota, or lower [spool] max_size",
@@ -62,7 +62,7 @@ class Disk:
         return self.failure is not None and self._clock() < self._retry_at
 
     def trouble(self) -> tuple[str | None, float | None]:
-        """Return the present failure and its age in seconds, or None for both."""
+        """Return the current failure and its age in seconds, or None for both."""
         if self.failure is not None:
             return f"cannot {self.failure}", self._clock() - self.failing_since
         if self.syncing.failure is not None:
@@ -93,7 +93,7 @@ class Disk:
     def probe(self) -> None:
         """Write a block after a failure, when the pause has ended.
 
-        Without messages, no other write would show that the disk works again, and the pages would show the failure forever.
+        Without messages, no other write would show that the disk works again, and the pages would go on showing the failure.
         """
         if self.failure is None or self.refuses():
             return
@@ -167,7 +167,7 @@ class Disk:
         log.warning("spool: %s is kept as %s", segment.path, kept)
         try:
             self._remove_oldest(folder)
-        except OSError as refused:  # no failure of the spool, whose file is removed
+        except OSError as refused:  # not a failure of the spool: the segment is already set aside
             log.warning("spool: cannot remove older files from %s: %s", folder, refused)
 
     def _remove_oldest(self, folder: Path) -> None:

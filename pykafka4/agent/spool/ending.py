@@ -26,8 +26,8 @@ Content: TypeAlias = tuple[bytes | None, bytes | None, int | None, int | None]  
 def direct(undelivered: Sequence[ProducerRecord], sent: Mapping[str, Sequence[Unsettled]], empty: bytes | None) -> list[ProducerRecord]:
     """Return the records of `undelivered` that did not come from the disk. `sent` has the messages from the disk, by topic.
 
-    Records have no mark of their origin, so their content decides. Of two records with the same content, the newer one came from the disk,
-    because a topic's direct messages are older. So the search begins with the newest record.
+    Records have no mark of their origin, so their content decides. If one of two records with the same content came from the disk, it
+    is the newer one, because a topic's direct messages are older. So the search begins with the newest record.
     """
     from_disk = {topic: Counter(_content(each, empty) for each in messages) for topic, messages in sent.items()}
     kept: list[ProducerRecord] = []

@@ -105,7 +105,7 @@ class Fifo:
     def next_read(self) -> tuple[Segment, int] | None:
         """Return the segment and offset of the next unread message, or None if there is no such message.
 
-        Also returns None until old segments are counted: otherwise new messages would be sent before the old ones.
+        Also return None until old segments are counted: before that, their progress is unknown, and done messages would be sent again.
         """
         if self.old or not self.unread:
             return None
@@ -155,7 +155,7 @@ class Fifo:
             self._reading = None
         missing = (segment.count or 0) - segment.done
         self.unread -= missing
-        # A damaged length hides the number of frames: the file has lost at least one message.
+        # A damaged length can hide the number of frames, but the file has lost at least one message.
         lost = max(missing, 1) if segment.damaged else missing
         self.restored += lost - missing
         self._disk.remove(segment)

@@ -61,7 +61,7 @@ Frame: TypeAlias = tuple[int, bytes]  # the offset of its end, and the bytes of 
 class Salvage:
     """The readable frames in damaged bytes, and the unreadable ranges. `end` is the end of the last frame or range.
 
-    The bytes after `end` are a torn write: the beginning of a frame, then perhaps zeros.
+    Any bytes after `end` are a torn write: the beginning of a frame, then perhaps zeros.
     """
 
     frames: list[Frame]
@@ -103,7 +103,7 @@ def read_header(data: bytes) -> tuple[int, int]:
 
 
 def seal(frames: int) -> bytes:
-    """Return the last bytes of a complete segment, by which the next agent knows the number of frames."""
+    """Return the last bytes of a complete segment, from which the next agent learns the number of frames."""
     body = _SEAL.pack(_SEAL.size, SEAL, 0, 0, frames)
     return crc_of(body) + body
 

@@ -37,7 +37,7 @@ MOST_AT_ONCE: Final = 5_000  # messages that leave the disk in one turn of the l
 LEAVING_COST: Final = 500  # the cost of removing an empty topic, in messages: removing a folder may take a millisecond
 PAUSE_S: Final = 0.1  # seconds; the pause of a topic without room in the producer; doubles
 LONGEST_PAUSE_S: Final = 1.0
-PAUSE_OF_EACH_S: Final = 0.002  # a pause lasts at least this time for each topic: at most 500 attempts a second
+PAUSE_OF_EACH_S: Final = 0.002  # a pause lasts at least this time per topic, so there are at most 500 attempts a second
 # Codes of messages that failed only because the producer ended or crashed. Such messages stay on disk; all other outcomes are definite.
 GIVEN_UP: Final = (ClosedError.code, KafkaError.code)
 
@@ -95,7 +95,7 @@ class Replay:
         self._topics: dict[str, TopicReplay] = {}
         self._turns: deque[TopicReplay] = deque()
         self._hurry = True  # False after `should_hurry` has returned True, until a message leaves the disk
-        self._freed = False  # messages have left the disk since a topic found no room, so pauses are ignored
+        self._freed = False  # messages have left the disk since the last pause began, so pauses are ignored
         self.stopped = False
         self.holds = 0  # calls of `Spool.hold` that `Spool.release` has not undone
 
@@ -156,7 +156,7 @@ class Replay:
         """Send the messages in `data`, unless the replay is stopped or held."""
         replay, segment = reading.replay, reading.segment
         replay.reading = False
-        # The read began before `hold`: a message sent now would count twice, on disk and in the producer. The bytes are read again later.
+        # The read began before `hold`: a message sent now would be counted both on disk and in the producer. The bytes are read again.
         if self.stopped or self.holds:
             return
         found, replay.least = cut(data), 0
@@ -282,7 +282,7 @@ class Replay:
 
 
 def given_up(delivery: Delivery) -> bool:
-    """Whether a message was not delivered only because the producer ended or crashed."""
+    """Whether a message failed only because the producer ended or crashed."""
     error = delivery.exception(0)
     return isinstance(error, DeliveryFailed) and error.code in GIVEN_UP
 

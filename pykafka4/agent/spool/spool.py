@@ -160,7 +160,7 @@ class Spool:
     # ---- sending
 
     def begin(self, sender: Sender, window: int) -> None:
-        """Allow messages on disk to be sent, with at most `window` unacknowledged bytes."""
+        """Allow messages on disk to be sent; their topics share `window` unacknowledged bytes."""
         self.replay = Replay(sender, self._discards, window, self._empty, self._clock)
         for fifo in self._fifos.values():
             self.replay.add(fifo)
@@ -184,7 +184,7 @@ class Spool:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _count(self) -> None:
-        """Count the messages of old files. A counted topic may be sent while other topics are counted."""
+        """Count the messages of old files. A counted topic's messages may be sent while other topics are counted."""
         loop = asyncio.get_running_loop()
         for fifo in self.uncounted():
             while not await loop.run_in_executor(self._reader, fifo.inspect):
@@ -211,7 +211,7 @@ class Spool:
 
         while True:
             # Cleared before `remove_done`: a later acknowledgement sets the event again. If the event were cleared after `remove_done`, an
-            # acknowledgement between the two would be missed, and its message would wait for CHECK_S.
+            # acknowledgement between the two would be missed, and its message would wait up to CHECK_S.
             self._work.clear()
             self.remove_done(wake)
             if await self._send_some(self.replay):
@@ -293,7 +293,7 @@ class Spool:
     # ---- the end
 
     def close(self, undelivered: Sequence[ProducerRecord]) -> list[ProducerRecord]:
-        """Put the records that `Producer.close` has returned in front of the messages on disk, sync, and unlock the folder. Blocks.
+        """Put the closed producer's undelivered records in front of the messages on disk, sync, and unlock the folder. Blocks.
 
         Returns the records that could not be written. Records that came from the disk are still on disk, and are not written again.
         """

@@ -62,7 +62,7 @@ class Syncing:
     def _run(self) -> None:
         while True:
             # The flags change under one lock: otherwise a `begin` between the check of `_is_due` and `_running = False` would start no
-            # sync, and the new file would wait for the next write.
+            # sync, and the new file would wait for the next `begin`.
             with self._lock:
                 self._running, self._is_due = self._is_due, False
                 if not self._running:

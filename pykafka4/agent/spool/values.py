@@ -18,7 +18,7 @@ class SpooledTopic:
     """A topic's messages on disk: `messages` are only on disk, `sent` are also in the producer's memory.
 
     `restored` messages were on disk when the agent started, and may have left since. `oldest_ms` is the timestamp of the oldest segment's
-    first message; None without messages, or if unknown.
+    first message; None without segments, or if unknown.
     """
 
     messages: int
@@ -30,7 +30,7 @@ class SpooledTopic:
 
 @attrs.frozen
 class SpoolState:
-    """The spool at a moment. `failure` says why the disk now refuses writes, or files cannot be synced.
+    """The spool at a moment. `failure` says why the disk now refuses writes, or why files cannot be synced.
 
     `topics` has each topic with messages on disk, now or at the start. `damaged_bytes` were not readable. While `counting` is True, some
     old segments are not counted yet.
