@@ -148,7 +148,7 @@ class AdminClient(Handle):
         return self._admin.status()
 
     async def close(self, timeout: float | None = None) -> None:
-        """End all calls, which raise ClosedError, and release the connections. Closing twice is allowed."""
+        """End all calls, which raise ClosedError, and close the client, unless it is shared. Closing twice is allowed."""
         if not self._admin._session.runtime.loop.forked:  # a forked child has another event loop
             self._binding.enter()
             await self._binding.run_on_thread(lambda: self._admin.close(timeout), self._client_id)

@@ -287,5 +287,5 @@ class TaskConsumerSession(ConsumerSession):
         super().close(timeout, failed=True)
 
     def _late_run(self) -> ConsumerRun | None:
-        """A close in a task waits for the listener; a close without the event loop calls no listener."""
+        """The run that a close without the event loop has stopped. Other closes wait for the listener, which commits."""
         return self._detached_run
