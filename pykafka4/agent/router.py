@@ -1,6 +1,6 @@
 """Passes each message to the producer or to the spool, or discards it. Invariant: calls by the inputs neither wait nor raise.
 
-A message is checked in this order: a topic unknown to brokers; the topic's rate limit; older messages of the topic on disk; the topic's
+A message is checked in this order: a topic unknown to brokers; the topic's rate limit; whether the spool must take it; the topic's
 name; the message's size; room in the pool. The limit comes before the disk, so a message is counted in the interval of its arrival.
 The messages of a new topic wait in the pool until the producer has found out whether the topic exists.
 """

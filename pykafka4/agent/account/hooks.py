@@ -24,7 +24,7 @@ class BatchOutcomes(ProducerHooks):
     """The hook of the agent's producer."""
 
     def __init__(self, ledger: Ledger, reasons: Reasons, keeps_undelivered: bool) -> None:
-        """With `keeps_undelivered` the hook does not count the records that `Producer.close` returns: a spool takes them."""
+        """With `keeps_undelivered` the hook does not count the records that `Producer.close` returns, because a spool takes them."""
         self._ledger, self._reasons, self._keeps_undelivered = ledger, reasons, keeps_undelivered
         self._closed = Event()
 

@@ -91,7 +91,7 @@ def _write_to_stderr(line: str) -> None:
 
 
 def _is_journal(variable: str) -> bool:
-    """Whether standard error is the stream that systemd named in JOURNAL_STREAM: a shell may have redirected it since."""
+    """Whether standard error is the stream that systemd named in JOURNAL_STREAM; a shell may have redirected it since."""
     try:
         there = os.fstat(STDERR)
     except OSError:
