@@ -105,6 +105,7 @@ class ShareSource:
         self.queue: list[Acknowledgements] = []
         self._sent: list[Acknowledgements] = []  # acknowledgements in the request in flight
         self._left: list[tuple[Acquired, list[int]]] = []  # offsets that earlier sessions may have left locked
+        self._left_again: list[tuple[Acquired, list[int]]] = []  # of these, offsets that a failed request may have released
         self._in_session: dict[TopicPartition, UUID] = {}  # partitions of the session, as the broker knows it
         # The partitions of the last ShareFetch, by topic id and number. After an `unsubscribe` the metadata may lack the topic, but the
         # response has locked records, which must be released.
@@ -162,7 +163,7 @@ class ShareSource:
             self._close(now)
             return INFINITY
         paused = {tp: pause.until for tp, pause in self._pauses.items() if now < pause.until}
-        if self._epoch and self._left and self._release_left(now, paused):
+        if self._epoch and self._release_left(now, paused):
             return INFINITY
         targets = {tp: i for tp, i in self.targets.items() if tp not in paused} if paused else self.targets
         due = [each for each in self.queue if each.acquired.tp not in paused]
@@ -433,14 +434,17 @@ class ShareSource:
         """Release the records that earlier sessions have left locked, except in `paused` partitions; return whether a request was sent.
 
         The request carries nothing else: if the broker has already released one of these records, it refuses all acknowledgements of the
-        partition.
+        partition. So releases that are sent again have a request of their own.
         """
-        left, self._left = self._left, [(acquired, offsets) for acquired, offsets in self._left if acquired.tp in paused]
-        due = [each for each in left if each[0].tp not in paused]
-        self._sent = [found for acquired, offsets in due for found in self._as_release(now, acquired, offsets)]
-        if self._sent:
-            self._send_acknowledgements(now, self._epoch, ShareRequest.RELEASE)
-        return bool(self._sent)
+        for those in (self._left, self._left_again):
+            due = [each for each in those if each[0].tp not in paused]
+            those[:] = [each for each in those if each[0].tp in paused]
+            releases = [found for acquired, offsets in due for found in self._as_release(now, acquired, offsets)]
+            if releases:
+                self._sent = releases
+                self._send_acknowledgements(now, self._epoch, ShareRequest.RELEASE)
+                return True
+        return False
 
     def _left_released(self, now: float, outcome: Outcome) -> None:
         """Ignore errors of partitions: a broker also reports one for a partition without these locks, or with another leader."""
@@ -448,7 +452,7 @@ class ShareSource:
         if self._is_whole(now, "ShareAcknowledge", outcome):
             self._sent = []  # no report waits for the outcome of a `release`
         else:  # a repeated release does no harm: the broker refuses it, or the records are still locked
-            self._left += [(each.acquired, list(each.types)) for each in sent]
+            self._left_again += [(each.acquired, list(each.types)) for each in sent]
 
     def _as_release(self, now: float, acquired: Acquired, offsets: Iterable[int]) -> list[Acknowledgements]:
         """A list with the release of those `offsets` that are still locked by an earlier session; empty if there are none.
@@ -473,7 +477,7 @@ class ShareSource:
             return
         reason = "the consumer was closed or unsubscribed, which releases the records that are neither accepted nor rejected"
         self.queue = self._without_renewals(self.queue, lambda each: lock_lost(each.acquired.tp, each.types, reason))
-        if self._left and self._release_left(now, ()):
+        if self._release_left(now, ()):
             return
         self._sent = self._locked_outside(now)
         if self._sent:  # in a separate request: if one of these locks has ended, the broker refuses the whole partition

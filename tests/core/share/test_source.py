@@ -491,6 +491,28 @@ def test_a_release_whose_session_ends_is_sent_again_in_the_next_session(refused:
     assert batches(harness.poll()) == [(0, 0, RELEASE.value), (2, 2, RELEASE.value)]
 
 
+def test_a_release_that_is_sent_again_shares_no_request_with_other_releases() -> None:
+    """The broker may have carried out the first one: it would refuse both."""
+    harness = Harness()
+    harness.acquire((0, 2, 1))
+    harness.mailbox.waiting = True
+    harness.poll()
+    harness.refused("INVALID_SHARE_SESSION_EPOCH")
+    harness.poll()
+    harness.fetched((3, 5, 1))
+    harness.taken()
+    assert batches(harness.poll()) == [(0, 2, RELEASE.value)]
+    harness.reply(Failed(ConnectionLost("gone"), Written.MAYBE))
+    harness.now += 1.3
+    harness.poll()
+    harness.fetched()
+    assert batches(harness.poll()) == [(3, 5, RELEASE.value)]
+    harness.acknowledged()
+    assert batches(harness.poll()) == [(0, 2, RELEASE.value)]
+    harness.acknowledged("INVALID_RECORD_STATE")
+    assert isinstance(harness.poll(), ShareFetchRequest)
+
+
 def test_close_releases_what_earlier_sessions_have_left_locked() -> None:
     harness = Harness()
     harness.acquire((0, 1, 1))
