@@ -18,15 +18,15 @@ These modules of `core` decide by the name of a code, so a new row or column doe
     admin.requests           responses of a broker that is not, or not yet, the right one
     admin.tokens             tokens that are gone; hints in messages
     admin.topic_queries      topics whose creation has not ended
-    admin.topics             topics that exist already, or no longer; counts of partitions that are refused
+    admin.topics             topics that already exist, or no longer do; counts of partitions that are refused
     admin.users              credentials that are gone
     admin.question_run       topics and partitions that do not exist
     consumer.fetch_answers   damaged batches, offsets out of range, and UNKNOWN_SERVER_ERROR of Fetch
     consumer.searches        UNKNOWN_SERVER_ERROR of ListOffsets
     consumer.fetch_session   ends of fetch sessions
     consumer.start_offsets   a topic that does not exist
-    group.membership.classic    the error of a commit that ends the membership
     group.membership.consumer_protocol  a static member that another one replaced; brokers without the protocol
+    group.membership.coordinated  the error of a commit that ends the membership
     group.membership.rewinds    a group that is unknown to the classic protocol
     group.reactions          the reaction of a member to each code of its coordinator
     group.committing.offsets    commits of a deleted topic, and of a member whose group was deleted
