@@ -30,7 +30,7 @@ NOTHING: Final = "-"
 
 
 class Screen(Console):
-    """A console of rich that does not end the process when a pipe is closed."""
+    """A Rich console that does not end the process when a pipe is closed."""
 
     def on_broken_pipe(self) -> None:
         raise  # the current BrokenPipeError, which ends the command in `main`

@@ -1,4 +1,4 @@
-"""Restores the line ends of PEM text that passed through an environment variable, a secret store or a file of properties."""
+"""Restores the line ends of PEM text that passed through an environment variable, a secret store or a properties file."""
 
 from __future__ import annotations
 

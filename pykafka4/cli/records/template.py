@@ -1,4 +1,6 @@
-r"""Turns the template of `--format`, with kcat's tokens, into a form. One `%` formats a record, and C code reads its fields.
+r"""Turns the template of `--format`, with kcat's tokens, into a function that formats records.
+
+For speed, `bytes.__mod__` formats whole records, and C code reads all fields except headers.
 
 `%t` topic, `%p` partition, `%o` offset, `%T` timestamp in milliseconds, `%k` key, `%K` its length, `%s` value, `%S` its length, `%R` its
 length as four bytes, `%h` headers, `%%`, and `\n`, `\r`, `\t`, `\\`, `\0`, `\x41`. The length of a null is -1.
@@ -58,7 +60,7 @@ def to_bytes(text: str) -> bytes:
 
 
 def literal(text: str, option: str) -> bytes:
-    r"""The bytes of an option's text with its escapes, such as `\n`. Raises click.BadParameter for an unknown escape."""
+    r"""The bytes of an option's text, with escapes such as `\n` decoded. Raises click.BadParameter for an unknown escape or empty text."""
     pieces = [_between(match) for match in ESCAPES.finditer(text)]
     if not pieces or None in pieces:
         raise click.BadParameter(rf"{text!r}: takes a text, with \n \r \t \\ \0 \x41 for characters", param_hint=option)

@@ -34,9 +34,9 @@ class StreamOffset:
     """The end of a micro-batch.
 
     `positions`: the next offset to read in each partition. `starts`: the first offset of this batch in partitions that are new in it, or
-    whose earlier position is void (the topic was recreated, the log was truncated, records were deleted). `topic_ids`: empty if brokers
-    have no ids. `planning`: the options that divide ranges among tasks; a repeated batch is divided as before, whatever the options are
-    now. `is_initial`: no batch has begun yet, and `positions` is empty.
+    whose earlier position is void (the topic was recreated, the log was truncated, records were deleted). `topic_ids`: empty if the
+    brokers are too old for topic ids. `planning`: the options that divide ranges among tasks; a repeated batch is divided as before,
+    whatever the options are now. `is_initial`: no batch has begun yet, and `positions` is empty.
     """
 
     positions: Mapping[TopicPartition, int] = attrs.Factory(dict)

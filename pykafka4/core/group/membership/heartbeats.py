@@ -21,7 +21,8 @@ __all__ = ["FIRST_INTERVAL_S", "HeartbeatTimer"]
 FIRST_INTERVAL_S: Final = 5.0  # seconds between heartbeats before the first response, in protocols whose coordinator names the interval
 # Intervals until a heartbeat without a response is given up: the coordinator's session timeout is several intervals long.
 SILENT_INTERVALS: Final = 3
-LEAST_SILENCE_S: Final = 2.0  # seconds: before it responds, a coordinator stores reported changes, and waits for the replicas
+# Seconds, even if SILENT_INTERVALS are shorter: a coordinator stores reported changes and waits for the replicas before it responds.
+LEAST_SILENCE_S: Final = 2.0
 SOON_S: Final = 0.5  # seconds from a change to the next heartbeat
 LARGEST_MARGIN: Final = 0.25  # largest part of the interval by which a heartbeat is due earlier: at most a third more heartbeats
 FADES: Final = 0.9  # part of the margin that is left after each heartbeat that was on time
