@@ -144,13 +144,13 @@ class Allotment:
         stream.owner = me
 
     def _finish(self, stream: StreamState) -> None:
-        """Each step may be done twice, until `hand` is None."""
+        """Every step must be safe to repeat: if Ctrl-C comes before `hand` is None, a later call starts over."""
         if stream.hand is None:
             return
         self._release(stream, stream.hand[0])
 
     def _give_back(self, stream: StreamState) -> None:
-        """See `leave`. Each step may be done twice, until `hand` is None."""
+        """See `leave`. Every step must be safe to repeat, as in `_finish`."""
         if stream.hand is None:
             return
         queue, record = stream.hand

@@ -138,7 +138,7 @@ class ConfigReaderChoice(BrokerChoice[Resource]):
 
 
 class ConfigChangerChoice(ConfigReaderChoice):
-    """The choice for changes: the broker itself for settings of one broker, otherwise the controller, or a broker that stands for it."""
+    """The choice for changes: the broker itself for settings of one broker, otherwise the controller, or a broker that stands in for it."""
 
     lane = Lane.FOREIGN  # while the controller is silent, a broker answers no other request on the connection
 
