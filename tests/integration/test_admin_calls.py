@@ -192,7 +192,7 @@ def test_a_call_ends_in_time_while_the_controller_is_silent(silence: Silence, ro
 def test_a_change_names_the_broker_that_stands_for_the_silent_controller(silence: Silence, name: str) -> None:
     error = silence.ends[name][1]
     assert isinstance(error, KafkaTimeoutError)
-    assert re.search(r"no answer within 1\.2 s from broker \d, which stands for the controller", str(error))
+    assert re.search(r"no answer within 1\.2 s from broker \d, which stands in for the controller", str(error))
 
 
 def test_a_list_names_a_broker_that_has_not_answered(silence: Silence) -> None:

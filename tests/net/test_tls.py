@@ -552,7 +552,9 @@ def test_pem_text_is_read_whatever_its_line_ends_became(spell: Callable[[str], s
     assert context.cert_store_stats()["x509_ca"] == 1
 
 
-@pytest.mark.parametrize("spell", [lambda pem: pem.replace("\n", "\\n"), lambda pem: pem.replace("\n", "\n  ")])
+@pytest.mark.parametrize(
+    "spell", [lambda pem: pem.replace("\n", "\\n"), lambda pem: pem.replace("\n", "\\r\\n"), lambda pem: pem.replace("\n", "\n  ")]
+)
 def test_an_encrypted_key_with_headers_is_read_as_well(spell: Callable[[str], str]) -> None:
     key = spell(encrypted(CLIENT, old=True).decode())
     Contexts(config(ssl_cert_pem=CLIENT.chain.decode(), ssl_key_pem=key, ssl_password=PASSWORD)).current()

@@ -162,11 +162,11 @@ class Allotment:
 
     def _release(self, stream: StreamState, queue: PartitionQueue) -> None:
         self._busy.pop(queue.tp, None)
+        now = self.queues.get(queue.tp)
+        if now is not None:  # the queue may belong to another stream by now, which cannot take the next record until it is listed
+            self._list(now)
         stream.hand = None
         self._changed.notify()
-        now = self.queues.get(queue.tp)
-        if now is not None:
-            self._list(now)
 
     def _take(self, stream: StreamState) -> Record | None:
         """Take into hand the first record of the partition that has waited longest; None if no queue is ready."""

@@ -164,7 +164,7 @@ class OneBrokerChoice(BrokerChoice[int]):
 
 
 def controller_of(cluster: Cluster) -> int:
-    """The broker that stands for the controller; CONTROLLER, which has no lanes, while the metadata names no such broker."""
+    """The broker that stands in for the controller; CONTROLLER, which has no lanes, while the metadata names no such broker."""
     return CONTROLLER if cluster.controller is None or cluster.controller not in cluster.brokers else cluster.controller
 
 
@@ -172,7 +172,7 @@ class ControllerChoice(BrokerChoice[Any]):
     """The choice of the controller, or with KRaft of a broker that passes requests on to it."""
 
     cured_by = Refresh.METADATA
-    role = ", which stands for the controller"
+    role = ", which stands in for the controller"
     lane = Lane.FOREIGN  # while the controller is silent, a broker answers no other request on the connection
 
     def __init__(self, cluster: Cluster) -> None:

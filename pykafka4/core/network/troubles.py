@@ -61,7 +61,7 @@ class Troubles:
     def __init__(self, client_id: str, request_timeout: float = 0.0) -> None:
         """`request_timeout` is in seconds."""
         self._client_id, self._stale = client_id, max(STALE_S, 2 * request_timeout)
-        self._current: dict[object, Trouble] = {}  # by the object that retries, or that stands for it
+        self._current: dict[object, Trouble] = {}  # by the object that retries, or that stands in for it
         self._quiet_until = self._forget_at = -INFINITY  # the earliest next warning; the next removal of stale troubles
 
     def note(self, now: float, what: object, error: KafkaError, patience: float = WARN_AFTER_S) -> None:

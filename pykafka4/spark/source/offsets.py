@@ -70,7 +70,7 @@ class StreamOffset:
         if version != VERSION:
             raise ConfigError(
                 f"the checkpoint has an offset of version {shown(version)}, and this pykafka4 reads version {VERSION}: "
-                "install the version of pykafka4 that has written the checkpoint, or a later one"
+                "install the version of pykafka4 that wrote the checkpoint, or a later one"
             )
         topics = {topic: partitions for topic, partitions in value.items() if topic != EXTRA}
         try:
@@ -117,4 +117,4 @@ def _positions(topics: Mapping[str, Mapping[str, int]]) -> Positions:
 
 
 def _unreadable(value: object, why: str) -> ConfigError:
-    return ConfigError(f"the checkpoint has an offset that is not one of a Kafka source: {shown(value)}: {why}")
+    return ConfigError(f"the checkpoint has an offset that does not belong to a Kafka source: {shown(value)}: {why}")

@@ -141,7 +141,7 @@ def test_at_the_deadline_the_broker_that_is_silent_is_named(harness: Harness) ->
     harness.run(2.1)
     assert str(outcomes[0]["b"]) == "group b: DescribeGroups: no answer within 2 s from broker 1"
     assert re.fullmatch(
-        "creating topic t: CreateTopics: no answer within 2 s from broker [123], which stands for the controller", str(created[0]["t"])
+        "creating topic t: CreateTopics: no answer within 2 s from broker [123], which stands in for the controller", str(created[0]["t"])
     )
 
 

@@ -113,5 +113,5 @@ def test_an_unknown_version_is_refused():
     "value", [[], "x", {"a": 5}, {"a": {"x": 1}}, {"a": {"0": None}}, {"@pykafka4": 1}, {"@pykafka4": {"version": 1, "planning": [1]}}]
 )
 def test_other_json_is_refused(value):
-    with pytest.raises(ConfigError, match="not one of a Kafka source"):
+    with pytest.raises(ConfigError, match="does not belong to a Kafka source"):
         StreamOffset.of_json(value)
