@@ -98,7 +98,7 @@ class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
 
     @property
     def lag(self) -> int | None:
-        """The number of offsets between the rows and the ends of the logs, as of the last responses; None while an end is unknown."""
+        """The number of offsets between the rows and the ends of the logs, from the last responses; None while an end is unknown."""
         return self._reader.lag()
 
     def status(self) -> dict[str, Any]:
