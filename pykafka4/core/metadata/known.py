@@ -44,7 +44,7 @@ class KnownMetadata:
         return [] if known is None else list(known.leaders)
 
     def racks(self, topic: str) -> list[frozenset[str]]:
-        """The racks of each partition's replicas; empty if no broker has a rack, or the topic is unknown."""
+        """The racks of each partition's replicas; empty if no broker has had a rack, or the topic is unknown."""
         known, brokers = self._topics.get(topic), self.brokers
         racks = {node: broker.rack for node, broker in brokers.items() if broker.rack is not None}
         return [] if known is None else [frozenset(racks[node] for node in nodes if node in racks) for nodes in known.replicas]

@@ -48,11 +48,11 @@ class Topic:
     topic_id: UUID | None = None
     former_ids: frozenset[UUID] = frozenset()
     leaders: list[Leader | None] = attrs.Factory(list)
-    epochs: list[int] = attrs.Factory(list)  # the highest leader epoch of each partition so far, even of leaderless partitions
+    epochs: list[int] = attrs.Factory(list)  # the last accepted leader epoch of each partition, even of leaderless partitions
     replicas: tuple[Sequence[int], ...] = ()  # brokers with a replica of each partition; empty until a broker has a rack
     available: list[int] = attrs.Factory(list)
     error: ErrorCode | None = None
-    answered_request: int = 0  # number of the last request for the topic that had a response
+    answered_request: int = 0  # number of the request for the topic whose response arrived last
     creating: bool = False  # whether the last request asked brokers to create the topic: the error may then be a refusal to create it
     missing_since: float | None = None  # the time of the first of consecutive reports that the topic is missing
     missing_at: float = -INFINITY  # sending time of the last request that found the topic missing, or `missing_since` if later

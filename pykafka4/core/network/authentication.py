@@ -65,7 +65,7 @@ class Authentication:
         raise self._explained(failure)
 
     def timed_out(self) -> AuthenticationError:
-        """Return an error that is not certain: a broker that hangs has not refused the client."""
+        """Return an error that is not certain: a timeout is not a refusal."""
         return self._error(f"{self._awaited} in time (socket_connection_setup_timeout_ms)", certain=False)
 
     def cut_off(self, reason: KafkaError) -> AuthenticationError:

@@ -58,7 +58,7 @@ NEXT_BY_REACTION: Final = {
     Reaction.RETRY: Next.RETRY,
     Reaction.STALE: Next.RETRY,
     Reaction.REFIND: Next.ELSEWHERE,
-}  # other reactions end a call
+}
 
 
 def names_of(tps: Collection[TopicPartition]) -> str:

@@ -41,7 +41,7 @@ class AssignorCalls:
         self._waits: Job | None = None  # the call that follows the running call
 
     def start(self, run: Callable[[], Any], then: Callable[[float, Any], None]) -> None:
-        """Call `run` as soon as the previous call has returned, unless another call replaces this one first; `then` gets the result."""
+        """Call `run` as soon as the previous call has returned, unless `abandon` or another `start` comes first; `then` gets the result."""
         self._waits = Job(run, partial(self._returned, then), Threads.ASSIGNORS)
         if not self._running:
             self._begin()

@@ -313,7 +313,6 @@ class ClassicProtocol(ConsumerGroupMember):
         return static and self.identity is not None and generation > self.generation + 1
 
     def _begin_generation(self) -> None:
-        """Commits of partitions that this member has given back fail; other commits wait for the assignment."""
         if self.identity is not None:
             self.identity.generation = self.generation
             self._commits.fail_lost(dict.fromkeys(self._given_back, "the partition was revoked before the commit was accepted"))
@@ -337,7 +336,7 @@ class ClassicProtocol(ConsumerGroupMember):
 
     def _sync(self, now: float, shares: Mapping[str, bytes]) -> None:
         node = self._coordinator.node
-        if node is None:  # the coordinator was lost: the generation will have ended before a new coordinator is found
+        if node is None:  # the coordinator was lost, and the generation may end before a coordinator is found
             self._rejoin(now)
             return
         message = requests.sync_request(self._config, self.member_id, self.generation, self._assignor, shares)

@@ -164,7 +164,7 @@ def leave_request(config: ConsumerConfig, member_id: str) -> LeaveGroupRequest:
 
 
 def fit_leave(reason: str, message: LeaveGroupRequest, version: int) -> None:
-    """Move the member id, with the reason, to the field that `version` has for it."""
+    """From version LEAVE_MANY_FROM on, move the member id, with the reason, to `members`."""
     if version >= LEAVE_MANY_FROM:
         message.members = [LeaveGroupRequest.Member(member_id=message.member_id, reason=reason)]
         message.member_id = ""

@@ -80,7 +80,7 @@ class Ownership:
         self._reported = None
 
     def give_back(self, tp: TopicPartition) -> None:
-        """`tp` was released, and its commits are complete or too late."""
+        """Drop `tp`, which was released, and whose commits are complete or too late."""
         del self.closing[tp], self.ids[tp]
         self._reported = None
 

@@ -47,7 +47,7 @@ class CoordinatedMember(ABC):
         self.generation = -1
         self.error: KafkaError | None = None  # the last error; None after a success
         self._heartbeat = HeartbeatTimer(interval)
-        self._paused_until = 0.0  # a member that is out does not join before this time
+        self._paused_until = 0.0  # the member does not join before this time
         self._leave_by = INFINITY  # in LEAVING: the deadline
         self._leave: Request | None = None  # the request that leaves the group, in flight
 
@@ -147,7 +147,7 @@ class CoordinatedMember(ABC):
 
     @abstractmethod
     def _refused(self, error: KafkaError) -> None:
-        """Report an error that is not retriable to the application."""
+        """Report to the application an error that is not retriable."""
 
 
 class ConsumerGroupMember(CoordinatedMember):
@@ -198,7 +198,7 @@ class HeartbeatMember(CoordinatedMember):
         super().__init__(config, coordinator, random, outbox, FIRST_INTERVAL_S)
         self._lane = lane
         self._confirmed_report: Any = None  # the last report that the coordinator confirmed; None: the next heartbeat is a full one
-        self._in_flight: HeartbeatInFlight | None = None  # responses to other heartbeats are ignored
+        self._in_flight: HeartbeatInFlight | None = None  # responses to other heartbeats, except `_leave`, are ignored
         self._known = False  # the coordinator may know this member
 
     @property

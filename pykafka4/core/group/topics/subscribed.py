@@ -34,7 +34,7 @@ log = get_log("pykafka4.group")
 
 
 class Listener(Protocol):
-    """The application's side, which gets the errors of topics that a retry cannot resolve."""
+    """The application's side, which gets topic errors that a retry cannot resolve."""
 
     def put(self, item: object) -> None:
         """Have `poll` raise the error in `item`."""
