@@ -1,4 +1,4 @@
-"""Sends records that a deserializer has refused to a topic of dead letters. Invariant: reading passes such a record only when its dead
+"""Sends dead letters for records that a deserializer has refused. Invariant: reading passes such a record only when its dead
 letter is acknowledged, or when the application seeks past the record.
 """
 

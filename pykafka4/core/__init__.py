@@ -155,7 +155,7 @@ class Job:
 
 @attrs.frozen
 class Connect:
-    """Open connection number `link` to host:port, at the first of the host's addresses that accepts the connection."""
+    """Opens connection number `link` to host:port, at the first of the host's addresses that accepts the connection."""
 
     link: int
     host: str
@@ -164,7 +164,7 @@ class Connect:
 
 @attrs.frozen
 class Close:
-    """Close connection number `link`; no event of this connection follows."""
+    """Closes connection number `link`; no event of this connection follows."""
 
     link: int
     reason: str

@@ -154,7 +154,7 @@ class Allotment:
         if stream.hand is None:
             return
         queue, record = stream.hand
-        # The record is still at the front if Ctrl-C came before `_take` removed it, or in an earlier attempt to give it back.
+        # The record is already at the front if Ctrl-C came before `_take` removed it, or in an earlier attempt to give it back.
         if not (queue.records and queue.records[0] is record):
             queue.records.appendleft(record)
             self.held += not queue.ended
@@ -163,7 +163,7 @@ class Allotment:
     def _release(self, stream: StreamState, queue: PartitionQueue) -> None:
         self._busy.pop(queue.tp, None)
         now = self.queues.get(queue.tp)
-        if now is not None:  # the queue may belong to another stream by now, which cannot take the next record until it is listed
+        if now is not None:  # the queue may belong to another stream by now, which cannot take the next record until `now` is listed
             self._list(now)
         stream.hand = None
         self._changed.notify()

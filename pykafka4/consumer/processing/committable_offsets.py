@@ -49,7 +49,7 @@ class RunSession(Protocol):
         """
 
     def end_run(self, run: ConsumerRun) -> None:
-        """A second call changes nothing."""
+        """End `run`. A second call does nothing."""
 
     def take_over(self) -> None:
         """Count the records returned so far as finished. For a thread to which the consumer is lent."""

@@ -56,7 +56,7 @@ class Pauses:
         limit = self._share()
         full = {tp for tp in tps if size(tp) >= limit} - self._consumer.paused()
         if full:
-            # `pause` comes first: the session takes it for a pause by the application and calls `forget`, which would undo the next line.
+            # `pause` comes first: the session takes it for a pause by the application and calls `forget`, which clears earlier entries.
             self._consumer.pause(full)
             self._paused |= full
 

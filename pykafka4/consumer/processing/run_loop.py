@@ -137,7 +137,7 @@ class RunLoop:
             self.commit_soon(self._uncommitted(), self.committed)
 
     def _drop_gone(self) -> None:
-        """Drop partitions that `assign` has taken away: the listener gets no call for them, and no commit with them would succeed."""
+        """Drop partitions that `assign` has taken away: the listener gets no call for them."""
         mine = self._consumer.assignment()
         self._committable.keep(mine)
         if gone := [tp for tp in tuple(self._in_hand.partitions) if tp not in mine]:  # a copy: a closing thread removes partitions
@@ -159,7 +159,7 @@ class RunLoop:
             log.warning("%s: the commit of finished records failed, and is repeated: %s", self._limits.where, error)
 
     def commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], then: OnCommitted) -> None:
-        """Commit without waiting, and call `then(offsets, error)` with the outcome. Raises ClosedError."""
+        """Commit `offsets`, if any, without waiting, and call `then(offsets, error)` with the outcome. Raises ClosedError."""
         try:
             if offsets:
                 self._consumer.commit_async(offsets, then)

@@ -66,7 +66,7 @@ class HandlerWork:
         self.limits = plan.limits
         self._threads = Workers("pykafka4-process", plan.workers, plan.limits.where)  # daemons: a stuck handler does not keep Python alive
         self._lock = system.RLock()  # guards changes of the attributes below, except `_runs`
-        self._ends = Signal()  # notified when the last running handler of a partition has ended
+        self._ends = Signal()  # notified when `running` of a partition becomes 0
         self._ordered: dict[Hashable, OrderedRecords] = {}
         self._turns = PartitionTurns()  # calls that no worker has begun
         self._waiting: list[tuple[float, int, OrderedRecords]] = []  # a heap by the time of the next attempt at the first record
@@ -188,7 +188,7 @@ class HandlerWork:
         self._threads.end()
 
     def result(self) -> Processed:
-        """Raises the error that ended the run. Not for use in a context manager, which cannot pass on every exception."""
+        """Return the counts, or raise the error of the run. Not for use in a context manager, which cannot pass on every exception."""
         if self.error is not None:
             raise self.error
         return self.processed

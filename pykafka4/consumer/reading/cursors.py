@@ -139,7 +139,7 @@ class Cursors:
     def settle(self, *, in_hand: bool = False) -> dict[TopicPartition, OffsetAndEpoch]:
         """The finished offsets if the application requests no further record.
 
-        With `in_hand` the list that the last poll returned counts as finished. The current record of a `for` loop never counts, unless the
+        With `in_hand` the list that the last poll returned counts as finished. The current record of a `for` loop does so only if the
         application has committed it explicitly.
         """
         handed = self.handed
@@ -189,7 +189,7 @@ class Cursors:
         return self._polls
 
     def poll_mark(self) -> object:
-        """Equals an earlier mark if the application has since begun no poll and taken no record of a `for` loop."""
+        """A mark that equals an earlier mark if the application has since begun no poll and taken no record of a `for` loop."""
         handed = self.handed
         return self._polls, -1 if handed.iterator is None or handed.held != IN_LOOP else handed.iterator.given
 

@@ -119,7 +119,7 @@ class Deserializing:
         self.on_poison = on_poison
 
     def convert(self, out: list[Record], start: int) -> Halt | None:
-        """Deserialize the records of one partition from out[start] on, in place. Removes skipped records, and all records from the halt on.
+        """Deserialize the records of one partition from out[start] on, in place. Remove skipped records, and all records from the halt on.
 
         After the first record that waits for its dead letter, the dead letters of later refused records are sent at once: the
         partition waits for all of them together, not for one after another.

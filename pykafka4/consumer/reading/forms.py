@@ -35,7 +35,7 @@ class Form(Protocol[T_co]):
         """The consumer's method that uses this form, for messages."""
 
     def limit(self, most: int | None) -> int:
-        """The limit of items of a poll to which the application passed `most`. Raises ConfigError unless `most` is None or an int > 0."""
+        """The item limit of a poll to which the application passed `most`. Raises ConfigError unless `most` is None or an int > 0."""
 
     def begin(self, limit: int) -> None:
         """Drop all records, and collect up to `limit`."""
@@ -45,7 +45,7 @@ class Form(Protocol[T_co]):
 
     @property
     def records(self) -> int:
-        """Unlike `len`, counts the records in batches."""
+        """The number of collected records, even if `len` counts batches."""
         return len(self)
 
     @property

@@ -34,7 +34,7 @@ class Notices:
         return len(self.waiting)
 
     def add(self, error: KafkaError) -> None:
-        """Have a poll raise `error`, unless it has just raised an error about the same missing right."""
+        """Have `poll` raise `error`, unless it has just raised an error about the same missing right."""
         self.waiting.append(error)
 
     def subjects(self) -> set[object]:
