@@ -226,7 +226,7 @@ class Located:
 
 @attrs.frozen(eq=False)
 class Truncated:
-    """An unclean leader election truncated the log to `offset`: records that were already read from `offset` on are lost."""
+    """An unclean leader election truncated the log to `offset`: records from `offset` on are lost, even those that were already read."""
 
     claim: Claim
     offset: int
@@ -383,7 +383,7 @@ class Position:
 
     @property
     def last_end(self) -> int:
-        """The end of the log in the last response, even before a seek; -1 if there was no response."""
+        """The end of the log in the last response, even if a seek followed; -1 if there was no response."""
         return self.claim.end if self.claim.end >= 0 else self.end_before
 
     @property

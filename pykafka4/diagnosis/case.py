@@ -35,7 +35,7 @@ class Case:
     resolved: dict[Address, list[SocketAddress]] = attrs.field(factory=dict)  # names that resolve
     # Addresses that accept connections and pass the TLS handshake, if there is one.
     reachable: dict[Address, SocketAddress] = attrs.field(factory=dict)
-    faulty: set[Address] = attrs.field(factory=set)  # addresses with a WRONG finding
+    faulty: set[Address] = attrs.field(factory=set)  # addresses with a WRONG finding of names, ports, tls or login
     login_servers: list[Address] = attrs.field(factory=list)  # bootstrap servers that let this client in
     cluster: ClusterDescription | None = None
     _client: Client | None = attrs.field(init=False, default=None)
@@ -56,7 +56,7 @@ class Case:
         return Client(**{**self.options, "bootstrap_servers": servers, **dict.fromkeys(names, limit)})
 
     def connect(self, seconds: float) -> None:
-        """Create the client for the later steps, with only the bootstrap servers that accepted a login."""
+        """Create the client for the later steps, with only the bootstrap servers that let this client in."""
         self._client = self.client_of(self.login_servers, seconds)
         self._admin = AdminClient(client=self._client)
 

@@ -60,7 +60,7 @@ def look_at_partitions(case: Case, seconds: float) -> Iterator[Finding]:
 
 
 def _metadata(case: Case, seconds: float) -> MetadataResponse:
-    """Rows of named topics have this user's rights, if brokers report these."""
+    """Rows of named topics have this user's rights, if brokers report rights."""
     topics = [MetadataRequest.Topic(name=name) for name in case.topics] or None
     message = MetadataRequest(topics=topics, allow_auto_topic_creation=False, include_topic_authorized_operations=topics is not None)
     try:

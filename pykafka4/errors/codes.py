@@ -186,7 +186,7 @@ _ROWS = (
     (123, "INVALID_SHARE_SESSION_EPOCH", Y, NOTHING, FAIL, MAYBE),
     (133, "SHARE_SESSION_LIMIT_REACHED", Y, NOTHING, FAIL, MAYBE),
 )
-# The client does not retry after the other codes. Kafka does not use them for Produce, so they say nothing about the log: MAYBE.
+# The other codes are not retriable. Kafka does not use them for Produce, so they say nothing about the log: MAYBE.
 _OTHERS = {
     1: "OFFSET_OUT_OF_RANGE", 4: "INVALID_FETCH_SIZE", 11: "STALE_CONTROLLER_EPOCH", 12: "OFFSET_METADATA_TOO_LARGE",
     22: "ILLEGAL_GENERATION", 23: "INCONSISTENT_GROUP_PROTOCOL", 24: "INVALID_GROUP_ID", 25: "UNKNOWN_MEMBER_ID",

@@ -84,7 +84,7 @@ cdef int step_aside() except -1:
 
 
 cdef bint pause() noexcept nogil:
-    """Sleep until the flag may be raised. Returns whether the thread slept."""
+    """Sleep until the flag may be raised. Return whether the thread slept."""
     cdef int64_t left = paced_until - (BURST - 1) * PACE_US - monotonic_us()
     if left <= 0:
         return False

@@ -49,9 +49,9 @@ class Turn:
         self._up = False
 
     def wait(self, selector: Any, timeout: float) -> float:
-        """Wait until `selector` has events, up to `timeout` seconds, then raise the flag. Returns the timeout for `select`, 0.
+        """Wait until `selector` has events, up to `timeout` seconds, then raise the flag. Return the timeout for `select`, 0.
 
-        Without the compiled flag, and for a selector without `fileno`, returns `timeout`: then `select` waits.
+        Without the compiled flag, and for a selector without `fileno`, return `timeout`: then `select` waits.
         """
         if compiled is None or not hasattr(selector, "fileno"):
             return timeout

@@ -14,7 +14,7 @@ from typing import Any
 __all__ = ["compiled", "give_way", "step_aside"]
 
 compiled: Any = None
-if getattr(sys, "_is_gil_enabled", lambda: True)():  # otherwise no import, which would turn the GIL on
+if getattr(sys, "_is_gil_enabled", lambda: True)():  # without the GIL, an import would turn it on
     with contextlib.suppress(ImportError):
         compiled = importlib.import_module("pykafka4.gil._gil")
 

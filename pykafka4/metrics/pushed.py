@@ -143,7 +143,7 @@ class PushedFigures:
                 yield Gauge(PREFIX + row.name, value, attributes)
 
     def _value(self, row: PushedMetric, broker: str, values: Sequence[float | Histogram], delta: bool, now: int) -> float | None:
-        """None for an average without values since the last push. Stores the count and sum that the next push of the row needs."""
+        """Store the count and sum that the next push of the row needs. Return None for an average without values since the last push."""
         if row.shape is Shape.LARGEST:
             return max(map(_total, values))
         count, total = float(sum(map(_count, values))), sum(map(_total, values))

@@ -50,7 +50,7 @@ class Challenge:
 
 class Scram(Exchange):
     def __init__(self, name: str, credentials: SaslCredentials, nonce: bytes) -> None:
-        """`nonce` has at least SHORTEST_NONCE bytes from `secrets`, new for each exchange."""
+        """`nonce` has at least SHORTEST_NONCE bytes from the module `secrets`, new for each exchange."""
         super().__init__()
         if len(nonce) < SHORTEST_NONCE:
             raise ValueError(f"a nonce of {len(nonce)} bytes can be guessed: pass at least {SHORTEST_NONCE}")

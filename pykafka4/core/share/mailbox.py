@@ -25,7 +25,7 @@ class Mailbox:
         self.arrivals: deque[Acquired] = deque()
         self.notices: deque[KafkaError] = deque()  # each is raised by one poll
         self.fatal: KafkaError | None = None  # every poll raises it
-        self.lock_seconds: float | None = None  # duration of a lock, from the last response; None before the first
+        self.lock_seconds: float | None = None  # duration of a lock, from the last successful ShareFetch; None before the first
         # written by the application
         self.waiting = False  # a poll waits for records
         self.taken = 0  # number of polls that have begun to take records from `arrivals`

@@ -2,7 +2,7 @@
 the share sessions with the leaders, and continue.
 
 ShareGroupHeartbeat is the only request: it joins (epoch 0), reports a changed subscription, and leaves (epoch -1). The coordinator may
-assign a partition to several members. The member does not confirm an assignment: records that it has acquired from a partition stay
+assign a partition to several members. The member does not confirm an assignment; records that it has acquired from a partition stay
 acquired when the partition is assigned to other members.
 """
 

@@ -1,4 +1,4 @@
-"""Builds the requests of a share session. Invariant: no broker without renewals gets a request that renews locks."""
+"""Builds the requests of a share session. Invariant: a broker that cannot renew locks gets no request to renew them."""
 
 from __future__ import annotations
 

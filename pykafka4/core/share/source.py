@@ -105,7 +105,7 @@ class ShareSource:
         self.queue: list[Acknowledgements] = []
         self._sent: list[Acknowledgements] = []  # acknowledgements in the request in flight
         self._left: list[tuple[Acquired, list[int]]] = []  # offsets that earlier sessions may have left locked
-        self._left_again: list[tuple[Acquired, list[int]]] = []  # of these, offsets that a failed request may have released
+        self._left_again: list[tuple[Acquired, list[int]]] = []  # offsets that a failed request may have released already
         self._in_session: dict[TopicPartition, UUID] = {}  # partitions of the session, as the broker knows it
         # The partitions of the last ShareFetch, by topic id and number. After an `unsubscribe` the metadata may lack the topic, but the
         # response has locked records, which must be released.
@@ -379,7 +379,7 @@ class ShareSource:
             self._moved(now, lease.tp, error, part, endpoints)
             error = lock_lost(lease.tp, each.types, f"broker {self.node} no longer leads the partition ({row.name})")
         elif row.retriable and lease.ended is None and now < max(each.acquired.locked_until(offset) for offset in each.types):
-            self.queue.append(each)  # the broker may be able to store them later: at least one of the records is still locked
+            self.queue.append(each)  # to be sent again: at least one of the records is still locked
             self._pause(now, lease.tp, error)
             return
         each.fail(error)
@@ -434,7 +434,7 @@ class ShareSource:
         """Release the records that earlier sessions have left locked, except in `paused` partitions; return whether a request was sent.
 
         The request carries nothing else: if the broker has already released one of these records, it refuses all acknowledgements of the
-        partition. So releases that are sent again have a request of their own.
+        partition. So releases that are sent again have a separate request.
         """
         for those in (self._left, self._left_again):
             due = [each for each in those if each[0].tp not in paused]

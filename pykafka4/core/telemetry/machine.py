@@ -1,7 +1,7 @@
 """Pushes the metrics of one client. Invariant: at most one request is in flight, and only to a broker that offers KIP-714.
 
 The machine requests a broker's list of wanted metrics, then pushes these metrics at the broker's interval, to the same broker while it is
-connected. The first push comes after 0.5 to 1.5 intervals: clients that start together do not push together. Source: KIP-714,
+connected. The first push comes after 0.5 to 1.5 intervals, so that clients that start together do not push together. Source: KIP-714,
 `ClientTelemetryReporter`.
 """
 
