@@ -383,7 +383,7 @@ class Position:
 
     @property
     def last_end(self) -> int:
-        """The end of the log in the last response, even if a seek followed; -1 if there was no response."""
+        """The end of the log in the last response, even if a seek followed; -1 if unknown."""
         return self.claim.end if self.claim.end >= 0 else self.end_before
 
     @property
