@@ -4,7 +4,7 @@ because each request has the next epoch; each acknowledgement has one outcome.
 A share session belongs to a connection. When the connection is lost, the broker releases this member's acquired records, but only those of
 partitions that are in the session at that moment. Records of other partitions (paused, no longer assigned) stay locked, as do all records
 if a new session replaces the old one on the same connection. The end of a session ends its leases; acknowledgements under these leases
-fail unsent. So `close`, or the next session with the broker, releases the records that may still be locked.
+fail unsent. So `close` of an open session, or the next session, releases the records that may still be locked.
 """
 
 from __future__ import annotations
