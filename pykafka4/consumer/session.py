@@ -157,7 +157,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         if posted is not None:
             posted.moves += moves
             # `begun` is read after the addition, and the loop sets `begun` before it reads `moves`. So if `begun` is not set here, the loop
-            # gets these moves. If it is set, the loop may have missed them: they are posted again, and a repeated move changes nothing.
+            # gets these moves. If it is set, the loop may have missed them, so they are posted again.
             if not posted.begun:
                 return
         posted = PostedMoves([*moves])

@@ -63,7 +63,7 @@ class Stream(Generic[KeyT, ValueT]):
         return self
 
     def __next__(self) -> Record[KeyT, ValueT]:
-        """Wait for the next record and return it. The previous record is finished.
+        """Finish the previous record, then wait for the next one and return it.
 
         Raises StopIteration when the streams have ended, KafkaError if another thread reads this stream, and the error that ended the
         streams.
