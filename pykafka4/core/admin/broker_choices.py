@@ -1,4 +1,4 @@
-"""Finds the broker for each key of a question: a coordinator, a leader, the broker itself, or any broker.
+"""Finds the broker for each key of a question: a coordinator, a leader, the broker that the key names, or any broker.
 
 Invariant: after a failure that a retry can cure (`Failed.passing`), or an error code that a lookup can cure (`cured_by`), the broker of the
 key is looked up again. Coordinators are kept between questions.
@@ -54,7 +54,7 @@ class NumberedBrokerChoice(BrokerChoice[int]):
         self._cluster = cluster
 
     def outcome(self, now: float, key: int) -> KafkaError | None:
-        """An error for a broker that has left the cluster: other brokers now coordinate its groups and transactional ids."""
+        """An error for a broker that has left the cluster, because other brokers now coordinate its groups and transactional ids."""
         return None if key in self._cluster.brokers else KafkaError(f"broker {key} has left the cluster; ask again")
 
     def node(self, key: int) -> int:
@@ -110,7 +110,7 @@ class CoordinatorChoice(BrokerChoice[str]):
         self._network, self._cluster, self._found = network, cluster, found
         self._nodes: dict[str, int] = {}
         self._errors: dict[str, KafkaError] = {}
-        self._unplaced: dict[str, float] = {}  # the time since which the metadata has lacked the coordinator of a key
+        self._unplaced: dict[str, float] = {}  # when the metadata first lacked a coordinator after its lookup
         self._lookup = QuestionRun(context, find, AnyBrokerChoice[str](network), self._settled)
 
     def begin(self, keys: Iterable[str]) -> None:
@@ -126,7 +126,7 @@ class CoordinatorChoice(BrokerChoice[str]):
         return node if node in self._cluster.brokers else None
 
     def find(self, now: float, key: str) -> None:
-        """If the metadata lacks a known coordinator, refresh the metadata; after UNPLACED_S, look the coordinator up again."""
+        """Look up an unknown coordinator. If the metadata lacks a known one, refresh the metadata; after UNPLACED_S, repeat the lookup."""
         if key in self._nodes:  # the metadata is older than the lookup, or the broker has left the cluster
             if now - self._unplaced.setdefault(key, now) < UNPLACED_S:
                 self._cluster.refresh(now)

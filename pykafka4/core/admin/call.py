@@ -41,13 +41,13 @@ class Call:
         return partial(self.machine.add, run)
 
     def begin(self, keys: Iterable[Any], ask: Ask[Any]) -> Callable[[], None]:
-        """Ask the first question about `keys`, and expect their outcomes. Returns a function that stops the call."""
+        """Ask the first question about `keys`, and expect their outcomes. Return a function that stops the call."""
         self.expect(keys)
         ask(list(self._expected))
         return self.started()
 
     def started(self) -> Callable[[], None]:
-        """End the call if each expected key has an outcome already. Returns a function that stops the call."""
+        """End the call if each expected key has an outcome already. Return a function that stops the call."""
         self._check()
         return self._stop
 

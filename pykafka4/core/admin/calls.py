@@ -132,7 +132,7 @@ def lags(groups: Iterable[str]) -> Begin:
 
 @attrs.define(eq=False)
 class _GroupStanding:
-    """A group, whose description and offsets had both arrived by the machine's turn `since`. `ends` are in the order of partitions."""
+    """A group whose description and offsets had both arrived by the machine's turn `since`. `ends` are in the order of partitions."""
 
     name: str
     description: GroupDescription

@@ -139,7 +139,7 @@ class Downgrade(IntEnum):
 
 
 class OneAnswer(Question[K, V], Generic[K, V]):
-    """A question with one key in each request, so that the complete response is about this key."""
+    """A question with one key in each request, so that the whole response is about this key."""
 
     about = "{}"
     most = 1

@@ -247,7 +247,7 @@ def _row(name: str, operation: Operation) -> IncrementalAlterConfigsRequest.Reso
 
 
 class ListConfigResources(Question[str, "list[Resource]"]):
-    """The question about all resources that have settings; the only key is ALL_RESOURCES."""
+    """The question about resources that have settings; the only key is ALL_RESOURCES."""
 
     api = "ListConfigResources"
     about = "listing {} with settings"

@@ -1,4 +1,4 @@
-"""Lists, describes and deletes groups. The outcome of a description is `UnknownGroup` if the protocol does not have the group."""
+"""Lists, describes and deletes groups. The outcome of a description is `UnknownGroup` if no group of the protocol has the id."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ class AdminMachine:
         seconds: float,
         done: Callable[[dict[K, V | KafkaError]], None],
     ) -> Callable[[], None]:
-        """Call `done` with the outcome of each key, after `seconds` at the latest. Return a function that stops the question
-        before `done` is called."""
+        """Call `done` with the outcome of each key, after `seconds` at the latest. Return a function that stops the question,
+        after which `done` is not called."""
         wanted = list(dict.fromkeys(keys))
         found: dict[K, V | KafkaError] = {}
 
@@ -74,7 +74,7 @@ class AdminMachine:
         return QuestionRun(self._context, question, choice, settled, deadline, seconds)
 
     def add(self, run: QuestionRun[K, V], keys: Iterable[K]) -> None:
-        """Add `keys` to `run`. The running poll, otherwise the next poll, checks them."""
+        """Add `keys` to `run`. A running poll checks them; otherwise, the next poll does."""
         self._runs[run] = None
         run.add(keys)
 

@@ -50,7 +50,7 @@ class Lane(IntEnum):
 
     PROMPT = 0  # questions that a broker answers at once
     FETCH = 1  # fetches, which a broker holds back until there are records
-    FOREIGN = 2  # messages of the application, some of which wait for a whole group
+    FOREIGN = 2  # messages of the application, and requests that wait for followers, a controller or a whole group
 
 
 @attrs.frozen
@@ -100,7 +100,7 @@ class Question(ABC, Generic[K, V]):
         return None
 
     def repeated(self, found: V | Refusal) -> V | Refusal:
-        """The outcome that `found` implies if an earlier response about the key was lost: its request may have been carried out."""
+        """The outcome that `found` implies after a lost response about the key: the earlier request may have been carried out."""
         return found
 
     def wrong_broker_error(self, found: V) -> KafkaError | None:
@@ -191,7 +191,7 @@ class QuestionInFlight(Request):
 
 
 class QuestionRun(Generic[K, V]):
-    """`settled(key, outcome)` is called once for each key, on the loop thread."""
+    """`settled(key, outcome)` is called once for each key that is not dropped, on the loop thread."""
 
     def __init__(
         self,

@@ -125,7 +125,7 @@ class DescribePages(Question[str, TopicDescription]):
     api = "DescribeTopicPartitions"
     about = "topic {}"
     resource = "topic"
-    most = 1  # a page of several topics would end within one of them
+    most = 1  # a page of several topics could end within one of them
 
     def __init__(self) -> None:
         self._pages: dict[str, list[PartitionDescription]] = {}  # the partitions so far, of topics with further pages

@@ -103,7 +103,7 @@ class FetchAnswers:
             position.behind_open = max(0, answer.high_watermark - stable)
 
     def _confirm(self, fetch: InFlightFetch) -> None:
-        """Confirm the offsets of partitions without an error: a response omits unchanged partitions, but none that is out of range."""
+        """Confirm the offsets of partitions without an error, even if the response omits them: it never omits one that is out of range."""
         for asked in fetch.asked.values():
             position = asked.position
             if position.is_unconfirmed and not position.reported and self._awaits(position, asked.offset):
@@ -127,8 +127,8 @@ class FetchAnswers:
         self._unanswered(now, source, fetch, outcome.reason, passing)
 
     def _unanswered(self, now: float, source: Source, fetch: InFlightFetch, reason: KafkaError, passing: bool) -> None:
-        """Handle the failure of all requested partitions. If a retry cannot help, `poll` raises one error for the partitions that are
-        read from their leader."""
+        """Handle a failure as an error of each requested partition. If a retry cannot help, `poll` raises one error for the partitions
+        that are read from their leader."""
         waiting = list[Position]()
         for position in [asked.position for asked in fetch.asked.values() if self._positions.is_current(asked.position)]:
             if self._followers.serves(position, source.node):
@@ -155,7 +155,7 @@ class FetchAnswers:
             self._positions.stop(asked.position, RecordTooLarge.fetched(tp.topic, tp.partition, asked.offset, reason))
 
     def _asked_alone(self, source: Source, fetch: InFlightFetch) -> RequestedPartition:
-        """The only partition of `fetch`; it need not be fetched alone again."""
+        """Return the only partition of `fetch`, which need not be fetched alone again."""
         ((tp, asked),) = fetch.asked.items()
         source.alone.pop(tp, None)
         return asked
@@ -271,7 +271,7 @@ class FetchAnswers:
         self._recovery.report(now, position.tp, reason, node)
 
     def _back_off(self, now: float, position: Position, reason: KafkaError) -> None:
-        """Other users of the partition, such as a producer, continue."""
+        """Begin a backoff of this position only: other users of the partition, such as a producer, continue."""
         own_backoff = position.own_backoff = position.own_backoff or PartitionBackoff(Backoff.retry(self._config, self._random))
         position.reported = True
         self._recovery.note_retry(now, position.tp, reason)

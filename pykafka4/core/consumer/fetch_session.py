@@ -19,9 +19,9 @@ Behaviour of brokers in a session (Kafka's `FetchSession`):
   does not fit, `check` raises, and a full Fetch is sent instead.
 * A full Fetch ends the session that it names. Its response has session id 0 if the broker has no room for a new session: then the next
   Fetch is also full.
-* Otherwise, a broker ends a session only to make room for a new one, after two minutes without a request or if the new session has more
-  partitions. A restart of the broker loses all its sessions. A consumer that closes does not end its sessions: its Fetch is nearly always
-  held back, and brokers read nothing else from that connection meanwhile.
+* Apart from that, a broker ends a session only to make room for a new one, after two minutes without a request or if the new session has
+  more partitions. A restart of the broker loses all its sessions. A consumer that closes does not end its sessions, because its Fetch is
+  nearly always held back, and brokers read nothing else from that connection meanwhile.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class FetchSession:
         self.asked, self.limit, self.unnamed = {}, 0, 0
 
     def note(self, tp: TopicPartition, now: RequestedPartition | None) -> RequestedPartition | None:
-        """Set the request of the next Fetch for `tp`; None removes `tp`. Returns the previous request, or None."""
+        """Set the request of the next Fetch for `tp`; None removes `tp`. Return the previous request, or None."""
         before = self.asked.get(tp)
         if before is not None:
             self.limit -= before.limit

@@ -59,7 +59,7 @@ class Fetcher:
         wall_ms: Callable[[], int],
         events: EventSink,
     ) -> None:
-        """`lanes` are for Fetch and ListOffsets: a broker without new data holds back all requests after a Fetch."""
+        """There are two `lanes` for Fetch and ListOffsets, because a broker without new data holds back all requests after a Fetch."""
         self._config, self._cluster, self._recovery = config, cluster, recovery
         self._intake, self.lanes, self._outbox = intake, lanes, outbox
         self.positions = Positions(intake)
@@ -268,7 +268,7 @@ class Fetcher:
             self._outbox.send(fetch)
 
     def _budget(self) -> int:
-        """Bytes to request from one broker: its share of the room, but not more than the unreserved room."""
+        """Bytes to request from one broker: its share of the room, at most fetch_max_bytes and the unreserved room."""
         prefetch, intake = self._config.prefetch_bytes, self._intake
         # Half of `prefetch_bytes` is always for fetching: otherwise an application that keeps all columns would wait forever.
         held = min(intake.held, prefetch // 2)

@@ -170,7 +170,7 @@ class ConsumerMachine:
         self.commit(fresh, deadline, tell, only_new=True)
 
     def rewind(self, rewind: Rewind, deadline: float, done: Done) -> Callable[[], None]:
-        """Request a rewind of the group, which must be classic. Returns a callable that withdraws the request."""
+        """Request a rewind of the group, which must be classic. Return a callable that withdraws the request."""
         assert self._rewinds is not None
         return self._rewinds.ask(rewind, deadline, done)
 
@@ -236,7 +236,7 @@ class ConsumerMachine:
         return self.membership.protocol.on_commit_verdict(now, identity, generation, verdict, error)
 
     def exists(self, topic: str, topic_id: UUID | None) -> bool:
-        """True for a topic without metadata: this client requests only the metadata of topics in use."""
+        """True also for a topic without metadata, because this client requests only the metadata of topics in use."""
         if topic in self.membership.subscription.deleted:
             return False
         error = self._cluster.topic_error(topic)

@@ -79,7 +79,7 @@ class Positions(dict[TopicPartition, Position]):
         return self.last_turn
 
     def is_current(self, position: Position) -> bool:
-        """Whether `position` is still read: not after a seek, or after the end of its assignment."""
+        """Whether `position` is still read: false after a seek or the end of its assignment."""
         return self.get(position.tp) is position
 
     def of_assignment(self, claim: Claim) -> Position | None:

@@ -333,7 +333,7 @@ class Source:
             self.wait = min(2 * self.wait, self._longest_wait)
 
     def found_nothing(self, fetch: InFlightFetch, outcome: Outcome) -> bool:
-        """Whether a Fetch beside a held one returned no records: the next one follows after a pause."""
+        """Whether `fetch` was sent beside a held one and returned no records; then the next Fetch follows after a pause."""
         return fetch.beside and not isinstance(outcome, Failed) and not any(map(_has_records, outcome.message.responses))
 
     def conclude(self, now: float, fetch: InFlightFetch, outcome: Outcome) -> bool:

@@ -45,7 +45,7 @@ class Sources:
         return self._of.get(tp)
 
     def place(self, tp: TopicPartition) -> bool:
-        """Move `tp` to the source that can fetch it now, or remove `tp`. Returns whether its source has changed."""
+        """Move `tp` to the source that can fetch it now, or remove `tp`. Return whether its source has changed."""
         position = self._positions.get(tp)
         node = self._followers.node(position) if position is not None and position.fetchable else None
         before, source = self._of.get(tp), None if node is None else self._source(node)

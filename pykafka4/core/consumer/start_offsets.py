@@ -32,7 +32,7 @@ RETRY_LOOKUP_S: Final = 1.0  # seconds to the next lookup of committed offsets, 
 
 
 class PositionSearch(Search):
-    """A class costs less than closures: an application may seek thousands of partitions at once."""
+    """A lookup for a position. A class costs less than closures, and an application may seek thousands of partitions at once."""
 
     __slots__ = ("_owner", "_position")
 
@@ -281,7 +281,7 @@ class StartOffsets:
     # ---------------------------------------------------------------- topics that are created or recreated
 
     def topic_changed(self, positions: Iterable[Position]) -> None:
-        """In a recreated topic, old offsets belong to other records."""
+        """Apply new metadata of topics. In a recreated topic, old offsets belong to other records."""
         for position in positions:
             error = self._cluster.topic_error(position.tp.topic)
             if (refusal := self._cluster.refusal(position.tp.topic, position.after_request)) is not None:
@@ -314,7 +314,7 @@ class StartOffsets:
         return True
 
     def end(self, position: Position, deleted: Collection[str] = ()) -> None:
-        """The metadata may have news of the topic that no poll has seen; `deleted` are topics known to be gone."""
+        """Handle a topic that was recreated or deleted, maybe since the last poll; `deleted` are topics known to be gone."""
         if self.notice(position):
             return
         missing = self._cluster.was_missing(position.tp.topic, MISSING_S)
