@@ -30,7 +30,7 @@ class Selection:
     listener: object | None = None  # the application's listener
     run: ConsumerRun | None = None  # receives rebalance events, then forwards them to the listener
     by_hand: dict[TopicPartition, None] = attrs.Factory(dict)  # the partitions of `assign`
-    lost: str = ""  # the reason why the group's partitions were lost, until the next assignment
+    lost: str = ""  # why the group's partitions were lost, if that was the last rebalance event
 
     @property
     def subscribed(self) -> bool:
