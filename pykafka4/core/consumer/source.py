@@ -94,7 +94,7 @@ class Source:
         self.bounded: dict[TopicPartition, Position] = {}  # read up to an offset
         self.alone: dict[TopicPartition, None] = {}  # to be fetched alone, once
 
-        self.served = 0  # partitions that returned records since the last full Fetch
+        self.served = 0  # how often a partition returned records since the last full Fetch
         self.in_flight: InFlightFetch | None = None
         self.left_behind: InFlightFetch | None = None  # the next Fetch does not wait for it
         self._left_out: list[Position] = []  # positions that were sought or located while both connections had a Fetch
