@@ -30,7 +30,7 @@ OTHER_BROKER_S = 3.0  # seconds without a response, after which another broker g
 
 
 class Next(Enum):
-    """The next step of a call after a request that has not ended it."""
+    """The next step of a call after an error."""
 
     RETRY = "send the request again after a backoff"
     ELSEWHERE = "find another broker, and send the request there; after a backoff if the target stays the same"

@@ -186,7 +186,7 @@ class Connection:
         self._proven = False  # whether the broker has answered a request that is not part of the handshake
         self._authenticate_at = INFINITY  # the time at which the client authenticates again
         self.authenticated_until = INFINITY  # the time at which the broker ends the connection, unless the client has authenticated again
-        self.jobs: list[Callable[[], Any]] = []  # steps of the exchange that may block; the result goes to `authenticated`
+        self.jobs: list[Callable[[], Any]] = []  # steps of the exchange that may block; their results go to `authenticated`
         self._queued: deque[Request] = deque()
         self._flying: deque[Flight] = deque()  # handed out; the responses come in this order
         self._silent: deque[Flight] = deque()  # handed out; no response will come
@@ -255,7 +255,7 @@ class Connection:
             self._mark_idle(now)
 
     def lost(self, now: float, reason: KafkaError) -> None:
-        """End the connection, whose socket was closed. Its error is `reason`, or a guess at the cause."""
+        """End the connection, whose socket was closed. The error is `reason`, or a guess at the cause."""
         exchange = self._authentication
         if exchange is not None and exchange.is_talking and reason.__cause__ is None and not isinstance(reason, AuthenticationError):
             self.poison(exchange.cut_off(reason))
@@ -397,9 +397,9 @@ class Connection:
 
     @property
     def _deadline(self) -> float:
-        """The time by which setup or authentication must be complete; INFINITY if neither is timed.
+        """The time at which setup or authentication times out; INFINITY if neither is timed.
 
-        An exchange is not timed while earlier requests are in flight: the broker begins the exchange only after it has answered them.
+        An exchange of messages is not timed while earlier requests are in flight: the broker answers those first.
         """
         if self._authentication is not None and not self.is_engaged:
             return self._credentials_deadline

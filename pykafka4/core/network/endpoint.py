@@ -41,8 +41,8 @@ class LinkStatus:
     """A connection in `status()`. `state` is a `ConnectionState` value, or "idle" without a connection.
 
     `throttled_ms` is the remaining time for which the client writes nothing, because the broker throttles it (KIP-219); otherwise 0.
-    `failures` counts the failed attempts to connect since the last success. `error` is why the last connection or attempt failed; None
-    after a success.
+    `failures` counts the failed attempts to connect since the last success. `error` is the reason why the last connection or attempt
+    failed; None after a success.
     """
 
     node: int
@@ -77,7 +77,7 @@ class Endpoint:
     not_before: float = 0.0  # the end of the backoff: no attempt to connect before that
     dialled_at: float = 0.0  # the start of the last attempt
     error: KafkaError | None = None  # the reason why the last connection or attempt failed; None after a success
-    failed_at: float = 0.0  # the time of `error`
+    failed_at: float = 0.0  # the time of the last failure
     down_since: float | None = None  # the start of the first failed attempt since the last connection
     alarm: float = INFINITY  # the time at which `Network` checks this endpoint, unless an event comes first
 
@@ -101,8 +101,8 @@ class Endpoint:
         return "" if error is None else f"{self.address} {str(error).removeprefix(f'{self.address}: ')}"
 
     def advice(self, bootstrap: Collection[tuple[str, int]]) -> str:
-        """Return advice for errors of an advertised address; empty for other addresses. An advertised address that never answers is usually
-        wrong for this machine."""
+        """Return advice for errors of an advertised address; empty for a bootstrap address. An advertised address that never answers is
+        usually wrong for this machine."""
         if self.node < 0 or (self.host, self.port) in bootstrap:
             return ""
         elsewhere = is_loopback(self.host) and not any(is_loopback(host) for host, _ in bootstrap)

@@ -110,7 +110,8 @@ class Network:
             self._dirty[node] = endpoint
 
     def avoid(self, now: float, node: int) -> None:
-        """Make requests for ANY prefer other brokers for a while, because a response of `node` was outdated or useless.
+        """Make requests for ANY prefer other brokers for a while, because `node` did not respond, or its response was outdated
+        or useless.
 
         If all connected brokers are avoided, the client connects to another. Until then, requests still go to an avoided broker.
         """
@@ -173,7 +174,7 @@ class Network:
         return self._last_lane
 
     def drop_lane(self, lane: int) -> None:
-        """Close the connections of `lane` as soon as no request is in flight on them."""
+        """Close each connection of `lane` as soon as no request is in flight on it."""
         self._lanes.discard(lane)
         for node, endpoint in self._endpoints.items():
             if node >= LANE and node // LANE == lane:
@@ -217,8 +218,8 @@ class Network:
     # -- for the cluster
 
     def set_addresses(self, now: float, addresses: Mapping[int, tuple[str, int]]) -> None:
-        """Set the brokers' addresses. Close connections to a broker that moved now, and to a broker that left as soon as no request is in
-        flight."""
+        """Set the brokers' addresses. Close connections to a moved broker at once, and each connection to a broker that left as soon as no
+        request is in flight on it."""
         for endpoint in [e for e in self._endpoints.values() if e.node >= 0]:
             address = addresses.get(broker_of(endpoint.node))
             if address is None:

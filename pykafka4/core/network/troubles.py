@@ -19,7 +19,7 @@ __all__ = ["REPEAT_S", "WARN_AFTER_S", "Troubles"]
 log = get_log("pykafka4.network")
 
 WARN_AFTER_S: Final = 5.0  # longer than an election of leaders or coordinators usually takes
-REPEAT_S: Final = 30.0  # between warnings about the same cause; in `network` also before the first one that no broker is reachable
+REPEAT_S: Final = 30.0  # between warnings about the same cause; in `network` also before the first warning that no broker is reachable
 GAP_S: Final = 5.0  # between warnings about different causes
 # Without a failed attempt for this time, or for twice the timeout of a request if that is longer, the retries have ended without `over`.
 STALE_S: Final = 60.0
@@ -83,6 +83,6 @@ class Troubles:
             self._current.pop(what, None)
 
     def reason(self, now: float) -> str | None:
-        """Return the error that has been retried for the longest time, but at least for WARN_AFTER_S; otherwise None."""
+        """Return the error that has been retried for the longest time; None if no error has been retried for WARN_AFTER_S."""
         current = [t for t in self._current.values() if t.noted_at >= t.since + WARN_AFTER_S and t.noted_at + self._stale >= now]
         return min(current, key=lambda trouble: trouble.since).text if current else None

@@ -104,7 +104,7 @@ class PartitionStatus:
         return self._held_back(queue, leader.node, now)
 
     def _unready(self, queue: PartitionQueue, node: int, now: float) -> tuple[str | None, float | None]:
-        """The obstacle of a queue whose leader is not connected, or throttles the client.
+        """The obstacle of a queue whose leader is not ready (`Network.ready`).
 
         While no record waits, a lost connection is an obstacle only after an attempt to connect again has failed.
         """

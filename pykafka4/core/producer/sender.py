@@ -184,7 +184,7 @@ class Sender:
 
     @property
     def unknown_topics(self) -> int:
-        """The number of topics with parked records, and of unknown topics still in use without records. For any thread."""
+        """The number of topics with parked records, and of unknown topics without records that are not dropped yet. For any thread."""
         return len(self._parking)
 
     def announce_partitions(self, topic: str, now: float) -> None:
@@ -402,9 +402,9 @@ class Sender:
     def _start_again(self, queue: PartitionQueue) -> None:
         """Have `queue` start at sequence 0 in another epoch: the topic was recreated.
 
-        The same epoch would lose records. A request to the old topic is in flight; the topic is recreated; a broker that identifies topics
-        by name writes the request to the new log. The next batch has the same epoch and sequence, so the broker acknowledges it as a
-        duplicate, and does not write it.
+        In the same epoch, records could be lost. A request to the old topic is in flight; the topic is recreated; a broker that identifies
+        topics by name writes the request to the new log. The next batch has the same epoch and sequence, so the broker acknowledges it as
+        a duplicate, and does not write it.
         """
         queue.proven = False
         queue.stale = True
@@ -551,7 +551,8 @@ class Sender:
         self._ready.place(queue)
 
     def seal_due(self, queue: PartitionQueue, now: float) -> Batch | None:
-        """Seal the due batch, because a connection can take it, or because it must not stay open; return the queue's candidate.
+        """Seal the due batch, because a connection can take it, or because it must not stay open; return the queue's candidate, or None
+        without a due batch.
 
         If it were sealed earlier, the batch would wait all the same, but with fewer records.
         """

@@ -65,11 +65,11 @@ class Outcomes:
             self._waiters.progress()
 
     def acknowledge(self, queue: PartitionQueue, batch: Batch, offset: int, log_append_time_ms: int) -> None:
-        """Complete `batch`. `offset` is -1 if the broker returned none.
+        """Complete `batch`. `offset` is -1 if it is unknown.
 
         A batch that already has its outcome is only counted as no longer in flight.
         """
-        if batch.done:  # the delivery timeout came first
+        if batch.done:  # for example, the delivery timeout came first
             queue.end_flight(batch)
             return
         queue.remove(batch)

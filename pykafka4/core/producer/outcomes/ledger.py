@@ -245,7 +245,7 @@ class Ledger:
         self._tallies: dict[TopicPartition, Tally] = {}
         self._losses: dict[LossKey, Loss] = {}
         self._partitions: dict[str, list[int]] = {}  # topic -> its partitions with a tally
-        self._retired: dict[str, Tally] = {}  # topics whose partitions are no longer counted; the latest last
+        self._retired: dict[str, Tally] = {}  # topic -> the sum of its partitions that are no longer counted; the latest last
 
     # ---- partitions
 

@@ -147,7 +147,7 @@ class PartitionQueue:
         Call this only with idempotence. The old leader can commit nothing more: its replicas follow the new leader. But it may have
         appended the batches, so they keep their sequence, and go to the new leader unchanged, the first alone (`meet`). If the old leader
         leads again (A, B, A) and carries out such a request late, it appends no batch whose sequence is in its log or follows a gap, or
-        whose epoch is over. So it appends the batch only if no later batch was written.
+        whose epoch is over. So it appends a batch only if no later batch was written.
         """
         flying = [batch for batch in self.batches if batch.in_flight]  # not a slice: halves of a split batch may be between them
         for batch in flying:
@@ -199,9 +199,9 @@ class PartitionQueue:
         """Take back the sequence of `batch`, which is still in the queue, and will not be resent with that sequence.
 
         Brokers accept the batches of a producer in sequence: if `batch` is certainly not in the log, no batch numbered after it is. The
-        sequence is reused only if no batch was numbered after it. Otherwise, and if `batch` may be in the log, numbering restarts in the
-        next epoch: in the same epoch, brokers could take another batch with the same sequence for a duplicate, and acknowledge that batch
-        without writing it.
+        sequence is reused only if no batch was numbered after `batch`. Otherwise, and if `batch` may be in the log, numbering restarts in
+        the next epoch: in the same epoch, brokers could take another batch with the same sequence for a duplicate, and acknowledge that
+        batch without writing it.
         """
         if batch.base_sequence == UNASSIGNED:
             return

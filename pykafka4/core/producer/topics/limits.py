@@ -36,7 +36,7 @@ class TopicLimits:
         self._client_id, self._max_age, self._acc = config.client_id, config.metadata_max_age_ms / 1000, accumulator
         self._wanted: dict[str, None] = {}  # topics of the next request
         self._again_at: dict[str, float] = {}  # topic -> the time of the next request for it, after a response
-        self._next_at = INFINITY  # the earliest time in `_again_at`
+        self._next_at = INFINITY  # the next time in `_again_at`
         self._call = Call(AnyBroker(network), backoff, config.request_timeout_ms / 1000, self._message, self._answered, self._gave_up)
 
     def refused(self, topic: str, now: float) -> None:

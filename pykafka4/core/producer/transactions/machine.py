@@ -179,7 +179,7 @@ class Transactions:
     # ---------------------------------------------------------------- calls of the application
 
     def init(self, now: float, done: Done) -> None:
-        """The coordinator first ends the transaction of an earlier producer with this transactional id."""
+        """Request a producer id. The coordinator first ends the transaction of an earlier producer with this transactional id."""
         self._check("init_transactions", S.UNINITIALIZED, "init_transactions is called once, before the first transaction")
         self._move(S.INITIALIZING, done)
         self._init = self.call(self._init_message, self._initialized)
@@ -244,7 +244,7 @@ class Transactions:
 
     @property
     def trouble(self) -> KafkaError | None:
-        """The last error of a request that the coordinator has not carried out yet, or of the search for the coordinator."""
+        """The last error of a request to the coordinator, or of the search for the coordinator."""
         calls = (self._init, self._add, self._end)
         return next((call.last_error for call in calls if call.last_error is not None), None) or self.coordinator.last_error
 
@@ -385,7 +385,7 @@ class Transactions:
         self._tell_waiters()
 
     def _or_committed(self, error: E) -> E:
-        """If the commit was sent, return a copy of `error` that says that the transaction may have been committed."""
+        """Return `error`, or, if the commit was sent, a copy that says that the transaction may have been committed."""
         if not self._commits_sent or self.state not in OPEN:
             return error
         told = error.again()

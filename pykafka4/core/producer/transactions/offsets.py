@@ -67,7 +67,7 @@ class GivenOffsets:
 
 
 class OffsetsInTransaction:
-    """Stores the offsets of calls, one call after another. Implements `CoordinatorUser`."""
+    """Stores the offsets of each `send_offsets`, one call after another. Implements `CoordinatorUser`."""
 
     __slots__ = ("_cluster", "_given", "_groups", "_network", "_outbox", "_random", "_transaction")
 
