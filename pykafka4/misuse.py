@@ -150,7 +150,7 @@ def api_timeout(timeout: object) -> float:
 
 
 def refuse_keywords(method: str, given: Mapping[str, object]) -> NoReturn:
-    """Raise TypeError: `Consumer.poll() has no argument 'timeout_ms'; use timeout, in seconds`."""
+    """Raise a TypeError such as `Consumer.poll() has no argument 'timeout_ms'; use timeout, in seconds`."""
     name = next(iter(given))
     instead = KEYWORDS.get(name)
     raise TypeError(f"{method}() has no argument {name!r}" + (f"; use {instead}" if instead else ""))
@@ -160,7 +160,7 @@ _UNKNOWN_KEYWORD = re.compile(r"unexpected keyword argument '(\w+)'")
 
 
 def explain_send(error: TypeError) -> None:
-    """Add a hint to the interpreter's error."""
+    """Add a hint to the interpreter's error, if one fits."""
     text = str(error)
     if "positional argument" in text:
         error.args = (f"{text}: pass topic and value in this order, everything else by name: send(topic, value, key=key)",)

@@ -20,7 +20,7 @@ class Kind(Enum):
 
     COUNTER = "counter"  # grows from 0 while the client lives
     GAUGE = "gauge"  # the state of this moment
-    HISTOGRAM = "histogram"  # counts of values by size, which grow
+    HISTOGRAM = "histogram"  # growing counts of values, by size
 
 
 @attrs.frozen

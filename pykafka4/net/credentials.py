@@ -72,7 +72,7 @@ class Credentials:
     def mechanism(self, host: str) -> Mechanism:
         """Return a mechanism with the current credentials. Blocks until the application's callables, or a KDC, have answered.
 
-        Raises the exception of the application's callable, or ConfigError for an invalid result, unless the last token is still valid.
+        Raises the exception of the application's callable, or ConfigError for an invalid result, unless the last token can still be used.
         Raises AuthenticationError if there is no Kerberos ticket.
         """
         if self._kerberos is not None:
@@ -115,7 +115,7 @@ class Credentials:
         return held
 
     def _spare(self, error: Exception) -> HeldToken | None:
-        """Return the last token if it is still valid."""
+        """Return the last token unless it has expired or was refused."""
         held, now = self._held.value, self._clock()
         if held is None or held.refused or held.token.expires_at is None or now >= held.token.expires_at:
             return None

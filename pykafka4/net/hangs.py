@@ -18,7 +18,7 @@ from pykafka4.logs import get_log
 __all__ = ["LOOKS_UNTIL_HANG", "LOOK_S", "HangWatch", "WatchedLoop"]
 
 LOOK_S: Final = 2.0  # seconds between two looks
-LOOKS_UNTIL_HANG: Final = 3  # looks in a row that find the same turn; one alone could come right after the machine was suspended
+LOOKS_UNTIL_HANG: Final = 3  # looks in a row that find the same turn; a single look could come right after a suspension of the machine
 
 log = get_log("pykafka4.loop")
 

@@ -33,7 +33,7 @@ __all__ = ["OidcToken"]
 
 MAX_BODY_BYTES: Final = 64 * 1024  # bytes of a response's body
 MAX_HEAD_BYTES: Final = 64 * 1024  # bytes of status line, header and framing
-LONGEST_LIFE_S: Final = 10 * 366 * 86_400.0  # seconds
+LONGEST_LIFE_S: Final = 10 * 366 * 86_400.0
 LATEST_S: Final = 1e11  # seconds since 1970; a higher number is in milliseconds
 LONGEST_TIMEOUT_S: Final = 300.0
 NUMBER: Final = re.compile(r"[0-9]{1,10}(\.[0-9]{1,10})?")

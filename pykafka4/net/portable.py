@@ -84,7 +84,7 @@ class PortableTransport:
 
     def close(self, link: int) -> None:
         self._dialler.cancel(link)
-        self._events = [event for event in self._events if event.link != link]  # after LOST, `link` has no socket
+        self._events = [event for event in self._events if event.link != link]  # also if `link` has no socket: its LOST may wait here
         s = self._sockets.pop(link, None)
         if s is not None:
             self._drop(s)

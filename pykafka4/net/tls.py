@@ -32,7 +32,7 @@ log = get_log("pykafka4.tls")
 
 FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile")
 MAX_FILE_BYTES: Final = 16 << 20  # a system's list of authorities takes a quarter of a MiB
-MAX_PASSWORD_BYTES: Final = 1024  # bytes; the limit of OpenSSL
+MAX_PASSWORD_BYTES: Final = 1024  # the limit of OpenSSL
 
 TRUST: Final = "set ssl_cafile to the certificate of the authority that signed the broker's"
 IDENTIFY: Final = "the broker demands a certificate that it trusts: set ssl_certfile and ssl_keyfile"

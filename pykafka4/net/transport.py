@@ -1,8 +1,8 @@
 """Declares `Transport`, the loop's interface to its sockets, and `Event`. Invariant: a transport handles bytes and frames, not requests.
 
 Three modules implement the interface: `portable` (on `selectors`, everywhere), `pump` (compiled, on Linux), and `secure` (TLS, derived from
-`portable`). Errors of connections reach the loop as events: `ConnectionLost`, or `AuthenticationError` if client and broker do not agree on
-security. Their messages begin with the broker's address.
+`portable`). Errors of connections reach the loop as events: `ConnectionLost`, or `AuthenticationError` for problems with certificates,
+credentials or the security protocol. Their messages begin with the broker's address.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Transport(Protocol):
     def write(self, link: int, buffers: Sequence[Buffer], report: bool) -> bool:
         """Write `buffers`, keep the bytes that the socket does not take yet, and return whether it has taken all bytes.
 
-        If not, and if `report` is true, WRITTEN follows as soon as no byte is left to write.
+        If not, and if `report` is true, WRITTEN follows as soon as no byte is left to write, unless the connection is lost.
         """
 
     def close(self, link: int) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 __all__ = ["restore_lines"]
 
-_ESCAPED: Final = re.compile(r"(?:\\+r)?\\+n|\\+r")  # a line end written as `\n` or `\r\n`; neither base64 nor a label contains a backslash
+_ESCAPED: Final = re.compile(r"(?:\\+r)?\\+n|\\+r")  # `\n`, `\r\n` or `\r` for a line end; neither base64 nor a label contains a backslash
 _BLOCK: Final = re.compile(r"(-----BEGIN ([A-Z0-9 ]+)-----)(.*?)(-----END \2-----)", re.DOTALL)
 
 

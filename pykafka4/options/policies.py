@@ -32,7 +32,7 @@ SETTINGS: Final = (
 )
 # The same as `wire.records.compression.LEVELS`, which options must not import; a test compares the two.
 LEVELS: Final = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
-LONGEST_INTERVAL_MS: Final = 86_400_000  # ms, a day
+LONGEST_INTERVAL_MS: Final = 86_400_000  # a day
 T = TypeVar("T")
 
 

@@ -61,7 +61,7 @@ class Workers:
         self._ended = False
 
     def end(self) -> None:
-        """Have threads end when they are idle. Calls that are submitted later still run."""
+        """Have threads end as soon as they are idle. Calls that are submitted later still run."""
         with self._lock:
             self._ended = True
             for latch in self._idle:
@@ -282,8 +282,8 @@ class Callbacks:
 class Feed:
     """A queue of events for one listener, bounded by the number of keys however slow the listener is.
 
-    With `alternate`, the events of a key alternate (offline, online, offline …): two waiting events that cancel each other out are dropped,
-    so the listener's last event is the current state. With `latest`, only the last event of a key waits.
+    With `alternate`, the events of a key alternate (offline, online, offline …): if three wait, the first two cancel each other out and are
+    dropped, so the listener's last event is the current state. With `latest`, only the last event of a key waits.
     """
 
     __slots__ = ("_callbacks", "_listener", "_lock", "_pending", "_scheduled")

@@ -124,7 +124,7 @@ cdef class Pump:
     cdef char* scratch
     cdef _Pool pool
     cdef Block* spare              # blocks that `run` may take without the GIL
-    cdef size_t taken              # bytes of the spare blocks that this `run` took; `pool.total` counts them until the end of `run`
+    cdef size_t taken              # bytes of spare blocks that this `run` took or freed; `pool.total` counts them until the end of `run`
     cdef bint crowded              # whether the pool is more than half full
     cdef Block* frames             # finished frames, in order of arrival
     cdef Block** frames_end
