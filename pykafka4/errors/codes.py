@@ -24,7 +24,6 @@ These modules of `core` decide by the name of a code, so a new row or column doe
     consumer.fetch_answers   damaged batches, offsets out of range, and UNKNOWN_SERVER_ERROR of Fetch
     consumer.searches        UNKNOWN_SERVER_ERROR of ListOffsets
     consumer.fetch_session   ends of fetch sessions
-    consumer.machine         a topic that does not exist
     consumer.start_offsets   a topic that does not exist
     group.membership.consumer_protocol  a static member that another one replaced; brokers without the protocol
     group.membership.coordinated  the error of a commit that ends the membership

@@ -291,7 +291,7 @@ class ConsumerGroupDescribeRequest(Request[ConsumerGroupDescribeResponse]):
 
 @response(api_key=47, versions="0")
 class OffsetDeleteResponse(Response):
-    """The result for each partition; the outer `error_code` is the result of the complete request."""
+    """The result for each partition; the outer `error_code` is the result of the whole request."""
 
     @struct
     class Topic:
