@@ -1,4 +1,4 @@
-"""Runs future events in virtual time. Invariant: all events are in one queue, and events of the same time happen in the order
+"""Runs future events in virtual time. Invariant: all events are in one queue, and events at the same time happen in the order
 in which they were planned."""
 
 from __future__ import annotations

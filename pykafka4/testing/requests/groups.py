@@ -1,4 +1,4 @@
-"""Serves requests about groups, not offsets. Invariant: any broker names a group's coordinator, which alone serves the loaded group."""
+"""Serves requests about groups, not offsets. Invariant: any broker names a group's coordinator; only the coordinator serves the group."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def _not_yet(call: Call, log: PartitionLog) -> str | None:
 
 
 def _lookup(log: PartitionLog, timestamp: int, end: int) -> tuple[int, int]:
-    """(offset, timestamp), searched below `end`; (-1, -1) if no record fits, or the end is unknown. The model has no remote storage."""
+    """(offset, timestamp), searched below `end`; (-1, -1) if no record fits, or if LATEST is unknown. The model has no remote storage."""
     if timestamp == LATEST_TIERED:
         return -1, -1
     if timestamp == NEWEST:

@@ -69,7 +69,7 @@ class Call:
         return self.cluster.controls.denied(resource, name, operation)
 
     def answer(self, response: Any) -> None:
-        """Send `response`, unless it is NO_ANSWER, and continue with the next request. Raises RuntimeError on a second call."""
+        """Send `response`, unless it is NO_ANSWER, then serve the next request; or apply a fault. Raises RuntimeError on a second call."""
         if self.finished:
             raise RuntimeError(f"{self.name} {self.correlation_id} was answered twice")
         self.finished = True
@@ -92,7 +92,7 @@ class Session:
     def __init__(self, cluster: Cluster, broker: Broker, front: Front, execute: Handler) -> None:
         self.cluster, self.broker, self.front, self._execute = cluster, broker, front, execute
         self.open = True  # the client still receives bytes
-        self.abandoned = False  # the client no longer waits for responses, although its bytes may still arrive
+        self.abandoned = False  # the client has disconnected; its requests may still be executed
         self.dead = False  # the broker has closed the connection: no more requests are executed
         self._busy = self._proceeding = False
         self._pieces = bytearray()

@@ -24,7 +24,7 @@ HIGH_WATERMARK = -1  # the offset in a DeleteRecords that stands for the high wa
 
 
 def create_topics(call: Call) -> CreateTopicsResponse:
-    """The first replica of each assignment leads the partition. The first assignment sets the number of replicas of all partitions."""
+    """The first replica of each assignment leads its partition. The first assignment sets the number of replicas of all partitions."""
     return CreateTopicsResponse(topics=[_create(call, topic) for topic in call.message.topics])
 
 

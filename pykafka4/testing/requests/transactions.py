@@ -86,7 +86,7 @@ def _after(call: Call) -> str | None:
 
 
 def add_partitions(call: Call) -> AddPartitionsToTxnResponse:
-    """From version 4 on, a request names several transactions. For each it adds partitions, or checks that they were added."""
+    """From version 4 on, a request may name several transactions. For each, partitions are added, or checked to have been added."""
     message: AddPartitionsToTxnRequest = call.message
     if call.version < BATCHED_SINCE:
         name, topics = message.v3_and_below_transactional_id, message.v3_and_below_topics

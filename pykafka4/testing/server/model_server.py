@@ -185,9 +185,10 @@ class ModelServer:
 
         `error` is Kafka's name for the error; `api` is Kafka's name for the API, its key, or its request class. Requests about partitions
         (such as Produce, Fetch, ListOffsets and OffsetCommit) fail for each partition that matches `topic` and `partition`; each of
-        these partitions uses up one of `times`. The request is not executed; with `after` (Produce, OffsetCommit, and requests of group
-        members and transactions) the request is executed, and then the error is returned. Raises ValueError at once for a fault that could
-        never happen: an unknown name, an API that this release does not have, a topic or partition if the response has none.
+        these partitions uses up one of `times`. The request, or its part for the partition, is not executed; with `after` (Produce,
+        OffsetCommit, and requests of group members and transactions) it is executed, and then the error is returned. Raises ValueError at
+        once for a fault that could never happen: an unknown name, an API that this release does not have, a topic or partition if the
+        response has none.
         """
         self._order(lambda cluster: orders.fail(cluster, api, error, topic, partition, times, after))
 

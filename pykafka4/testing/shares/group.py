@@ -16,7 +16,7 @@ JOIN, LEAVE = 0, -1  # epochs
 
 @attrs.frozen
 class ShareBeat:
-    """`assignment` is None with an error, or if the response need not repeat it."""
+    """`assignment` is None with an error, for a member that leaves, or if the response need not repeat it."""
 
     error: str = "NONE"
     epoch: int = 0

@@ -1,7 +1,7 @@
 """Keeps the state of each record of a partition in a share group. Invariant: a record in a final state is never acquired again.
 
 The states belong to the model cluster, so they survive when a broker stops. Locks do not: under a new leader, acquired records are
-available again.
+released.
 """
 
 from __future__ import annotations

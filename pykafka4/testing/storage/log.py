@@ -212,7 +212,7 @@ class PartitionLog:
         return at < len(self.batches) and self.batches[at] is batch
 
     def divergence_from(self, other: PartitionLog) -> int | None:
-        """The first offset of this log that `other` lacks; None if there is none. Offsets below the start of `other` do not count."""
+        """The first offset of this log that `other` lacks; None if there is none. Offsets below the start of `other` are ignored."""
         for at in range(len(self.batches) - 1, -1, -1):
             batch = self.batches[at]
             if batch.next_offset <= other.start_offset or other.holds(batch):

@@ -9,7 +9,7 @@ Modules; each line imports only from lines below it:
     messages_cluster  ApiVersions, Metadata, FindCoordinator
     messages_produce  Produce
     messages_txn      producer ids and transactions
-    messages_configs  settings of topics, brokers and others
+    messages_configs  settings of topics, brokers and other resources
     messages_fetch    Fetch, ListOffsets, OffsetForLeaderEpoch
     messages_group    consumer groups: membership, commits
     messages_share    share groups

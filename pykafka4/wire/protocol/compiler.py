@@ -85,7 +85,7 @@ def field_at_fault(error: BaseException) -> str:
     while isinstance(step, TracebackType):
         labels = _LABELS.get(step.tb_frame.f_code.co_filename)
         if labels is not None:
-            found = labels[step.tb_lineno - 1]  # no `break`: the innermost emitted function counts
+            found = labels[step.tb_lineno - 1]  # no `break`: the last one found is the innermost
         step = step.tb_next
     return found
 
@@ -136,7 +136,7 @@ class _Encode:
             self.tags(expr, tagged)
 
     def left_out(self, expr: str, cls: type, field: attrs.Attribute[Any]) -> None:
-        """Emit an error in case the absent field is set, as in Java: otherwise a setting would silently do nothing."""
+        """Emit a check that the absent field is not set, as in Java: otherwise a setting would silently do nothing."""
         if spec_of(field).ignorable:
             return
         with self.src.block(f"if {self.differs(expr, field)}:"):

@@ -163,7 +163,7 @@ def response(*, api_key: int, versions: str, flexible: str = "none") -> Callable
 
 @dataclass_transform(kw_only_default=True)
 def request(*, api_key: int, versions: str, flexible: str = "none", since: str = OLDEST) -> Callable[[type[T]], type[T]]:
-    """Declare a request; its response must be declared before. Brokers accept its lowest version from the release `since` on."""
+    """Declare a request; its response must be declared first. Brokers accept its lowest version from the release `since` on."""
 
     def declare(cls: Any) -> Any:
         made = _declare(cls, versions, flexible)

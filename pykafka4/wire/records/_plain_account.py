@@ -155,7 +155,7 @@ class Account:
             combined.reached = batch._news = True
 
     def _nudge(self) -> None:
-        """Wake the loop, which wakes the threads that wait for memory."""
+        """Wake the loop, which wakes the threads that wait for room."""
         if self.waiters > 0:
             self._wake()
 

@@ -170,7 +170,7 @@ class Batch(bytearray):
         return self._base_offset, self._append_time, None, None, None
 
     def handle(self) -> Any:
-        """A handle of its first record, for a callback when the batch has its outcome."""
+        """A handle of its first record."""
         return self._acc._new_handle(self)
 
     # ---- to the broker
