@@ -44,7 +44,7 @@ class Dialled:
     """The end of an attempt: an open socket, which the caller closes, or an error."""
 
     link: int
-    address: str  # from the configuration, or from a broker's metadata; for messages
+    address: str  # from the configuration or the metadata; for messages
     sock: socket.socket | None
     error: ConnectionLost | None
 

@@ -1,7 +1,7 @@
 """Parses topic policies and rate limits, and finds the entry for a topic: the exact name, otherwise the first pattern that matches.
 
-Invariant: at most one entry applies to a topic. For a setting that the entry lacks, the producer's value applies. Patterns are as in
-`fnmatch`: `*`, `?`, `[ab]`.
+Invariant: at most one entry applies to a topic. For a setting that the entry lacks, the producer's value applies
+(`compression_level`: only with the producer's codec). Patterns are as in `fnmatch`: `*`, `?`, `[ab]`.
 """
 
 from __future__ import annotations
