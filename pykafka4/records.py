@@ -76,8 +76,8 @@ class RecordMetadata:
 
     `offset` is -1 if the broker did not report it (acks=0, or a duplicate of a batch whose offset the broker no longer has).
     `timestamp_ms` is the broker's append time for topics with `message.timestamp.type=LogAppendTime`, otherwise the record's own. Sizes are
-    in bytes after serialization, -1 for null. `maybe_repeated` is True if an earlier attempt may also have written the record, so that the
-    record may be in the log twice; with idempotence it is always False.
+    in bytes after serialization, -1 for null. `maybe_repeated` is True if the record may be in the log twice, because an earlier attempt
+    may also have written it; with idempotence `maybe_repeated` is always False.
     """
 
     topic: str

@@ -76,7 +76,7 @@ def _without(found: Translation, item: Property, why: NoCounterpart) -> None:
 def _unknown(found: Translation, item: Property) -> ConfigError:
     """The error does not show the value: the name may be a misspelt `sasl.jaas.config`."""
     ours, tables = found.fields(), {**OPTIONS, **PROPERTIES}
-    names = filter(str.isidentifier, tables)  # without rows for several names, which end with `*`
+    names = filter(str.isidentifier, tables)  # leaves out keys with `*` or `/`
     known = [*ours, *(name for name in names if tables[name] in ours or isinstance(tables[name], NoCounterpart))]
     near = difflib.get_close_matches(re.sub("[.-]", "_", item.name).lower(), known, n=1, cutoff=0.75)
     hint = f"did you mean {near[0].replace('_', '.')!r}?" if near else "docs/guide/properties.md says which properties are known"

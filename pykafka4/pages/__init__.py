@@ -1,8 +1,8 @@
-"""Serves the status page of a client on loopback, and has the parts that this page shares with the page of the agent. Invariant: pages
-only read.
+"""Serves the status page of a client on loopback, and has the parts that this page shares with the page of the agent. Invariant: a status
+page only reads.
 
-A status page needs only the standard library. It has two threads: one accepts connections (each request has its own thread), the other
-looks at the client.
+A status page needs no HTTP library. It has two threads: one accepts connections (each request has its own thread), the other looks at the
+client even while nobody reads the page.
 
 Modules; each line imports only from lines below it:
     status_page       `StatusPage`: opens and closes the page; the paths
@@ -21,5 +21,5 @@ Shared with the agent:
     guarding          checks of Host and Origin; headers of responses
     files             HTML, CSS and JavaScript
 
-The folder `page` has the files of the pages; `base.js` is for both pages.
+The folder `page` has the files of the status page, and the files that both pages share.
 """

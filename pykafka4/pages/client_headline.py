@@ -1,6 +1,6 @@
 """Says in plain words whether the records of a client flow, and if not, why and since when.
 
-`client_headline` calls `JUDGES` in order until one returns a headline: trouble that stops all records comes before trouble that stops some.
+`client_headline` calls `JUDGES` in order until one returns a headline. The worst trouble comes first.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _brokers(view: View) -> Headline | None:
 
 
 def _member(view: View) -> Headline | None:
-    """The member is joining or leaving, or its group is rebalancing."""
+    """The headline while the member is joining or leaving, or its group is rebalancing."""
     member = view.member
     if not member or member["state"] in ("stable", "unjoined") or member["reason"] is None:
         return None

@@ -14,7 +14,7 @@ class Level(StrEnum):
     """The severity of a headline."""
 
     OK = "ok"
-    WARNING = "warning"  # a part is out of order, or messages are discarded
+    WARNING = "warning"  # for example, a part is out of order, or messages are discarded
     TROUBLE = "trouble"  # no records flow
 
 

@@ -1,4 +1,4 @@
-"""Keeps a timeline of outages: of the cluster, a broker, partitions, a disk. Invariant: the timeline is bounded, and a subject has at
+"""Keeps a timeline of outages, for example of the cluster, a broker or a disk. Invariant: the timeline is bounded, and a subject has at
 most one open outage.
 
 An outage is recorded once two looks in a row have shown it: a connection that is lost and dialled again at once is not an outage.

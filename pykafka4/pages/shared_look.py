@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 __all__ = ["SharedLook"]
 
 KEPT_S: Final = 0.5  # seconds; a look is used for this time or longer
-# A look of 200 ms, as with many thousands of partitions, is used for 2 s: looks for readers cost at most a tenth of a core.
+# A look of 200 ms, as with many thousands of partitions, is used for 2 s: looks of up to 1 s cost at most a tenth of a core.
 KEPT_COST_FACTOR: Final = 10
 PAUSE_S: Final = 1.0  # between two samples
 LONGEST_PAUSE_S: Final = 10.0

@@ -34,7 +34,8 @@ TURN_S: Final = 1.0  # seconds between two sweeps
 class StatusPage:
     """A page on loopback with the live status of a producer, consumer, share consumer or client, for browsers and `pykafka4 watch`.
 
-    `producer.serve_status()` opens a page at the address `url`. `close()`, the end of a `with` block and the end of the client close it.
+    `producer.serve_status()` opens a page at the address `url`. `close()`, the end of a `with` block and the end of the client close the
+    page.
     """
 
     def __init__(self, watched: Watched, port: int) -> None:

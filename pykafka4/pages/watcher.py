@@ -48,7 +48,7 @@ class Watcher:
         self._since = wall_clock()
 
     def sample(self) -> str:
-        """Take a look, for rates and outages, and return the client's state."""
+        """Take a look for rates and outages, unless the last look is recent; return the client's state."""
         with self._locked():
             return str(self._looks.get().status["state"])
 

@@ -58,7 +58,7 @@ class Producer(ProducerHandle):
     The options are the fields of `ProducerConfig` (docs/options.md). All methods may be called from any thread.
     Leaving a `with` block delivers everything or raises `DeliveryFailed`, unless the application has already seen each failure: from
     `result()` or `exception()` of its Delivery, or from `delivery_scope` or `raise_failures` inside the block. If the
-    block raises an exception, its end waits at most 5 s for deliveries; a note gives the number of undelivered records.
+    block raises an exception, its end waits at most 5 s for deliveries; a note gives the number of undelivered records, if any.
     """
 
     _name = "Producer"

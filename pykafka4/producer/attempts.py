@@ -1,7 +1,7 @@
 """Marks the threads on which `send` must not wait. Invariant: in an attempt `send` raises WouldBlock at the point where it would wait.
 
-An asyncio task calls `send` in an attempt, awaits the obstacle that WouldBlock names, and calls `send` again. The asyncio
-loop runs on one thread, and `send` does not suspend the task, so a thread is in at most one attempt at a time.
+An asyncio task calls `send` in an attempt, awaits the end of the obstacle that WouldBlock names, and calls `send` again. The
+asyncio loop runs on one thread, and `send` does not suspend the task, so a thread is in at most one attempt at a time.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Attempts:
     __slots__ = ("_granted",)
 
     def __init__(self) -> None:
-        self._granted: dict[int, Obstacle | None] = {}  # by thread: the obstacle for which its task has waited, if any
+        self._granted: dict[int, Obstacle | None] = {}  # by thread: the obstacle whose end its task has awaited, if any
 
     @contextlib.contextmanager
     def attempt(self, granted: Obstacle | None = None) -> Iterator[None]:
-        """In this block `send` raises WouldBlock instead of waiting. `granted` is the obstacle for which the task has waited, if any."""
+        """In this block `send` raises WouldBlock instead of waiting. `granted` is the obstacle whose end the task has awaited, if any."""
         thread = system.get_ident()
         self._granted[thread] = granted
         try:

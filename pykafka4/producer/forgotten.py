@@ -33,8 +33,7 @@ class ForgottenProducer:
     """The machine that closes a producer without a handle when every accepted record has its outcome.
 
     The producer stays open for FORGOTTEN_S after the last record: in `Producer(…).send(…)` the handle is collected before `send` begins. If
-    a `send` of another thread is waiting at that time, for room or for the window of a rate limit, the producer also stays open for
-    that call.
+    a `send` of another thread is waiting at that time, the producer also stays open for that call.
     """
 
     def __init__(self, session: ProducerSession) -> None:

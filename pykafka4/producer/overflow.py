@@ -25,7 +25,7 @@ MOST_WAITING: Final = 10_000  # waiting callbacks of dropped records, whose numb
 
 @attrs.define(eq=False)
 class CallbackTurn:
-    """A turn of a job, which takes a callback from the queue and calls it, or takes a mark."""
+    """A turn of a job: it takes a callback from the queue and calls it, or takes a mark."""
 
     over: bool = False
     awaited: bool = False  # a mark waits for the end of this turn

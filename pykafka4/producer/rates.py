@@ -67,7 +67,7 @@ class Window:
                 return wait, begins
 
     def give_back(self, begins: float) -> None:
-        """Do nothing if a place of a later window was taken."""
+        """Free the place, unless a place of a later window was taken."""
         while True:
             state = self._state
             if state[0] != begins or state[1] == 0:

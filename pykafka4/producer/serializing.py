@@ -185,7 +185,7 @@ def serialized(topic: str, option: str, serializer: Serializer, value: Any) -> b
 
 
 def each_record(records: Iterable[ProducerRecord]) -> Iterator[ProducerRecord]:
-    """Raises TypeError now if `records` is not iterable, and later at each item that is not a ProducerRecord."""
+    """Raises TypeError now if `records` is not iterable, and later at the first item that is not a ProducerRecord."""
     if not hasattr(records, "__iter__"):
         raise TypeError(f"send_many takes a topic and values, or an iterable of ProducerRecord, not {type(records).__name__}")
 

@@ -1,7 +1,7 @@
 """Runs a producer's calls on the threads of the application: `send` with its waits, flush, purge, status and close.
 
-Invariant: `close` returns only when every accepted record has its outcome, except in a forked child, and while another thread closes, in a
-callback or on the loop thread. If Ctrl-C ends a `close`, the next `close` continues it.
+Invariant: `close` returns only when every accepted record has its outcome, except in a forked child, and in a callback or on the loop
+thread while another thread closes. If Ctrl-C ends a `close`, the next `close` continues it.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class ProducerSession(Attachment[Sender]):
         self.post(lambda _: self.machine.want(topic))
 
     def _until(self, deadline: float) -> float:
-        """The deadline of a `send`: max_block_ms after its first wait began. Until then `deadline` is infinite."""
+        """The deadline of a `send`: max_block_ms after its first wait began. Before that wait, `deadline` is infinite."""
         return min(deadline, system.monotonic() + self.config.max_block_ms / 1000)
 
     def _find_partition(self, topic: str, partition: int, deadline: float) -> float:

@@ -118,7 +118,7 @@ class TransactionSteps:
             self._reads.settle(self._reading)
 
     def _give_up(self, error: BaseException) -> Steps[None]:
-        """Abort because of `error`, then read the records of this transaction again, even if the abort fails."""
+        """Abort, unless the producer is fenced; then rewind the consumer, even if the abort fails."""
         try:
             if not isinstance(error, ProducerFencedError):
                 yield from self._abort(error)

@@ -115,7 +115,7 @@ class ShareConsumer(ServesStatus):
 
         Raises ConfigError without a subscription, KafkaError for records that are not acknowledged, UnsupportedVersion if the brokers have
         no share groups, CorruptRecord or RecordTooLarge, once, for a batch that cannot be read (it is rejected; `error.next_offset` is None
-        if the end of the batch is unknown), ConfigError, once, for a batch without the library of its codec (the batch is
+        if the end of the batch is unknown), ConfigError, once, for a batch whose codec needs a missing library (the batch is
         released), BufferFull while 10,000 acknowledgement callbacks wait to run, and errors that need the application or an administrator
         (GroupError, AuthorizationError, …).
         """

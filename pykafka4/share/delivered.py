@@ -259,7 +259,7 @@ class DeliveredRecords:
     # ---------------------------------------------------------------- acknowledging
 
     def acknowledge(self, record: object, kind: AcknowledgeType) -> None:
-        """Replace an earlier acknowledgement that was not sent. Raises as ShareConsumer.acknowledge does."""
+        """Store the acknowledgement, in place of an earlier one that was not sent. Raises as ShareConsumer.acknowledge does."""
         if not isinstance(record, ShareRecord):
             raise TypeError(f"acknowledge takes a record of this consumer, not {type(record).__name__}")
         tp = TopicPartition(record.topic, record.partition)
