@@ -25,7 +25,7 @@ __all__ = ["VERSION", "cache", "fetch", "fetched", "java", "jars_of"]
 VERSION: Final = "4.4.0"
 JAVA: Final = 17  # the lowest version for brokers of Kafka 4
 FETCH_S: Final = 900.0  # enough for an empty Maven repository and a slow network
-LINES: Final = 10  # the number of last lines of Maven's output that an error shows, because they have the reason
+LINES: Final = 10  # how many last lines of Maven's output an error shows, because they have the reason
 DOWNLOADED: Final = re.compile(r"Downloaded from \S+ \S*/(\S+\.jar) ")
 POM: Final = """\
 <project>

@@ -116,7 +116,7 @@ class LocalCluster:
         return found
 
     def make(self, port: int, brokers: int) -> list[LocalBroker]:
-        """Set up the brokers; keep data. The number of brokers cannot change, because each has a vote in the quorum."""
+        """Set up the brokers; keep their data. The number of brokers cannot change, because each has a vote in the quorum."""
         found = [LocalBroker(number, port + number - 1, self.folder / f"broker-{number}") for number in range(1, brokers + 1)]
         have = self.brokers()
         if have and len(have) != brokers:

@@ -65,7 +65,7 @@ def rewind(
 
 
 def _obstacle(plan: OffsetPlan) -> KafkaError | None:
-    """None if the plan can be carried out."""
+    """The reason why the plan cannot be carried out; None if it can be."""
     if not plan.rows:
         return KafkaError(f"group {plan.group_id} has committed no offsets to move; name topics with --topic")
     if plan.description is not None and plan.description.is_active:
@@ -157,7 +157,7 @@ def delete(invocation: Invocation, group: tuple[str, ...], execute: bool, json_:
 
 
 def _deletion(found: GroupDescription | KafkaError) -> KafkaError | None:
-    """None if the group can be deleted."""
+    """The reason why the group cannot be deleted; None if it can be."""
     if isinstance(found, KafkaError):
         return found
     if found.is_active:

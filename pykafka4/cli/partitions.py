@@ -1,4 +1,4 @@
-"""Finds the partitions that a command names. A topic or partition that does not exist gets an error; the others are returned."""
+"""Finds the partitions that a command names, and makes errors for topics and partitions that were not found."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ FORMATS: Final[dict[str, Split | None]] = {"lines": None, "json": by_separator(b
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 DEFAULTS: Final = {
     "linger_ms": 20,
-    "max_block_ms": 180_000,  # longer than delivery_timeout_ms, after which records leave the buffer: so a full buffer fails no line
+    "max_block_ms": 180_000,  # longer than delivery_timeout_ms, after which records leave the buffer, so that a full buffer fails no line
     "batch_size": 500_000,  # two fit into a request; brokers use a quarter less CPU than for batches of 256 KiB
 }
 TRANSACTION_MS: Final = 900_000  # the longest timeout that brokers allow by default
@@ -168,7 +168,7 @@ class Run:
 
     @contextlib.contextmanager
     def reported(self) -> Iterator[None]:
-        """Enclose the life of the producer, then report how many records have no acknowledgement, even after an error or Ctrl-C."""
+        """Enclose the life of the producer. After failures, an error or Ctrl-C, report how many records were acknowledged."""
         outcomes = self.outcomes
         try:
             yield

@@ -242,7 +242,7 @@ def _awaited(admin: AdminClient, plan: Sequence[Planned], timeout: float | None)
 
 
 def _elsewhere(admin: AdminClient, plan: Sequence[Planned], timeout: float | None) -> dict[Any, KafkaError]:
-    """Return an error for each partition that is not on its new brokers. Read again for a while: brokers learn of a move's end late."""
+    """Return an error for each partition that is not on its new brokers. Retry for a while, because brokers learn of a move's end late."""
     errors: dict[Any, KafkaError] = {}
     for _ in range(SETTLING):
         parts, missing = find_partitions(admin, [row.partition for row in plan], timeout)

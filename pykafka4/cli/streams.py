@@ -1,7 +1,7 @@
 """Guards the three standard streams. Invariant: a write to a closed or full standard output raises an error, because `consume` commits
 written records.
 
-A stream that the caller closed (`>&-`, `<&-`) gets an open descriptor: otherwise the first socket would get the number of the stream.
+A stream that the caller closed (`>&-`, `<&-`) gets an open descriptor: otherwise a file or socket would get the number of the stream.
 Reads and writes of such a stream fail, as in other programs; but a closed standard error swallows its lines.
 """
 

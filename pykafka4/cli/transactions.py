@@ -179,7 +179,7 @@ def hanging(invocation: Invocation, topics: tuple[str, ...], all_: bool, older_t
 
 
 def _show_hanging(found: Iterable[HangingTransaction], json_: bool, executed: Container[HangingTransaction] | None = None) -> None:
-    """Print hanging transactions; their JSON objects have a field `executed` unless `executed` is None."""
+    """Print hanging transactions; their JSON objects have a field `executed` unless the argument is None."""
     if json_:
         for one in found:
             place = {**one.partition._asdict(), "transactional_id": one.transactional_id}

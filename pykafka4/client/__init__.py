@@ -8,7 +8,7 @@ Modules; each line imports only from lines below it:
     futures     the stateless calls of a client, with futures as their results
     serving     `serve_status()`, which opens a status page
     runtime     the loop and its users; events for listeners; metadata for callers
-    calls       the stateless calls of a client: checks of arguments, and their machine
+    calls       the stateless calls of a client: their machine, and checks of their arguments
     answers     the answers of a call under way: for threads, futures and tasks
     targets     the brokers to which an application can send a message
     status      `status()` of clients: state and reason, brokers, topics, offline partitions

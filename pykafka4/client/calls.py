@@ -63,7 +63,7 @@ class Calls:
 
     @property
     def machine(self) -> AdminMachine:
-        """Exists after the first `begin`. Its methods are only for the loop thread."""
+        """The machine, which the first `begin` creates. Its methods are only for the loop thread."""
         assert self._machine is not None
         return self._machine
 

@@ -158,7 +158,7 @@ class Runtime:
         self._users[id(user)] = user
 
     def detach(self, user: RuntimeUser, timeout: float | None = None) -> None:
-        """The last user of a private runtime closes the runtime, within `timeout` seconds."""
+        """Remove a user. If it was the last user of a private runtime, close the runtime, within `timeout` seconds."""
         self._users.pop(id(user), None)
         self._close_pages(user)
         if self._private and not self._users:

@@ -1,8 +1,8 @@
 """Runs code that waits, on threads and in tasks. The code is written only once, as generators.
 
 On a thread, `at_once` runs such a generator (`Steps`) to its end: its waits block, and never yield. In asyncio the generator runs as part
-of a task. It is not a coroutine: Ctrl-C between the call and the first step would leave a coroutine that was never awaited, about which
-Python warns.
+of a task. It is not a coroutine, because Ctrl-C between the call and the first step would leave a coroutine that was never awaited,
+about which Python warns.
 """
 
 from __future__ import annotations

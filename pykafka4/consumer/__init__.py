@@ -16,7 +16,7 @@ Modules; each line imports only from lines below it:
     polling_session    the common base of consumers and share consumers: errors, `status`, `close`
     assignment         assigned, revoked and lost partitions; calls of the rebalance listener
     commits            commits of the application, and the last auto-commit before a release
-    until_end          the ends of a loop of `until_end`, even of partitions that are assigned later
+    until_end          the ends of a loop of `until_end`, also for partitions that are assigned later
     reading/           the way from fetched data to records, on the thread that polls
     hooks              calls of hooks with the records of a poll
     rewinding          rewinds of a group at the request of one member
@@ -285,8 +285,8 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def seek_to_end(self, partitions: Partitions | None = None, timeout: float | None = None) -> None:
         """Continue at the current end of the log, so that polls return only records written after the call.
 
-        `partitions=None` means all assigned partitions. `commit` can then commit that end without a poll: then the group skips its
-        backlog. Waits up to `timeout` seconds (default 60) for the lookup.
+        `partitions=None` means all assigned partitions. A `commit` after this call needs no poll to commit that end; the group then skips
+        its backlog. Waits up to `timeout` seconds (default 60) for the lookup.
         Raises ConfigError for a partition that is not assigned, the errors that `poll` raises for a partition, and KafkaTimeoutError: then
         the lookup continues in the background, and `position` waits for it.
         """
@@ -318,7 +318,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return at_once(self._session.lookups.ends(partitions, api_timeout(timeout)))
 
     def offsets_for_times(self, times: Times, timeout: float | None = None) -> dict[TopicPartition, ListedOffset | None]:
-        """The `offset` and `timestamp_ms` of the first record of each partition at a time or later; None if there is no such record.
+        """The `offset` and `timestamp_ms` of the first record of each partition at or after a time; None if there is no such record.
 
         `times` maps partitions, assigned or not, to milliseconds since 1970 or aware datetimes. No position moves (`seek_to_time` does
         that). Raises the same errors as `beginning_offsets`.

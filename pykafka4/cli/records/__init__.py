@@ -1,4 +1,4 @@
-"""Reads and writes records for commands. Functions take lists of records: a call for each record would take longer than Kafka does.
+"""Reads and writes records for commands. Functions take lists of records, because a call for each record would take longer than Kafka does.
 
 Modules; each line imports only from lines below it:
     reading      lists of records for a command: to an end, without end, or as a member of a group

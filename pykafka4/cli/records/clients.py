@@ -1,4 +1,4 @@
-"""Makes consumers and producers with the options of a command. Options of the command replace all others; its defaults replace none."""
+"""Makes consumers and producers with the options of a command. The command's own options replace all others; its defaults replace none."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ RAW: Final = "%s"
 
 
 def form_of(wanted: Mapping[str, bool], template: str | None, separator: str | None, null: bool) -> Form:
-    """The form of `json`, `hex`, `raw` or a template, otherwise lines of values, perhaps with keys. Raises click.UsageError."""
+    """The form that `wanted` names, or of `template`; otherwise lines of values, after keys with a `separator`. Raises click.UsageError."""
     named = [name for name, is_wanted in wanted.items() if is_wanted]
     options = [f"--{name}" for name in named] + ["--format"] * (template is not None) + ["--key-separator"] * (separator is not None)
     if len(options) > 1:

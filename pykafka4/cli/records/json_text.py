@@ -94,7 +94,7 @@ def read_row(line: bytes) -> Row:
 
 
 def _data(found: Mapping[str, Any], name: str) -> bytes | None:
-    """The bytes of a field: a text as it is, any other value as JSON."""
+    """The bytes of a field: base64 is decoded, a text stays as it is, null is None, any other value becomes JSON."""
     if (encoded := found.get(name + BASE64)) is not None:
         try:
             return base64.b64decode(encoded, validate=True)

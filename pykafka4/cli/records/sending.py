@@ -84,7 +84,7 @@ def send_rows(topic: str) -> Send:
                     outcomes.add(block, first, sent)
                     first, sent = index + 1, []
                     outcomes.fail(block, index, error)
-        finally:  # another error, or Ctrl-C, ends the command: the sent records still need their outcomes
+        finally:  # also after another error or Ctrl-C, because the sent records still need their outcomes
             outcomes.add(block, first, sent)
 
     return send
