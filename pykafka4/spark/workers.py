@@ -2,8 +2,8 @@
 the pool only if the task has delivered all its records; all tasks share the clients, and leave no work in them.
 
 This is a separate module because Spark ships functions by value. A producer in a notebook's globals would be created again for each task; a
-producer in an importable module lives as long as the Python worker. A worker is forked, is stopped after
-about a minute without work, and ends without notice (SIGKILL, `os._exit`). So no work may be left here when a task has returned.
+producer in an importable module lives as long as the Python worker. A worker is forked, is stopped after about a minute without work, and
+ends without notice (SIGKILL, `os._exit`). So no work may be left here when a task has returned.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Pool:
     def lease(self, options: Mapping[str, Any]) -> Iterator[Producer]:
         """A producer for one task, from the pool or new. It returns to the pool only if the block ends without an error."""
         try:
-            from pykafka4.producer import Producer  # here: each commit on the driver has its own process, which sends nothing
+            from pykafka4.producer import Producer  # here: each commit on the driver has its own process, which needs no producer
 
             options = with_linger(options)
             config = ProducerConfig.parse(options)

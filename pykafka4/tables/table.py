@@ -193,13 +193,14 @@ def table(
     key. New partitions are also read. Waits up to `timeout` seconds (default 60).
 
     `max_keys` and `max_bytes` (of keys and values as they are in the log) bound the table: a topic that exceeds a bound ends the table.
-    `on_change(key, old, new)` is called for each later record, except a tombstone for a key without a value; a missing value is None.
-    The thread of the table makes the call, maybe before `table` has returned, and reads no further records meanwhile. Exceptions of
-    `on_change` are logged. The other options are options of `Consumer`, except `auto_offset_reset`, `exclude_internal_topics` and options
-    for groups; the default of `isolation_level` is "read_committed" here. `client` is a Client to share.
+    Once the table is complete, `on_change(key, old, new)` is called for each further record, except a tombstone for a key without a value;
+    a missing value is None. The thread of the table makes the call, maybe before `table` has returned, and reads no further records
+    meanwhile. Exceptions of `on_change` are logged. The other options are options of `Consumer`, except `auto_offset_reset`,
+    `exclude_internal_topics` and options for groups; the default of `isolation_level` is "read_committed" here. `client`: a Client to
+    share.
 
     An error that could make the table wrong ends the table, and each access raises that error: records that a deserializer refuses, records
-    that were deleted or truncated before the table had read them, a topic that is created again, a missing right.
+    that were deleted or truncated before the table had read them, a topic that is created again, missing authorization.
 
     Raises ConfigError or TypeError for a wrong argument, BrokerError or KafkaTimeoutError for a topic that does not exist,
     KafkaTimeoutError if the table is not complete in time, and errors that would end the table.

@@ -42,8 +42,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 def kafka_server(request: pytest.FixtureRequest) -> Iterator[ModelServer]:
     """Kafka brokers on 127.0.0.1 for one test: `Producer(bootstrap_servers=kafka_server.bootstrap_servers)`; see `ModelServer`.
 
-    A test that passed still ends in an error if a fault that it ordered did not happen as often as ordered. Any test ends in an error if
-    the server crashed.
+    A test that passed still ends in an error if a fault that it ordered did not happen as often as ordered, unless unmet="ignore". Any
+    test ends in an error if the server crashed.
     """
     options: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers("kafka_server"))):  # the marker closest to the test wins

@@ -43,7 +43,7 @@ class PartitionWriter:
 
 
 def send_all(producer: Producer, topic: str, wanted: tuple[Column, ...], rows: Iterable[Any]) -> None:
-    """Send all rows, but stop early if a record has failed."""
+    """Send all rows, or raise the first failure that a check finds."""
     clock = time.monotonic
 
     def check_failures() -> float:

@@ -3,8 +3,8 @@ attempt of the task has begun.
 
 The token is an offset that is committed with the rows, in a consumer group that only the tasks of one Spark partition use. An attempt
 begins with `init_transactions`, which aborts the open transaction of an earlier attempt (a zombie, the twin of a speculative task). From
-then on no earlier attempt can commit. Then the attempt looks the token up. Both orders end well: if an earlier attempt has committed before
-`init_transactions`, the lookup finds its token; if it tries to commit afterwards, its commit fails as fenced.
+then on no earlier attempt can commit. Then the attempt looks the token up. If an earlier attempt has committed before `init_transactions`,
+the lookup finds its token; if the earlier attempt tries to commit afterwards, its commit fails as fenced.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def unit_of(sink: SinkOptions) -> WriteUnit:
 
 @guarded
 def write_once(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Written | Skipped:
-    """Deliver and commit each row, unless an earlier attempt has committed the rows; or raise the first failure.
+    """Deliver and commit each row, or raise the first failure. Write nothing if an earlier attempt has committed the rows.
 
     After an error of the commit itself, the rows may be committed: the next attempt looks for the token.
     """

@@ -1,5 +1,5 @@
 """Writes micro-batches within `writeStream.foreachBatch`. Invariant: a repeated micro-batch has the same number, by which `exactly_once`
-finds out that it was written.
+finds out whether the micro-batch was written.
 """
 
 from __future__ import annotations

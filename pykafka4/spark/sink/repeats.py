@@ -1,6 +1,6 @@
 """Compares a repeated exactly-once job or micro-batch with its first run, on the driver. Invariants: a repetition of a job that has ended
 writes nothing. A repetition of an unfinished run is reported if a skipped partition has another number of rows, or if `difference` finds
-the token of a partition after the last one.
+a token of the partition after the last one.
 
 Tokens belong to Spark's partitions. An unfinished run may be repeated with other partitions (another number of executors or
 `minPartitions`, a changed input). Rows that move into a committed partition, which is skipped, are then lost; rows that move out of a

@@ -38,5 +38,5 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
         log.debug("micro-batch %d wrote %s", batchId, counted(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Log how many rows of ended tasks stay in the topics after a failed micro-batch, which Spark runs again."""
+        """Log how many rows of ended tasks stay in the topics after a failed micro-batch, which a restarted query repeats."""
         log.warning("micro-batch %d failed after its tasks had written %s, which stay in the log", batchId, counted(messages))

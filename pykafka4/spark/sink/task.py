@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Written", "send_batches", "write_batches"]
 
-SLICE_BYTES: Final = 4 * 1024 * 1024  # rows of one send: failures are noticed only between sends, and Spark's batches have up to 64 MiB
+SLICE_BYTES: Final = 4 * 1024 * 1024  # for one send: failures are noticed only between sends, and Spark's batches have up to 64 MiB
 
 
 @attrs.frozen

@@ -119,7 +119,7 @@ class Logs:
     def resolve(self, read_end: ReadEnd, partitions: Collection[TopicPartition], latest_if_no_such_time: bool) -> dict[TopicPartition, int]:
         """The offset of each partition at `read_end`. An offset that the option names is not checked.
 
-        Raises ConfigError if `read_end` names partitions, but not exactly these; and if a log has no record at the wanted time or
+        Raises ConfigError if `read_end` names partitions, but not exactly `partitions`; and if a log has no record at the wanted time or
         later, unless `latest_if_no_such_time`.
         """
         read_end.check_names(partitions)

@@ -26,7 +26,7 @@ REFUSED_PROPERTIES: Final = {
     "enable.auto.commit": "Spark keeps the offsets; commitOffsetsToGroup commits the offsets of a stream for tools that show lag",
     "interceptor.classes": "classes of Java cannot be loaded",
 }
-# Options of consumers that `read_arrow` refuses, repeated here because an import of that module would load a consumer on the driver.
+# Options of consumers that `read_arrow` refuses, repeated here because an import of its module would load a consumer on the driver.
 OF_GROUPS: Final = {
     *("group_id", "group_instance_id", "group_protocol", "group_remote_assignor", "partition_assignment_strategy"),
     *("session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms", "enable_auto_commit", "auto_commit_interval_ms"),

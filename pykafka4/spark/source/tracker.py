@@ -73,7 +73,7 @@ class Snapshot:
 
 @attrs.define
 class Tracker:
-    """Chooses the ends of the micro-batches of one query. `latest` has the ends of the logs from the last lookup, or later positions."""
+    """Chooses the ends of the micro-batches of one query. `latest`: each log's end from the last lookup, or a later position."""
 
     lookups: TrackerLookups
     fails_on_loss: bool = True

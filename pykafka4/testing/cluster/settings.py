@@ -48,7 +48,7 @@ CONFIGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "unclean.leader.election.enable": ("unclean", lambda text: text == "true"),
 }
 OF_PARTITIONS: Final = ("min_in_sync", "unclean")
-LOG_SETTINGS: Final = tuple(name for name, _ in CONFIGS.values() if name not in OF_PARTITIONS)  # settings that configs can change
+LOG_SETTINGS: Final = tuple(name for name, _ in CONFIGS.values() if name not in OF_PARTITIONS)  # settings of logs that configs can change
 
 
 def checked_settings(settings: Mapping[str, Any], brokers: Collection[int]) -> dict[str, Any]:

@@ -150,7 +150,7 @@ class Controls:
     # ---- called by brokers
 
     def use_fault(self, key: int, node: int) -> Injected | None:
-        """Count the matching fault down; None if no fault matches."""
+        """Return the first matching fault and count it down; None if no fault matches."""
         return _taken(self.injected, next((f for f in self.injected if f.fits(key, node)), None))
 
     def use_error(self, key: int, topic: str | None = None, partition: int | None = None, when: When = When.BEFORE) -> str | None:

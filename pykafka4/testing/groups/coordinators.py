@@ -23,7 +23,7 @@ class Coordinators(Placement):
     ) -> None:
         super().__init__(brokers, timeline, random)
         self._topics, self._interrupts_sync, self._replication_lag = topics, interrupts_sync, replication_lag
-        self.session_timeout = 45.0  # seconds, like the interval; both are for groups with the consumer protocol
+        self.session_timeout = 45.0  # seconds; this and `heartbeat_interval` are for groups with the consumer protocol
         self.heartbeat_interval = 5.0
         self.groups: dict[str, Group] = {}
 

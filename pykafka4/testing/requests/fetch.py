@@ -165,7 +165,7 @@ def _answer(call: Call, asked: RequestedPartition, budget: _Budget) -> Answer:
         asked.name = topic
     elif asked.name is None:
         error = "UNKNOWN_TOPIC_ID"
-    else:  # the topic existed when the session first requested it
+    else:  # the topic existed earlier
         error = "INCONSISTENT_TOPIC_ID" if asked.name in call.cluster.topics else "UNKNOWN_TOPIC_OR_PARTITION"
     return _partition(call, topic, error, asked.wish, budget)
 
