@@ -263,7 +263,7 @@ class Chunk:
         return self._batch
 
     def _inspect(self, batch: RecordBatch) -> bool:
-        """Verify the checksum of `batch`; pass over a control batch or an aborted batch, and return False."""
+        """Verify the checksum of `batch`; return False after passing over a control batch or an aborted batch."""
         if batch.magic == 2 or not batch.codec:
             self.position = max(self.position, batch.base_offset)
         batch.check()
@@ -311,7 +311,7 @@ class Chunk:
             self._aborted = later[count:], begun.union(producer for _, producer in later[:count])
 
     def _end_aborted(self, batch: RecordBatch) -> None:
-        """Read the marker in `batch`: records that its producer writes after an abort belong to another transaction."""
+        """Read the marker in `batch`. After an abort, later records of the producer belong to another transaction."""
         self._begin_aborted(batch)
         if self._aborted is None or batch.producer_id not in self._aborted[1] or batch.count == 0:
             return
@@ -350,7 +350,8 @@ class Chunk:
 
         Raises CorruptRecord for a damaged batch, RecordTooLarge for a batch or record that is too large in memory, ConfigError if the
         library of a codec is missing. It raises these only if this call has appended nothing: earlier records are handed out first.
-        `position` stays there. After any other exception (Ctrl-C) everything is as before the call.
+        `position` does not pass the batch or record that caused the error. After any other exception (Ctrl-C) `out` and the position are as
+        before the call.
         """
         give_way()
         count, before = len(out), (self._view, self.position, self._at, self._aborted)

@@ -38,7 +38,7 @@ class Parking(Account):
     _lost_times = -1, -1  # see `lost_times`
 
     def _append(self, t: Topic, r: Item, callback: Callback | None, delivery: Any) -> bool:
-        """Write `r` into a batch, or drop it; False if `t` was dropped meanwhile."""
+        """Write `r` into a batch, or drop it; return False if `t` was dropped meanwhile."""
         raise NotImplementedError
 
     # ---- records whose topic is not known yet
@@ -72,7 +72,7 @@ class Parking(Account):
             r.asked = True
 
     def _await_topic(self, t: Topic, r: Item) -> None:
-        """Wait until the partitions of `t` are known and no record of `t` is parked, or `t` was dropped."""
+        """Wait until the partitions of `t` are known and no record of `t` is parked, or until `t` is dropped."""
         assert self._find_topic is not None
         while not t.direct and not t.dropped:
             self._check_open()
@@ -152,7 +152,7 @@ class Parking(Account):
         return lost._code, error, lost._left_to_call(rows)
 
     def _place(self, t: Topic, p: Item) -> None:
-        """Move `p`, the oldest parked record of `t`, into a batch, where it needs no room, because its bytes are already reserved.
+        """Move `p`, the oldest parked record of `t`, into a batch. Its bytes are already reserved, so `p` needs no room.
 
         `p` leaves `t.parked` last: until then `t` is not `direct`, so no later record of the topic can overtake it.
         """
@@ -222,7 +222,7 @@ class Parking(Account):
         return self._lost_times
 
     def _policy_of(self, name: str) -> Policy:
-        """Call this without the lock: a signal handler that runs meanwhile may send."""
+        """Call this without the lock, because a signal handler that runs meanwhile may send."""
         known = self._topics.get(name)
         return self._policy(name) if known is None else known.policy
 

@@ -183,8 +183,8 @@ def _imported(topic: str, data: Any) -> Imported:
 class ArrowRows:
     """Rows of Arrow data for `Accumulator.send_rows`, from any object with `__arrow_c_stream__` or `__arrow_c_array__`.
 
-    `names` has the names of the columns for `key`, `value`, `headers`, `timestamp` and `partition`; None: no column. By default an
-    argument has the column of its own name, which may be missing, except the column of values. `position` is the number of rows taken.
+    `names` has the names of the columns for `key`, `value`, `headers`, `timestamp` and `partition`; None: no column. By default each
+    argument has the column with its name; this column may be missing, except for `value`. `position` is the number of rows taken.
     Raises TypeError for data without the Arrow C interface and for a type that cannot be sent, ConfigError for a column that does not exist
     or exists twice, ValueError for data that have been read already, RuntimeError for a stream that fails.
     """

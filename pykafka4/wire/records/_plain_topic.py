@@ -68,11 +68,11 @@ class Topic:
     max_record_option: str = "max_request_size"  # the option that sets `max_record`
     count: int = 0  # number of partitions; 0 while unknown
     direct: bool = False  # partitions are known and nothing is parked: records go straight into batches
-    announced: bool = False  # the loop knows that records are parked here
+    announced: bool = False  # the loop knows the topic, and will move or fail the records parked here
     dropped: bool = False  # removed from the accumulator's topics: a `send` that found it earlier looks up its name again
     open: dict[int, Any] = attrs.Factory(dict)  # the open batches, by partition
     held: dict[int, int] = attrs.Factory(dict)  # bytes reserved, by partition
-    available: list[int] = attrs.Factory(list)  # partitions with a leader
+    available: list[int] = attrs.Factory(list)  # partitions with a leader; all, if none has one
     random_state: int = 1  # state of the random numbers
     cursor: int = 0
     sticky: int = 0  # the current partition of records without key and partition
@@ -116,7 +116,7 @@ class Topic:
         self.sticky, self.sticky_bytes = self.available[self.cursor], 0
 
     def rotate(self, unit: int) -> None:
-        """Choose a new sticky partition: the next one, or, if `unit` is not 0 and a partition holds data, a random one as in KIP-794.
+        """Choose the sticky partition again: the next one, or, if `unit` is not 0 and a partition holds data, a random one as in KIP-794.
 
         A partition's weight in the random choice is `unit` plus the number of bytes (open, waiting or in flight) by which the fullest
         partition exceeds it. So a partition with a slow broker gets fewer records.

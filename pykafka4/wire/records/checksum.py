@@ -1,7 +1,7 @@
 """Computes CRC-32C, the checksum of record batches. Invariant: a checksum computed in parts equals the checksum of the whole.
 
 google-crc32c (the extra `crc32c`) computes it if its C extension is installed, otherwise crcmod. Neither is imported before the first call,
-because the compiled core has a CRC-32C of its own.
+because the compiled core has its own CRC-32C.
 """
 
 from __future__ import annotations

@@ -479,7 +479,7 @@ cdef class Accumulator:
                     return REFUSED if self.drop_error is None else drop(self, t, r, "BUFFER_FULL", self.drop_error, callback, d)
                 if self.wake_owed:
                     r.news = True
-            b = found = None       # before the next pass, because the release may run a destructor, and meanwhile other threads
+            b = found = None       # before the next pass, because the release may run a destructor or let other threads run
         if callback is not None:
             try:
                 store_callback(b, r, callback)
@@ -642,9 +642,10 @@ cdef class Accumulator:
     def take(self, double now, bint no_linger=False) -> tuple:
         """Work like `reference.Accumulator.take`, with two differences.
 
-        A call that finds a batch whose linger has ended also takes the batches whose linger ends within an eighth of that linger, so one
-        turn of the loop takes all of them. If the oldest of these batches was opened within an eighth of the linger after the last such
-        call, records come steadily. Then the next call is due at most one linger later, and opening the next batch does not wake the loop.
+        A call that finds a batch whose linger has ended, or expects one now, also takes the batches whose linger ends within an eighth of
+        that linger, so one turn of the loop takes all of them. If the oldest of these batches was opened within an eighth of the linger
+        after the last such call, records come steadily. Then the next call is due at most one linger later, and opening the next batch does
+        not wake the loop.
         """
         cdef list fresh = []
         cdef list due = []

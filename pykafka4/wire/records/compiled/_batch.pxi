@@ -531,7 +531,7 @@ cdef class Batch:
         finally:
             free(at)
         # From here to `let_go` nothing that the garbage collector tracks is allocated. Otherwise the collector could run a destructor,
-        # which may use a handle of this batch while only some of its callbacks have moved.
+        # which may use a handle of this batch while only some of the batch's callbacks have moved.
         self.parts = parts
         self.move(S_SPLIT)
         for pair in self.extras or ():

@@ -126,7 +126,7 @@ cdef void next_sticky(Topic t) noexcept:
 
 
 cdef void rotate(Topic t, int64_t unit) noexcept:
-    """Make another partition the sticky one, as in KIP-794: see `_plain_topic.Topic.rotate`."""
+    """Choose the sticky partition again: see `_plain_topic.Topic.rotate`."""
     cdef int64_t most = 0, total = 0, at
     cdef int i
     if unit > 0:

@@ -411,7 +411,7 @@ cdef class Chunk:
         return 0
 
     cdef int end_aborted(self, const char* batch, int codec) except -1:
-        """Read the marker in `batch`: records that its producer writes after an abort belong to another transaction."""
+        """Read the marker in `batch`. After an abort, later records of the producer belong to another transaction."""
         cdef Raw r
         cdef const char* wrong
         producer = get64(batch + 43)
@@ -454,7 +454,7 @@ cdef class Chunk:
         return 0
 
     cdef int enter_legacy(self) except -1:
-        """Enter a message set entry (formats v0, v1) with the plain reader: these formats are rare."""
+        """Enter a message set entry (formats v0, v1) with the plain reader, because these formats are rare."""
         from pykafka4.wire.records.decoder import read_header, read_messages
 
         cdef const char* entry = self.p

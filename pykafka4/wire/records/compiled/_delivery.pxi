@@ -4,7 +4,7 @@
 
 @cython.final
 cdef class Settlement:
-    """Runs the callbacks of a batch, once. Until they return, the batch's memory stays reserved: so slow callbacks can make `send` wait."""
+    """Runs the callbacks of a batch, once. The batch's memory stays reserved until they return, so slow ones can make `send` wait."""
 
     cdef Batch batch
     cdef list callbacks, extras

@@ -62,7 +62,7 @@ cdef list take_dropped(Accumulator acc):
     cdef Dropped found
     taken, acc.fresh_drops = acc.fresh_drops, later
     for entry in taken:
-        found = <Dropped>entry     # for the same reason the loop allocates nothing that the garbage collector tracks
+        found = <Dropped>entry     # for the same reason this `for` allocates nothing that the garbage collector tracks
         out.append(found.batch.topic)
         out.append(found.batch.partition)
         out.append(found.batch.code)

@@ -12,7 +12,7 @@
 #define interpreter_ends _Py_IsFinalizing
 #endif
 
-typedef int Make(PyObject *source, struct ArrowArray *out, char **error); /* takes the GIL; returns 0, or an errno with a text */
+typedef int Make(PyObject *source, struct ArrowArray *out, char **error); /* takes the GIL; returns 0 or an errno, perhaps with a text */
 
 typedef struct Live {
     PyObject *source;

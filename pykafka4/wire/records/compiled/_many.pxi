@@ -3,7 +3,7 @@
 
 cdef object MISSING = object()
 cdef enum:
-    SAME_TIME = 16                 # records of a list that share a timestamp: for a small one, reading the clock costs as much as the rest
+    SAME_TIME = 16                 # records of a list with the same timestamp: for a small record, the clock costs as much as the rest
     PAUSE = 16384                  # records after which other threads and signal handlers may run
 
 

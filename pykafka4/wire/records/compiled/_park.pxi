@@ -24,11 +24,11 @@ cdef class Topic:
     cdef int count                 # partitions; 0 while unknown
     cdef int slots                 # the highest number of partitions so far: the size of the arrays
     cdef bint direct               # partitions are known and nothing is parked: records go straight into batches
-    cdef bint announced            # the loop knows that records are parked here
+    cdef bint announced            # the loop knows the topic, and will move or fail the records parked here
     cdef bint dropped              # removed from the accumulator's topics: a `send` that found it earlier looks up its name again
     cdef list open                 # per partition: Batch or None
     cdef int64_t* held             # per partition: bytes reserved
-    cdef char* last_was_full       # per partition: set by a full batch, cleared by one less than half full; the next one may start large
+    cdef char* last_was_full       # per partition: set by a full batch (the next batch may start large), cleared by one less than half full
     cdef int* available            # partitions with a leader; all, if none has one
     cdef int available_count, cursor
     cdef char* online              # per partition: whether it is available
