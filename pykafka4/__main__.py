@@ -78,9 +78,9 @@ def _run_program(name: str, program: Callable[[list[str]], int]) -> int:
 
 
 def _collect_less() -> None:
-    """Imports create tens of thousands of long-lived objects. The repeated search for cyclic garbage among them takes a quarter of the CPU
-    time of a short command. Records are not part of cyclic garbage, so rarer searches keep no records in memory. At exit, `freeze` hides
-    all objects from the last collections, and the operating system frees their memory at once.
+    """Search for cyclic garbage less often. Imports create tens of thousands of long-lived objects, and the repeated search among them
+    takes a quarter of the CPU time of a short command. Records are not part of cyclic garbage, so rarer searches keep no records in memory.
+    At exit, `freeze` hides all objects from the last collections, and the operating system frees their memory at once.
     """
     gc.set_threshold(YOUNG_OBJECTS, 10, 10)
     atexit.register(gc.freeze)

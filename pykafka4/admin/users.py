@@ -89,7 +89,7 @@ class UserCalls(AdminCalls):
         """
         names, wanted = _users(users), _mechanisms(tuple(MECHANISMS) if mechanisms is None else mechanisms)
         found = self._altered({one: DeleteUsers(one) for one in wanted}, names, self._begin(timeout))
-        # With None, each mechanism is tried, and a missing credential counts as an error only if the user has no credential at all. A query
+        # With None, each mechanism is tried, and a missing credential is an error only if no credential of the user was deleted. A query
         # for the credentials beforehand could reach a broker that does not know of the latest changes yet.
         if mechanisms is None:
             had = {user for (user, _), one in found.items() if one is True}

@@ -35,7 +35,7 @@ class Counting(Protocol):
     """A part of the agent with counters, such as the inputs."""
 
     def counters(self) -> Mapping[str, int]:
-        """Return the counters by Dory's names. Any thread may call this."""
+        """Return the counters, under Dory's names where Dory has them. Any thread may call this."""
 
 
 class SpoolState(Protocol):

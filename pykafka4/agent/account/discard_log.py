@@ -22,7 +22,7 @@ __all__ = ["DiscardLog"]
 
 log = get_log("pykafka4.agent")
 
-# The most bytes of entries that wait for the thread: bursts of discards come when memory is short.
+# The most bytes of entries that wait for the thread, limited because bursts of discards come when memory is short.
 MOST_WAITING: Final = 4 * 1024 * 1024
 # Entries that are written together: after each portion, its room in the queue is free for new entries.
 PORTION: Final = 1_000

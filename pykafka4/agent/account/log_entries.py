@@ -2,8 +2,8 @@
 
     now: MS ts: MS event: DISC info: REASON topic: LENGTH[TOPIC] key: LENGTH[BASE64] msg: LENGTH[BASE64]
 
-Each LENGTH counts the characters in the brackets after it. In the topic, a backslash, brackets, and all characters but printable ASCII are
-written as Python's escapes: `a\\nb` for a line break, `a\\x5db` for `a]b`. A legal topic needs no escape.
+Each LENGTH counts the characters in the brackets after it. In the topic, a backslash, square brackets, and all characters but printable
+ASCII are written as Python's escapes: `a\\nb` for a line break, `a\\x5db` for `a]b`. A legal topic needs no escape.
 """
 
 from __future__ import annotations

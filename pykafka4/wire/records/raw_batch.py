@@ -206,7 +206,7 @@ def as_sendable(batch: RawBatch) -> RawBatch:
     """`batch` as brokers accept it from a producer: consecutive offsets, and timestamps of the type CREATE_TIME.
 
     A batch with compaction gaps, or with LOG_APPEND_TIME, is decompressed, changed, and compressed again. With LOG_APPEND_TIME all records
-    get the append time. Otherwise brokers would clear the bit in a topic with CREATE_TIME, and show readers the first producer's times.
+    get the append time. Otherwise, in a topic with CREATE_TIME, readers would see the times of the original producer.
     Raises DecodeError for damaged records, RecordTooLarge for more than 64 MiB decompressed, ConfigError if the codec's library is missing.
     """
     header = batch._header

@@ -410,9 +410,9 @@ class Accumulator(RawBatches):
     def take(self, now: float, no_linger: bool = False) -> tuple[list[Batch], list[Batch], float]:
         """(batches sealed since the last call, in order; open batches that have become due since; the time of the next call).
 
-        A batch is due when its linger has ended, when it and the batches combined with it have reached a limit, and after `hurry` or
-        `expedite`. With `no_linger` every batch opened by `now` is due. Unlike the compiled core, this method does not take batches whose
-        linger ends soon.
+        A batch is due when its linger has ended, when it and the batches combined with it have reached a limit, after `expedite`,
+        and after a `hurry` that found no room. With `no_linger` every batch opened by `now` is due. Unlike the compiled core, this method
+        does not take batches whose linger ends soon.
         """
         with self._lock():
             due: list[Batch] = []

@@ -304,7 +304,7 @@ class RowsCallback:
 
 
 def rows_ended(error: BaseException, topic: str, row: int, sent: Any) -> None:
-    """Note the refused row on `error`, which ended a call; store the rows before that row as `error.accepted`."""
+    """Note on `error` the row at which the call ended; store the rows before that row as `error.accepted`."""
     add_note_once(
         error,
         "pykafka4: send_arrow ",

@@ -24,7 +24,7 @@ cdef str NO_UTF8 = "it is not valid UTF-8"
 cdef const char* NEGATIVE = "it is negative"
 
 cdef enum:
-    RUN = 1024                     # rows with one timestamp, written without a pause: other threads and signal handlers wait about 50 us
+    RUN = 1024                     # most rows of one `send_run`, which has no pause: other threads and signal handlers wait about 50 us
 
 cdef enum:                         # indexes of rows.ARGUMENTS
     A_KEY = 0
@@ -434,7 +434,7 @@ cdef class SentRows:
         return not self.pending
 
     def open_delivery(self):
-        """A Delivery that has its outcome no later than the last row; None if every row has an outcome."""
+        """A Delivery without an outcome: `done` is False at least until it has one. None if every row has an outcome."""
         cdef Batch b
         cdef Delivery d
         for entry in reversed(self.pending):
