@@ -44,9 +44,9 @@ class AdminClient(Handle):
     """The calls of `pykafka4.AdminClient` as coroutines: `await admin.create_topics({"orders": 6}, wait=True)`.
 
     `aio.AdminClient(bootstrap_servers="host:9092", **options)` owns a client; `aio.AdminClient(client=client)` shares a `pykafka4.Client`.
-    A client belongs to the event loop of its first use. The threaded calls have the same arguments, results and errors. Each running call
-    occupies a thread, so pass many topics or groups to one call. A cancelled call ends; brokers may still carry out a request that was
-    sent before the cancellation.
+    An admin client belongs to the event loop of its first use. The threaded calls have the same arguments, results and errors. Each running
+    call occupies a thread, so pass many topics or groups to one call. A cancelled call ends; brokers may still carry out a request that
+    was sent before the cancellation.
     """
 
     _name = "aio.AdminClient"

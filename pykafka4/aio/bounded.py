@@ -113,7 +113,7 @@ class Read:
 
     @property
     def spans(self) -> dict[TopicPartition, Span]:
-        """The offset range of each partition; empty before the first step."""
+        """The offset range of each partition; empty until the ends are known."""
         return dict(self._reading.spans)
 
     @property

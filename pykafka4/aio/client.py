@@ -43,7 +43,7 @@ class Client(ServesStatus):
     """The stateless calls of `pykafka4.Client` as coroutines: `await client.fetch({("orders", 0): 0})`.
 
     `aio.Client(bootstrap_servers="host:9092", **options)` owns a client; `aio.Client(client=client)` shares a `pykafka4.Client`, also with
-    producers and consumers, and does not close it. A client belongs to the event loop of its first use. Cancelling a call ends it.
+    producers and consumers, and does not close it. An `aio.Client` belongs to the event loop of its first use. A cancelled call ends.
     """
 
     _name = "aio.Client"

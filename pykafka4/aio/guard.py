@@ -114,7 +114,7 @@ class TaskGuard(Guard):
     # ---------------------------------------------------------------- closing
 
     def begin_closing(self) -> bool:
-        """Refuse all other tasks from now on, except the tasks that this task starts: a scope marks them."""
+        """Refuse all other tasks from now on, except tasks that this task starts, and the running method of the listener (see SCOPES)."""
         if self.detached:
             return super().begin_closing()
         self._closing_scope = object()

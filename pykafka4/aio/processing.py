@@ -93,7 +93,7 @@ class TaskWork(HandlerWork):
         except asyncio.CancelledError:
             with self._lock:
                 self._count(task, -1)
-            if not self._stopping:  # otherwise `cancel_handlers` has cancelled the handler
+            if not self._stopping:  # otherwise the run is ending, and the record is read again
                 self._fail(KafkaError("a handler was cancelled"), task)
         except Exception as error:
             self._failed(ordered, task, error)

@@ -73,7 +73,7 @@ class TaskConsumerSession(ConsumerSession):
         self._end_left_run()
 
     def _end_left_run(self) -> None:
-        """If the event loop of a run was closed, have the records read again that the run had in hand."""
+        """If the event loop of a run was closed, end the run: the records that it had in hand are read again."""
         left: Any = self.selection.run
         if left is not None and left.abandoned:
             with contextlib.suppress(KafkaError):  # the error of an ended consumer, which the call itself raises
@@ -239,7 +239,7 @@ class TaskConsumerSession(ConsumerSession):
 
     @call
     async def end(self, timeout: float | None, *, failed: bool | None = None) -> None:
-        """A separate task does the work, so that a cancellation of this call does not end the work half-way."""
+        """Close the consumer in a separate task, so that a cancellation of this call does not end the close halfway."""
         if self.closed or self.runtime.loop.forked:
             return
         self.binding.enter()

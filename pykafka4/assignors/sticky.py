@@ -86,7 +86,7 @@ class CooperativeStickyAssignor:
 def _assign(
     members: Sequence[GroupMember], topics: Topics, owned_by: Callable[[GroupMember], Owned]
 ) -> tuple[Assignment, Mapping[TopicPartition, str] | None]:
-    """Return the assignment, and the new owners of partitions that other members owned (None if the algorithm does not track these)."""
+    """Return the assignment, and the new owners of partitions that other members owned (None from `GeneralAssignment`)."""
     result: Assignment = {member.member_id: [] for member in members}
     takers = hash_order([member for member in members if member.topics])
     if not takers:

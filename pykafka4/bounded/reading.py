@@ -64,7 +64,7 @@ def read_options(options: Mapping[str, Any], call: str, refused: Mapping[str, st
 
 @attrs.frozen
 class LostRange:
-    """The offsets from `first` to `last` of a partition, which a read could not return, and the reason."""
+    """The offsets from `first` to `last` of a partition, whose records are lost, and the reason."""
 
     topic: str
     partition: int
@@ -79,7 +79,7 @@ class LostRange:
 class BoundedRead:
     """The ranges of a read, and their records in any form (`consumer.reading.forms`).
 
-    No other object polls `session`; `end` does not close it.
+    `session` serves this read only; `end` does not close the session.
     """
 
     def __init__(self, session: ConsumerSession, extent: Extent, on_lost: str, progress: Progress, patience: float | None):

@@ -157,8 +157,8 @@ def lag(invocation: Invocation, group: tuple[str, ...], all_: bool, seconds: flo
 def watch(
     look: Callable[[], tuple[Lags, int]], seconds: float, out: Console, json_: bool, wait: Callable[[float], object] = time.sleep
 ) -> int:
-    """Show the result of `look` every `seconds`, until Ctrl-C. A ConfigError is raised; any other error is shown, because the next
-    call may succeed.
+    """Show the result of `look` every `seconds`, until Ctrl-C. A ConfigError is raised; any other KafkaError is shown, because the
+    next call may succeed.
     """
     with Live(console=out, auto_refresh=False) if out.is_terminal and not json_ else nullcontext() as live:
         try:

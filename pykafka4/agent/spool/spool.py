@@ -49,7 +49,7 @@ READINGS: Final = 50  # reads between two checks: a check goes through all topic
 LEAST_PAUSE_S: Final = 0.1  # seconds; pausing topics are tried again together, because an attempt goes through all topics
 PROGRESS_S: Final = 1.0  # seconds between two writes of the progress: after a crash, messages acknowledged since then are sent again
 MOST_TOPICS: Final = 10_000  # a program that invents names would otherwise use up inodes and the loop's time
-MOST_LEAVING: Final = 50  # empty topics removed in one turn of the loop: see LEAVING_COST
+MOST_LEAVING: Final = 50  # empty topics removed in one turn of the loop: see `replay.LEAVING_COST`
 NEW_FILE: Final = 2 * BLOCK  # the bytes on the disk besides the message's own: the rest of a block, and a folder
 
 
@@ -254,7 +254,7 @@ class Spool:
                 self.save()
 
     def save(self) -> None:
-        """Write the progress of all topics, remove up to MOST_LEAVING empty topics, and files that the disk has refused to remove.
+        """Write the progress of all topics; remove up to MOST_LEAVING empty topics, and files that the disk has refused to remove.
 
         Without topics, probe the disk.
         """
@@ -267,7 +267,7 @@ class Spool:
                 fifo.save_progress()
         if not self._fifos:
             self._disk.probe()
-        # Not left to the next write: while such files fill the spool, `add` discards all messages, and nothing is written.
+        # This does not wait for the next write: while such files fill the spool, `add` discards all messages, and nothing is written.
         self._disk.remove_left()
 
     # ---- counts

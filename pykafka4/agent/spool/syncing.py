@@ -32,7 +32,7 @@ class Syncing:
         self.failing_since = 0.0
         self._lock = Lock()
         self._waiting: set[Path] = set()  # files with new bytes, or whose sync failed
-        self._is_due = False  # a file was written, or `begin` was called, after the last sync had begun
+        self._is_due = False  # a file was written after the last sync had begun, or `begin` has just submitted a sync
         self._running = False
         self._thread = ThreadPoolExecutor(1, "pykafka4-spool-sync")
 
