@@ -39,7 +39,7 @@ class Loss(StrEnum):
     """The reason why a message was not handed over."""
 
     ABSENT = "absent"
-    """No process listens at the address, or this process may not write to it."""
+    """No process listens at the address, or this process may not write to the socket."""
 
     FULL = "full"
     """The agent is behind, and its socket has no room."""

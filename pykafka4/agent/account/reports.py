@@ -26,7 +26,7 @@ class Reports:
         self.unread = 0  # finished reports that were replaced before they were read
 
     def current(self) -> Tallies:
-        """Return the current interval's tallies. Begins a new interval first, if it is time."""
+        """Begin a new interval if it is time; return the current interval's tallies."""
         now = self._clock()
         if now >= self._ends:
             self._turn(now)

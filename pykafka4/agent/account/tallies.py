@@ -15,7 +15,7 @@ __all__ = ["RECENT", "Recent", "Rows", "Tallies", "row_name"]
 TOPICS: Final = 1_000  # rows of topics
 BAD_TOPICS: Final = 200  # rows of topics that do not exist: anybody can invent such names, which must not displace other rows
 RECENT: Final = 25  # entries in a list of recent examples
-VERSIONS: Final = 1_000  # unsupported versions: a hostile client can send all 65,536
+VERSIONS: Final = 1_000  # unsupported versions: a hostile client can send all 65,535
 
 K = TypeVar("K", bound=Hashable)
 

@@ -78,10 +78,10 @@ class Account:
 class Report:
     """The discards of one interval, or of all intervals. The `recent_` lists have the 25 newest distinct entries, the newest first.
 
-    `number` counts the intervals from 0. Times are in seconds since the epoch; `ended_at` is None during the interval. A message is
-    counted in the interval of its discard. `topics` has rows for at most 2,400 topics, `possible_duplicates` for the 1,000 counted last;
-    `others` and `other_duplicates` sum the other topics. Entries of lists are prefixes of at most `prefix_size` bytes (in
-    `recent_bad_topics`, characters). `versions` has the 1,000 versions seen last.
+    `number` counts the intervals from 0. Times are in seconds since the epoch; `ended_at` is None for the current interval and for all
+    intervals. A message is counted in the interval of its discard. `topics` has rows for at most 2,400 topics, `possible_duplicates` for
+    the 1,000 counted last; `others` and `other_duplicates` sum the other topics. Entries of lists are prefixes of at most `prefix_size`
+    bytes (in `recent_bad_topics`, characters). `versions` has the 1,000 versions seen last.
     """
 
     number: int

@@ -76,7 +76,6 @@ def _topics(look: AgentLook, outages: Outages) -> Headline | None:
 
 
 def _some(look: AgentLook, rows: Mapping[str, Mapping[str, Any]], one: str, several: str, since: float | None) -> Headline | None:
-    """Return a warning with the first row's reason."""
     if not rows:
         return None
     name, row = next(iter(rows.items()))

@@ -83,7 +83,7 @@ class WatchedAgent(Protocol):
     report_interval_s: float
 
     def look(self) -> AgentLook:
-        """Raises KafkaError or TimeoutError if the producer's thread or the agent's loop does not respond."""
+        """Return the current figures. Raises KafkaError or TimeoutError if the producer's thread or the agent's loop does not respond."""
 
     def counters(self, account: Account) -> Mapping[str, int]:
         """Return counters since the start, by Dory's names. Counts of messages come from `account`."""

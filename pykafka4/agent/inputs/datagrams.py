@@ -37,7 +37,7 @@ class DatagramInput:
             self._loop.add_reader(self._socket.fileno(), self.turn)
 
     def _pause(self, error: OSError) -> None:
-        """Read nothing for RETRY_S: otherwise the loop would fail again and again, because the socket stays readable."""
+        """Read nothing for RETRY_S: otherwise reads would fail again and again, because the socket stays readable."""
         self._entrance.counts.errors += 1
         log.warning("agent: reading datagrams failed, and is tried again in %g s: %s", RETRY_S, error)
         if self._loop is not None:

@@ -23,7 +23,7 @@ __all__ = ["StreamInput"]
 log = logging.getLogger(__name__)
 TURN = 2048  # the cost, in messages, after which a turn ends, and the loop serves other events
 ACCEPT_COST = 16
-RETRY_S = 1.0  # seconds without accepting, if file descriptors, memory or connections have run out
+RETRY_S = 1.0  # seconds without accepting, if no file descriptor or memory is left, or too many connections are open
 OVERDUE_S = 0.5  # seconds between two checks for connections that have held room too long
 # The most bytes that `close` reads: a TCP client may never stop sending.
 END_BYTES = 64 * 1024 * 1024

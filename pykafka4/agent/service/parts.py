@@ -1,4 +1,4 @@
-"""Opens and closes the parts of the agent in order: reading of the inputs starts last and ends first."""
+"""Opens and closes the parts of the agent in order: the reading of inputs starts last and ends first."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Reads and checks the settings of the agent. Invariant: a value that exists is valid; an error names the file, the key, and the
-line of the key or of its table, if the file has one.
+line of the key or of its table, unless the file has neither.
 
 Modules; each line imports only from lines below it:
     changes  the settings that differ between two files

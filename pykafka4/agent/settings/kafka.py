@@ -74,7 +74,7 @@ def options_of(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]
 
 
 def _sized(name: str, value: Any) -> Any:
-    """A size as text becomes a number of bytes, as in the other tables."""
+    """Convert a size from text to bytes, as the other tables do."""
     field = attrs.fields_dict(ProducerConfig).get(name)
     return to_bytes(value) if field is not None and field.metadata["unit"] == "bytes" else value
 

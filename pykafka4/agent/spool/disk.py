@@ -55,7 +55,7 @@ class Disk:
         self.syncing = Syncing(settings.sync, clock)
         self._clock = clock
         self._retry_at = self._retry_s = 0.0
-        self._left: deque[Segment] = deque()  # files without messages that the disk has refused to remove
+        self._left: deque[Segment] = deque()  # files that the disk has refused to remove; their messages are done
 
     def refuses(self) -> bool:
         """Whether the pause after the last refusal still lasts."""
