@@ -510,7 +510,10 @@ cdef class Chunk:
         return n
 
     def decode(self, list out not None, int limit, int64_t max_bytes=INT64_MAX) -> int:
-        """See `_plain_decode.Chunk.decode`. Raises RuntimeError if the chunk is in use: a signal handler may run during decompression."""
+        """See `_plain_decode.Chunk.decode`. Unlike there, records appended before an exception stay in `out`, and `position` is after them.
+
+        Raises RuntimeError if the chunk is in use, for example in a signal handler that runs during decompression.
+        """
         cdef int n = 0
         if wanted:
             give_way()
