@@ -254,7 +254,7 @@ class Producer(ProducerHandle):
         """Refresh the metadata until the partition exists, or `deadline` or MISSING_PARTITION_S has passed; then make an attempt."""
         session, engine, topic = self._session, self._session.runtime.engine, awaits.topic
         until = min(deadline, system.monotonic() + MISSING_PARTITION_S)
-        while True:  # later calls with a missing partition do not wait again: see `ProducerSession.missing_until`
+        while True:  # later calls with a missing partition do not wait again for some seconds: see `ProducerSession.missing_until`
             promise = session.promise()
 
             # `promise` is a default argument: the loop may run `refresh` after the next round has given the name another promise.
