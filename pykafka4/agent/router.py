@@ -189,7 +189,7 @@ class Router:
 
 
 def _waits_on_disk(error: Exception) -> bool:
-    """Whether there is no room, or the producer has ended or crashed."""
+    """Whether `error` means that there is no room, or that the producer has ended or crashed."""
     return isinstance(error, (KafkaError, MemoryError)) and not isinstance(error, ValueError)
 
 

@@ -3,8 +3,8 @@
 The replay never waits for the cluster, and reads no file: `Spool` reads on a thread, and calls the replay again after acknowledgements.
 
 The topics share `window` unacknowledged bytes; each topic may exceed its share by one message. So a stuck topic does not hold up other
-topics, and messages from the disk leave memory for topics without messages on disk. A topic for which the producer has no room is tried
-again after a pause, with a short read: its messages in the producer's memory are older, and must be delivered first.
+topics, and messages from the disk do not use the memory of topics without messages on disk. A topic for which the producer has no room is
+tried again after a pause, with a short read: its messages in the producer's memory are older, and must be delivered first.
 """
 
 from __future__ import annotations
