@@ -77,8 +77,8 @@ def _process(look: AgentLook) -> Iterator[Metric]:
 def _rows(look: AgentLook, labelled: set[str]) -> dict[str, TopicAccount]:
     """Return rows of `labelled` topics, and under an empty name the sum of all others. The first MOST_TOPICS topics become labelled.
 
-    Topics that brokers do not know (yet) have no row of their own, unless their messages are on disk: each invented name would be a new
-    time series.
+    Topics that brokers do not know (yet) have no row of their own, because each name that a client invents would be a new time series.
+    Only with messages on disk may such a topic have a row.
     """
     # A labelled topic stays labelled, even without messages or without a row. Otherwise another topic would take its place, and leave the
     # sum of the others. The sum would fall, and Prometheus takes a falling counter for a restart.
