@@ -109,7 +109,7 @@ cdef bint enter_plain(Chunk c, Taking* t) noexcept nogil:
     c.previous = -1
     c.left = count
     c.p = c.stop
-    t.entered = batch
+    c.entered = t.entered = batch
     t.epoch = get32(batch + 12)
     return True
 

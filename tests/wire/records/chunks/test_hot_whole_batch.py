@@ -44,6 +44,17 @@ def test_all_batches_come_in_order_and_move_the_position(core: ModuleType) -> No
 
 
 @each_core
+@pytest.mark.parametrize(("rows", "position", "whole"), [(2, 2, 0), (4, 4, 1)])
+def test_a_batch_that_columns_have_begun_comes_whole(core: ModuleType, rows: int, position: int, whole: int) -> None:
+    parts = [batch(0), batch(3), batch(6)]
+    chunk = made(core, b"".join(parts))
+    assert core.ColumnsBuilder().add(chunk, rows) == rows
+    chunk.copy_bytes()
+    assert (chunk.whole_batch(), chunk.position) == (parts[whole], position)
+    assert taken(chunk) == parts[whole:]
+
+
+@each_core
 def test_a_batch_that_decode_has_begun_comes_whole(core: ModuleType) -> None:
     for codec in (0, 4):
         parts = [batch(0, codec=codec), batch(3, codec=codec)]
