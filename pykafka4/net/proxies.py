@@ -3,7 +3,7 @@ with Basic authentication). Invariant: a handshake ends in a tunnel to the broke
 sends.
 
 The proxy, not the client, looks up the broker's name. A proxy sends bytes only as an answer, and a broker never sends first, so bytes after
-an answer are an error. No error repeats received bytes, because a proxy may send back a password.
+an answer are an error. An error repeats only received numbers (method, reply, status), because a proxy may send back a password.
 
 No library fits. socksio and the private classes of python-socks accept only complete messages, so the code that reads from the socket
 would have to know where each message ends. h11 would be a dependency of every installation for one request and one status line.
@@ -75,7 +75,7 @@ def begin_handshake(proxy: Proxy, host: str, port: int, prefix: str) -> Handshak
 
 def _parse(host: str) -> Host | None:
     """Return the IP address, or the name in IDNA; None for any other text, because a broker may advertise any text."""
-    if "%" not in host:  # the proxy does not know the client's zones of IPv6
+    if "%" not in host:  # the proxy does not know the client's IPv6 zones
         try:
             return ip_address(host)
         except ValueError:

@@ -13,7 +13,7 @@ from pykafka4.other_clients.tables import OPTIONS, PROPERTIES, by_prefix
 
 __all__ = ["Kinds", "Translation"]
 
-Kinds: TypeAlias = Mapping[str, type[Any]]  # kind of client -> class of its options; the first class has the options of every client
+Kinds: TypeAlias = Mapping[str, type[Any]]  # kind of client -> class of its options; the first class has the options that all clients share
 
 log = get_log("pykafka4.config")
 

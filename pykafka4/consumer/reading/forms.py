@@ -38,7 +38,7 @@ class Form(Protocol[T_co]):
         """The item limit of a poll to which the application passed `most`. Raises ConfigError unless `most` is None or an int > 0."""
 
     def begin(self, limit: int) -> None:
-        """Drop all records, and collect up to `limit`."""
+        """Drop all records, and set the item limit of the poll."""
 
     def __len__(self) -> int:
         """The number of collected records, rows or batches."""
