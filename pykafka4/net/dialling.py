@@ -75,7 +75,7 @@ class Dialler:
 
         `watch(link, sock, events)` has the transport call `ready` when `sock` becomes readable (EVENT_READ) or writable (EVENT_WRITE), or
         fails. The dialler calls `unwatch` before the next `watch`, and before it closes the socket or hands it over, even if the socket is
-        not watched.
+        not watched. Only `abandon` closes sockets without `unwatch`: a forked child shares the epoll set with its parent.
         """
         self.finished: list[Dialled] = []  # the transport takes the items from here
         self._helper, self._post, self._watch, self._unwatch, self._proxy = helper, post, watch, unwatch, proxy

@@ -2,7 +2,8 @@
 
 Invariants:
 * Each handler's response passes once through `Call.answer`, where throttling and the faults of responses take effect.
-* A handler reads the ordered error (`call.ordered_error`) for a part of its request before it changes anything for that part.
+* Before a handler changes anything for a part of its request, it reads the error that a test has ordered for that part
+  (`call.ordered_error`).
 
 Modules; each line imports only from lines below it:
     handlers      the table of APIs and their functions
