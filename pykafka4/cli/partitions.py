@@ -19,7 +19,7 @@ __all__ = ["find_partitions"]
 def find_partitions(
     admin: AdminClient, items: Iterable[str | TopicPartition], timeout: float | None
 ) -> tuple[dict[TopicPartition, PartitionDescription], dict[str | TopicPartition, KafkaError]]:
-    """Return the found partitions, sorted, and the errors of the other items."""
+    """Return the found partitions, sorted, and the errors of other topics and partitions."""
     wanted = list(dict.fromkeys(items))
     topics = admin.describe_topics(list(dict.fromkeys(item if isinstance(item, str) else item.topic for item in wanted)), timeout=timeout)
     errors: dict[str | TopicPartition, KafkaError] = {str(name): topic for name, topic in topics.items() if isinstance(topic, KafkaError)}

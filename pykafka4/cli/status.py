@@ -85,7 +85,7 @@ def _as_page(findings: Iterable[Finding], out: Console) -> int:
 
 
 def _alike(findings: Iterable[Finding]) -> Iterator[list[Finding]]:
-    """Group consecutive findings into rows: one for things that are fine in the same way, and one for steps that were not carried out."""
+    """Put consecutive findings into one row if they are fine in the same way, or if their steps were not carried out."""
     for _, group in groupby(findings, lambda one: (one.step, one.what) if one.outcome is Outcome.FINE else one.what == NOT_LOOKED or one):
         yield list(group)
 

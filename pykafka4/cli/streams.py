@@ -32,7 +32,7 @@ def fill_closed() -> None:
 
 
 def lose(stream: TextIO) -> None:
-    """Drop the buffer of a stream that cannot be written: the interpreter would write it again at exit, fail, and change the exit code."""
+    """Drop the buffer of a stream that cannot be written; otherwise the interpreter writes it at exit, fails, and changes the exit code."""
     with contextlib.suppress(OSError, ValueError):  # a stream of a test has no descriptor
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

@@ -82,7 +82,7 @@ def watch(url: str | None, pid: int | None, words: str, once: bool, is_json: boo
 class Page:
     def __init__(self, url: str, words: str) -> None:
         self._url, self._words = url.rstrip("/"), words
-        # The environment's proxy is not used: for a proxy, 127.0.0.1 is another machine.
+        # The environment's proxy is not used, because 127.0.0.1 would then be the proxy's machine.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def read(self, most: int) -> dict[str, Any]:

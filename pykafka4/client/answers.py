@@ -73,13 +73,13 @@ class Answers(Generic[T]):
             self.end()
 
     def result(self) -> T:
-        """Only for a call that has ended."""
+        """Return the result of a call that has ended, or raise its error."""
         return self._finish(self.promise.result(0))
 
     def end(self) -> None:
         """End the call, for which no caller waits any more."""
         self.promise.set_exception(CALLER_GONE)
-        self._asker.post(lambda now: [stop() for stop in self._stops])  # runs after `started`, which fills the list: posts keep their order
+        self._asker.post(lambda now: [stop() for stop in self._stops])  # posts keep their order, so `started` has filled the list
 
 
 class CallFuture(Future[T]):

@@ -30,7 +30,7 @@ C = TypeVar("C", bound=ClientConfig)
 
 class RemovableMachine(Machine, Protocol):
     def dispose(self) -> None:
-        """Called after the machine's removal: release its entries in other objects."""
+        """Release the entries of the removed machine in other objects."""
 
 
 M = TypeVar("M", bound=RemovableMachine)
@@ -109,7 +109,7 @@ class Attachment(ABC, Generic[M]):
             if self._push is not None:
                 self._push.end()
         finally:
-            # Before `detach`, which closes a private runtime: an ended loop runs no calls.
+            # Before `detach`, because that can close the runtime, whose loop then runs no calls.
             self.runtime.loop.call(self.withdraw)
             self.runtime.detach(self, timeout)
 

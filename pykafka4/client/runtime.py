@@ -77,7 +77,7 @@ class EventFeeds:
         self._feeds: dict[Feed, None] = {}
 
     def add(self, listener: Listener) -> Callable[[], None]:
-        """Add a listener, and return a function that removes it. Adding and removing are atomic: the loop may emit at the same time.
+        """Add a listener, and return a function that removes it. Adding and removing are atomic, because the loop may emit meanwhile.
 
         A removed listener still gets the queued events.
         """
@@ -126,7 +126,7 @@ class Runtime:
     def shared(cls, config: ClientConfig, executor: Executor | None) -> Runtime:
         """A runtime that lives until it is closed or garbage-collected."""
         runtime = cls(config, executor)
-        runtime._finalizer = weakref.finalize(runtime, _forgotten, runtime.loop)  # not the runtime: the finalizer keeps its arguments alive
+        runtime._finalizer = weakref.finalize(runtime, _forgotten, runtime.loop)  # not the runtime: a finalizer keeps its arguments alive
         runtime._finalizer.atexit = False  # at exit `_drain_all` ends the loop
         runtime.loop.start()  # last, so that no thread is left behind if an earlier step fails, or Ctrl-C interrupts it
         return runtime
@@ -179,7 +179,7 @@ class Runtime:
 
     def close(self, timeout: float | None = None) -> None:
         if self._users and logs.current().on_loop():  # in a destructor on a loop thread, which must not wait for the closing of users
-            # Not on the callback thread: a producer that is closed there does not wait until its records are delivered.
+            # Not on the callback thread, because a producer that is closed there does not wait until its records are delivered.
             system.Thread(target=self.close, args=(timeout,), name="pykafka4-close", daemon=True).start()
             return
         deadline = None if timeout is None else system.monotonic() + timeout
@@ -254,7 +254,7 @@ class Runtime:
 
         def ask(now: float) -> Promise[list[int]]:
             nonlocal asked
-            asked = cluster.asked  # older refusals, of other users' requests, do not count: the topic might be allowed by now
+            asked = cluster.asked  # older refusals are ignored, because the topic may be allowed by now
             refusals[refused] = None
             cluster.want(topic, look, create)
             cluster.on_change.append(look)
@@ -290,7 +290,7 @@ class Runtime:
             self.loop.close(max(0.0, deadline - system.monotonic()))
 
     def __repr__(self) -> str:
-        """Name a `Client`, not a `Runtime`: error messages show this text to applications."""
+        """Name a `Client`, not a `Runtime`, because error messages show this text to applications."""
         servers = ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
         return f"<Client {self.config.client_id!r} of {servers}>"
 
@@ -316,14 +316,14 @@ def _finish(promise: Promise[None], error: KafkaError | None) -> None:
 
 
 def _forgotten(loop: Loop) -> None:
-    """A finalizer calls this, so it must not block."""
+    """Stop the loop without blocking, because a finalizer calls this."""
     if loop.alive:
         warn_unclosed("Client")
     loop.stop()
 
 
 def warn_unclosed(what: str) -> None:
-    """If the garbage collector runs on a loop thread, another thread issues the warning: showing it can run code of the application."""
+    """If the garbage collector runs on a loop thread, another thread issues the warning, which can run code of the application."""
     text = f"{with_article(what)} was not closed; use `with` or call close()"
     logs.current().aside(lambda: warnings.warn(text, ResourceWarning, stacklevel=3))
 
@@ -339,7 +339,7 @@ def _drain_all(**signal: Any) -> None:
 
 
 def _pass_unless_closed(before: Callable[[threading.ExceptHookArgs], object], args: threading.ExceptHookArgs) -> None:
-    """At exit, daemon threads may still use closed clients: their ClosedErrors are not shown."""
+    """Show no ClosedError at exit, because daemon threads may still use closed clients."""
     if getattr(args.exc_value, "code", None) != ClosedError.code:
         before(args)
 

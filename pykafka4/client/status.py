@@ -17,7 +17,7 @@ from pykafka4.records import TopicPartition
 __all__ = ["SLICE_ROWS", "client_status", "in_slices", "look_at_machines", "unknown_status", "with_offline"]
 
 ANSWER_S: Final = 5.0  # a loop that has not answered after this time counts as unresponsive
-SLICE_ROWS: Final = 500  # topics or partitions for one turn of the loop: thousands at once would hold up the loop
+SLICE_ROWS: Final = 500  # topics or partitions for one turn of the loop, because thousands would hold up the loop
 NO_METADATA: Final = {"metadata": {"age": None, "changed": None}}
 STATE_BY_ERROR: Final = {ForkedClientError: "forked", KafkaTimeoutError: "unresponsive", ClosedError: "closed"}
 
@@ -53,7 +53,7 @@ def client_status(loop: Loop, engine: Engine) -> dict[str, Any]:
 
 
 def unknown_status(error: KafkaError) -> dict[str, Any]:
-    """For a loop that answered with `error`, or did not answer in time."""
+    """The status of a loop that answered with `error`, or did not answer in time."""
     return {"state": STATE_BY_ERROR.get(type(error), "crashed"), "reason": str(error)}
 
 

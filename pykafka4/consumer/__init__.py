@@ -532,7 +532,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         | the current record of a `for` loop, even after `break` | not finished | not finished |
         | the records before the current one | finished | finished |
 
-        An exception that was already being handled during that `poll` does not count.
+        An exception that was already being handled during the last `poll` does not count.
         Records that are not finished are redelivered to the next owners of their partitions; `commit({(topic, partition): offset + 1})`
         commits one explicitly. An exception of the listener is raised after everything is closed. `close` may be called twice, in a
         listener, and from another thread; a running `poll` then raises ClosedError.

@@ -14,7 +14,7 @@ Chosen: TypeAlias = Callable[[Records], Records]
 
 
 def chosen_by(keys: Iterable[str], headers: Sequence[str]) -> Chosen:
-    """Make a filter for records with one of these keys, and with all these headers (`NAME` or `NAME=VALUE`)."""
+    """Make a filter for records with one of these keys (if there are any), and with all these headers (`NAME` or `NAME=VALUE`)."""
     tests: list[Callable[[Record[Any, Any]], bool]] = [_has_header(*header.partition("=")) for header in headers]
     if wanted := frozenset(to_bytes(key) for key in keys):
         tests.append(lambda record: record.key in wanted)

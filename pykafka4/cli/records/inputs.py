@@ -1,6 +1,6 @@
 """Reads input as blocks of items. Items are numbered like the lines in an editor, from 1 in each file, for messages about failures.
 
-A block has the items of one read of a file, so a line that a person types is sent at once.
+A block has the items that one read completes (with `whole`, the file), so a line that a person types is sent at once.
 """
 
 from __future__ import annotations

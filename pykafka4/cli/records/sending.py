@@ -32,14 +32,14 @@ class Plain:
     more: dict[str, Any]  # other arguments of `send_many`
 
     def __call__(self, producer: Producer, block: Block, outcomes: Outcomes) -> None:
-        """Send the items of `block`. A refused item is reported to `outcomes`; any other error is raised."""
+        """Send the items of `block`. Report refused items to `outcomes`; raise any other error."""
         keys, values = self._pairs(block)
         at, count = 0, len(block.items)
         while at < count:
             how = self.more if keys is None else {**self.more, "keys": keys[at:] if at else keys}
             try:
                 deliveries = producer.send_many(self.topic, values[at:] if at else values, **how)
-            except BaseException as error:  # errors of any kind: the records before the error are accepted, and need their outcomes
+            except BaseException as error:  # of any kind, because the records before the error are accepted, and need their outcomes
                 accepted: list[Delivery] = getattr(error, "accepted", [])
                 outcomes.add(block, at, accepted)
                 if not isinstance(error, REFUSALS):
