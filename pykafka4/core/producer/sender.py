@@ -122,7 +122,7 @@ class Sender:
 
     @property
     def identity(self) -> Identity:
-        """For a producer without transactions."""
+        """Used only without transactions."""
         return self._numbering.identity
 
     # ---------------------------------------------------------------- the machine

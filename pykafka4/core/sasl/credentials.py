@@ -15,7 +15,7 @@ __all__ = ["SaslCredentials", "text_of"]
 
 
 def text_of(value: object, what: str) -> str:
-    """`value` as a plain str. Raises ConfigError, with `what` as its name, if `value` is not a str, is empty, or cannot become UTF-8."""
+    """`value` as a plain str. Raises ConfigError, which names `what`, if `value` is not a str, is empty, or cannot become UTF-8."""
     if not isinstance(value, str):
         raise ConfigError(f"{what} must be a str, not {type(value).__name__}")
     text = str.__str__(value)  # a subclass of str may have methods that return another text

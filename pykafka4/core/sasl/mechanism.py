@@ -47,7 +47,7 @@ class Mechanism(Protocol):
 
     @property
     def username(self) -> str:
-        """The SASL user name, which messages do not show; empty if there is none."""
+        """The SASL user name, which error messages do not show; empty if there is none."""
 
 
 class Step(Enum):

@@ -47,7 +47,7 @@ def share_fetch(
     acknowledged: Mapping[tuple[UUID, int], list[AcknowledgementBatch]],
     most: int,
 ) -> ShareFetchRequest:
-    """With share_acquire_mode=batch_optimized, the broker also acquires the remaining records of the last batch."""
+    """`most` limits the records; with share_acquire_mode=batch_optimized, the broker also acquires the rest of the last batch."""
 
     kind = ShareFetchRequest.Topic
     topics: dict[UUID, list[ShareFetchRequest.Topic.Partition]] = {}
@@ -76,7 +76,7 @@ def share_fetch(
 def share_acknowledge(
     config: ShareConsumerConfig, member_id: str, epoch: int, acknowledgements: Collection[Acknowledgements]
 ) -> ShareAcknowledgeRequest:
-    """With epoch CLOSE the broker also releases all other records and ends the session."""
+    """With epoch CLOSE the broker also ends the session, and releases all other records of its partitions."""
     kind = ShareAcknowledgeRequest.Topic
     topics: dict[UUID, list[ShareAcknowledgeRequest.Topic.Partition]] = {}
     merged = by_partition(acknowledgements)

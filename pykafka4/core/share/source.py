@@ -100,7 +100,7 @@ class ShareSource:
         self.node, self._context, self._config = node, context, context.config
         self.targets: dict[TopicPartition, UUID] = {}  # partitions from which to acquire records
         self.leases: dict[TopicPartition, SessionLease] = {}  # leases of this session
-        self.wanted_by_poll = NOBODY  # `Mailbox.taken` of a poll without records: one ShareFetch is due, even if no poll waits
+        self.wanted_by_poll = NOBODY  # `Mailbox.taken` of a poll that found no records: one ShareFetch is due, even if no poll waits
         self.in_flight = False
         self.queue: list[Acknowledgements] = []
         self._sent: list[Acknowledgements] = []  # acknowledgements in the request in flight
@@ -322,7 +322,7 @@ class ShareSource:
         self._paused_until, self._error = now + self._backoff.next(), error
 
     def _end(self, reason: str) -> None:
-        """The next request opens another session."""
+        """End all leases; a later request opens another session."""
         self._epoch, self._in_session = 0, {}
         leases, self.leases = self.leases, {}
         for lease in leases.values():

@@ -33,7 +33,7 @@ __all__ = [
 EXPIRED = "the lock has expired"
 SHOWN = 5  # ranges of offsets in an error's text
 # A lease remembers the last delivery of each offset. Records that the application never acknowledges would stay in it until the session
-# ends. So a lease that has grown to FEW offsets or more now and then forgets those whose locks ended more than REMEMBERED_S ago.
+# ends. So a lease with at least FEW offsets sometimes forgets the offsets whose locks ended more than REMEMBERED_S ago.
 FEW = 1_000
 REMEMBERED_S = 60.0  # seconds
 

@@ -224,8 +224,8 @@ class ProduceAnswers:
         """Halve the batch; a single record fails.
 
         Brokers check sizes before duplicates, so the error does not show whether an earlier attempt was written. The halves keep the
-        sequence of the batch, and stay in doubt if the batch was, so they are sent only in its epoch. If the log has the batch (because the
-        limit was lowered later), the broker rejects the halves, whose sequence is in the past; they fail as MAYBE.
+        sequence of the batch; if the batch is in doubt, so are its halves, which are then sent only in its epoch. If the log has the batch
+        (because the limit was lowered later), the broker rejects the halves, whose sequence is in the past; they fail as MAYBE.
         """
         self._limits.refused(queue.tp.topic, now)
         if batch.count == 1:
@@ -282,8 +282,8 @@ class ProduceAnswers:
     def _refused(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         """Fail the records that the response lists (KIP-467), and resend the others; a broker writes all records of a batch or none.
 
-        Fail the whole batch if no record is listed, and with idempotence also if an earlier attempt may be in the log: the other records
-        would then be written twice.
+        Fail the whole batch if no record is listed, and with idempotence also if an earlier attempt may be in the log: otherwise the other
+        records could be written twice.
         """
         reasons = {e.batch_index: e.batch_index_error_message for e in answer.record_errors if 0 <= e.batch_index < batch.count}
         if not reasons or (batch.written and self._config.enable_idempotence):

@@ -46,7 +46,7 @@ class BrokerShare:
 
 @attrs.define(eq=False)
 class BrokerShares:
-    """`as_of` has `Recovery.changes` and `Recovery.losses` from when `by_node` was computed."""
+    """`as_of` has `Recovery.changes` and `Recovery.losses` from the last check of `by_node`."""
 
     as_of: tuple[int, int]
     by_node: dict[int, BrokerShare]

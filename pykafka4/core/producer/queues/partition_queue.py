@@ -23,7 +23,7 @@ __all__ = ["SEQUENCES", "PartitionQueue"]
 
 SEQUENCES = 2**31  # sequence numbers wrap to 0 after 2^31 - 1
 UNASSIGNED = -1
-# Seconds without an acknowledgement or a batch in flight, after which the next batch is sent alone (`meet`).
+# Seconds since the last acknowledgement, after which the next batch is sent alone if no batch is in flight (`meet`).
 QUIET_S = 10.0
 
 

@@ -510,7 +510,7 @@ class Transactions:
         if ending:
             return (
                 worst if worst is not None and meaning_of(worst[1]) is ErrorMeaning.FATAL else None
-            )  # other errors end with the transaction
+            )  # other errors do not matter in an abort
         self._records.place()
         if worst is None:
             self._add.reset()
