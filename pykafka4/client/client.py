@@ -88,7 +88,7 @@ class Client(ServesStatus):
         """Have `listener(event)` called on the callback executor for PartitionOffline(tp, reason), PartitionOnline(tp), BrokerAdded and
         BrokerRemoved(node, host, port), MetadataChanged(version), and OffsetsLost(tp, first, until, reason) of the client's consumers.
 
-        A slow listener can miss intermediate states, but never the current one: while the listener is busy, opposite events cancel each
+        A slow listener can miss intermediate states, but never the current one: while the listener is busy, opposite events can cancel each
         other, and only the last MetadataChanged and the last OffsetsLost of each partition are kept.
         Returns a function that removes the listener: `stop = client.events(listener)`, later `stop()`.
         Raises TypeError if `listener` is not callable.
