@@ -92,7 +92,7 @@ class TransactionalReads:
 
     @call
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """With the returned membership the application may store offsets itself, so a rewind must look up the committed offsets."""
+        """Return the membership. The application may store offsets with it, so a rewind must look up the committed offsets."""
         self._attachment.check()
         with self.guard.using("group_metadata"):
             self._application_stretches = {tp: self._reader.delivered.stretch(claim) for tp, claim in self._reader.claims.items()}

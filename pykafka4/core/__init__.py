@@ -55,7 +55,7 @@ __all__ = [
 INFINITY: Final = float("inf")
 
 # A node is a broker id (0 and up), a broker over a lane (`network.endpoint.via`), a bootstrap address (-1, -2, … in the order of
-# `bootstrap_servers`), or one of these two numbers, which no list of bootstrap addresses reaches.
+# `bootstrap_servers`), or one of the two numbers below, which no list of bootstrap addresses reaches.
 ANY: Final = -1_000_001  # any broker: one that is connected, with few requests in flight
 CONTROLLER: Final = -1_000_002  # the controller according to the metadata; any broker while the controller is unknown
 

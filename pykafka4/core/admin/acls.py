@@ -105,7 +105,7 @@ class Acl:
     `operation`: ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, CLUSTER_ACTION,
     CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT. `resource_type`: topic, group, cluster (which needs no name), transactional-id,
     delegation-token, user. `resource_name` "*" stands for all names; with `pattern="PREFIXED"` it is a prefix of names. The ACL is for
-    connections from `host`: an address, or "*" for all. Raises ConfigError for a word that Kafka does not know. Source: KIP-11, KIP-290.
+    connections from `host`: an address, or "*" for all. Raises ConfigError for an invalid value. Source: KIP-11, KIP-290.
     """
 
     principal: str = attrs.field(converter=as_principal)
@@ -127,7 +127,7 @@ class Acl:
 class AclFilter:
     """A filter that finds the ACLs with these values; None stands for any value.
 
-    `pattern="MATCH"` finds all ACLs that apply to the resource `resource_name`. Raises ConfigError for a word that Kafka does not know.
+    `pattern="MATCH"` finds all ACLs that apply to the resource `resource_name`. Raises ConfigError for an invalid value.
     """
 
     principal: str | None = attrs.field(default=None, converter=optional(as_principal))
@@ -216,7 +216,7 @@ class DescribeAcls(OneAnswer[AclFilter, "tuple[Acl, ...]"]):
 class PositionalQuestion(Question[K, V], Generic[K, V]):
     """A change whose results have no names, and are in the order of the request.
 
-    Its requests go to the controller: a request to any broker might be sent to a second broker as well.
+    Its requests go to the controller, because a request to any broker might be sent to a second broker as well.
     """
 
     about = "{}"

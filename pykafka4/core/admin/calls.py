@@ -54,12 +54,12 @@ def described_with_shares(groups: Iterable[str]) -> Begin:
 
 
 def describing(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]:
-    """Ask about all groups as classic groups, then about unknown ones as groups of the consumer protocol."""
+    """Return a function that asks about groups as classic groups, then about unknown ones as groups of the consumer protocol."""
     return _describing(call, lambda name, found: settled(name, found.error(name) if isinstance(found, UnknownGroup) else found))
 
 
 def _describing_with_shares(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]:
-    """Ask as `describing` does, then about groups that are still unknown as share groups."""
+    """Return a function that asks as in `describing`, then about groups that are still unknown as share groups."""
     unknown: dict[str, UnknownGroup] = {}
 
     def last(name: str, found: GroupDescription | UnknownGroup | KafkaError) -> None:
@@ -233,7 +233,7 @@ def listed(wanted: Callable[[GroupListing], bool]) -> Begin:
 
 
 def deleted(groups: Iterable[str]) -> Begin:
-    """The call that deletes groups. The outcome is True, GroupNotEmpty if the members can be found, or the broker's error."""
+    """The call that deletes groups. The outcome is True, GroupNotEmpty if a description shows members, or the broker's error."""
 
     def deleting(call: Call) -> Ask[str]:
         refused: dict[str, KafkaError] = {}

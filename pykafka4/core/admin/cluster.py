@@ -283,7 +283,7 @@ class UpdateFeatures(Question[str, int]):
         }
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """The error names no feature, so that all features have the same error."""
+        """The error names no feature: an error of the whole request is the same for all features."""
         return broker_error(refusal.code, "features cannot be updated", refusal.detail, self.api)
 
 
@@ -301,5 +301,5 @@ class UnregisterBroker(OneAnswer[int, bool]):
         return True
 
     def repeated(self, found: bool | Refusal) -> bool | Refusal:
-        """True for a broker that is not registered: the request whose response was lost has unregistered it."""
+        """True for a broker that is not registered: the request whose response was lost may have unregistered it."""
         return True if isinstance(found, Refusal) and found.code == NOT_REGISTERED else found

@@ -160,7 +160,7 @@ class DeleteOffsets(PartitionQuestion):
     changes = True
 
     def repeated(self, found: bool | Refusal) -> bool | Refusal:
-        """True for a group that does not exist: the request whose response was lost has deleted its last offsets."""
+        """True for a group that does not exist: the request whose response was lost may have deleted its last offsets."""
         return True if isinstance(found, Refusal) and found.code == NOT_FOUND else found
 
     def message(self, keys: Sequence[TopicPartition]) -> OffsetDeleteRequest:

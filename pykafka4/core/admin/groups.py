@@ -194,7 +194,7 @@ class DeleteGroups(Question[str, bool]):
     changes = True
 
     def repeated(self, found: bool | Refusal) -> bool | Refusal:
-        """True for a group that does not exist: the request whose response was lost has deleted it."""
+        """True for a group that does not exist: the request whose response was lost may have deleted it."""
         return True if isinstance(found, Refusal) and found.code == NOT_FOUND else found
 
     def message(self, keys: Sequence[str]) -> DeleteGroupsRequest:

@@ -24,7 +24,7 @@ Sizes = Callable[[Collection[TopicPartition]], "Question[int, dict[TopicPartitio
 
 
 class Locating:
-    """One call that counts partitions, then looks up their offsets and, at the same time, their sizes.
+    """One call that counts partitions, looks up their offsets and, once all partitions are known, their sizes.
 
     Each outcome is a value or an error. The value is a dict of offsets by timestamp for a partition, the number of partitions for a topic,
     and a dict of sizes by partition for a broker.

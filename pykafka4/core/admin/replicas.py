@@ -261,7 +261,7 @@ class AlterReassignments(_PartitionChange):
         return {tp: _done(row) for tp, row in _rows(message.responses)}
 
     def repeated(self, found: bool | Refusal) -> bool | Refusal:
-        """True for a move that is not in progress: the request whose response was lost has cancelled it."""
+        """True for a move that is not in progress: the request whose response was lost may have cancelled it."""
         return True if isinstance(found, Refusal) and found.code == NONE_IN_PROGRESS else found
 
 
@@ -359,7 +359,7 @@ class ElectAllLeaders(OneAnswer[str, "dict[TopicPartition, bool | KafkaError]"])
         _election(message, version)
 
     def answer(self, message: Any, reply: Reply) -> dict[TopicPartition, bool | KafkaError]:
-        """No election is repeated, so each error is final."""
+        """Elections of single partitions are not repeated, so each error is final."""
 
         def told(tp: TopicPartition, refusal: Refusal) -> KafkaError:
             return broker_error(refusal.code, f"election of a leader of {tp}", refusal.detail, self.api)

@@ -115,7 +115,7 @@ class FollowingReader(OneReader):
 def refused(response: Any, codes: set[int]) -> int | None:
     """The code with which `response` refuses the whole request, or None.
 
-    It is the response's own code, if `codes` has it; without an own code, the lowest code of the items, if `codes` has them all.
+    The response has its own code or, without one, the codes of its items. If `codes` has them all, the result is the lowest.
     """
     if response is None:
         return None

@@ -60,7 +60,7 @@ class DelegationToken(Secret):
 
 
 class TokenQuestion(OneAnswer[str, V], Generic[V]):
-    """A question about one token, or about all; the only key is TOKEN."""
+    """A question about tokens; the only key is TOKEN."""
 
     task: ClassVar[str]
 
@@ -73,7 +73,7 @@ class TokenQuestion(OneAnswer[str, V], Generic[V]):
 
 
 class CreateToken(TokenQuestion[DelegationToken]):
-    """Creates a token. A request is not repeated: a second request would create a second token."""
+    """Creates a token. A request is not repeated, because a second request would create a second token."""
 
     api = "CreateDelegationToken"
     task = "a delegation token cannot be created"
@@ -174,5 +174,5 @@ class ExpireToken(RenewToken):
         return ExpireDelegationTokenRequest(hmac=self._hmac, expiry_time_period_ms=self._period_ms)
 
     def repeated(self, found: int | Refusal | None) -> int | Refusal | None:
-        """None for a token that does not exist: the request whose response was lost has expired the token, at an unknown time."""
+        """None for a token that does not exist: the request whose response was lost may have expired the token, at an unknown time."""
         return None if isinstance(found, Refusal) and found.code == NOT_FOUND else found

@@ -65,8 +65,8 @@ class TopicListing:
 class PartitionDescription:
     """A partition and its replicas, given as numbers of brokers.
 
-    `leader` is None while there is none. `leader_epoch` is None before Kafka 2.1. `eligible_leader_replicas` and `last_known_elr` are None
-    if the topic was described by its id, or the brokers do not report such replicas (KIP-966, Kafka 4.0).
+    `leader` is None while there is none. `leader_epoch` is None before Kafka 2.1. `eligible_leader_replicas` and `last_known_elr`
+    (KIP-966, Kafka 4.0) are None if the topic was described by its id, or the brokers do not report such replicas.
     """
 
     partition: int

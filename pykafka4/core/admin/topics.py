@@ -209,7 +209,7 @@ class DeleteTopics(Question["str | UUID", DeletedTopic]):
         }
 
     def repeated(self, found: DeletedTopic | Refusal) -> DeletedTopic | Refusal:
-        """A `DeletedTopic` for a topic that does not exist: the request whose response was lost has deleted it."""
+        """A `DeletedTopic` for a topic that does not exist: the request whose response was lost may have deleted it."""
         return DeletedTopic(None, None) if isinstance(found, Refusal) and found.code in UNKNOWN_TOPIC else found
 
 

@@ -135,5 +135,5 @@ class DeleteUsers(AlterUsers):
         return AlterUserScramCredentialsRequest(deletions=rows, upsertions=[])
 
     def repeated(self, found: bool | Refusal) -> bool | Refusal:
-        """True for a credential that does not exist: the request whose response was lost has deleted it."""
+        """True for a credential that does not exist: the request whose response was lost may have deleted it."""
         return True if isinstance(found, Refusal) and found.code == ABSENT else found

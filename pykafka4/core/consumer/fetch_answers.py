@@ -3,7 +3,7 @@ requested offset.
 
 So two brokers that both believe that they lead a partition cannot cause duplicates. Data goes to the application undecoded. After an error
 a partition waits for a new leader or a backoff; errors that neither can cure are raised as well. A failed request counts as an error of
-each requested partition.
+each requested partition, unless its response is too large.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class FetchAnswers:
             position.behind_open = max(0, answer.high_watermark - stable)
 
     def _confirm(self, fetch: InFlightFetch) -> None:
-        """Confirm the offsets of partitions without an error, even if the response omits them: it never omits one that is out of range."""
+        """Confirm offsets of partitions without an error, also if omitted: no response omits a partition whose offset is out of range."""
         for asked in fetch.asked.values():
             position = asked.position
             if position.is_unconfirmed and not position.reported and self._awaits(position, asked.offset):
@@ -155,7 +155,7 @@ class FetchAnswers:
             self._positions.stop(asked.position, RecordTooLarge.fetched(tp.topic, tp.partition, asked.offset, reason))
 
     def _asked_alone(self, source: Source, fetch: InFlightFetch) -> RequestedPartition:
-        """Return the only partition of `fetch`, which need not be fetched alone again."""
+        """Return the only partition of `fetch`; it need not be fetched alone again."""
         ((tp, asked),) = fetch.asked.items()
         source.alone.pop(tp, None)
         return asked
