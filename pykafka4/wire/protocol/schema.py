@@ -1,8 +1,8 @@
 """Declares messages with decorators, encodes and decodes them. Invariant: a message is declared once for all its versions.
 
 `request`, `response` and `data` declare messages, `struct` their array elements, `value` a single part (frozen, because messages share
-its default). Code never changes a decoded message, because arrays of numbers and complete responses may be shared. Errors of encoding and
-decoding name the field as `Class.field`.
+its default). Code never changes a decoded message, because arrays of numbers and complete responses may be shared. An error in a
+field names the field as `Class.field`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ Say: TypeAlias = Callable[[str], str]
 
 
 class Request(Message, Generic[ResponseT]):
-    """Base class of requests; `response` is the class of its response."""
+    """Base class of requests; `response` is the class of their responses."""
 
     __slots__ = ()
     api_key: ClassVar[int]
@@ -316,7 +316,7 @@ def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0, *,
 
 
 def _copied(cls: type[Message], version: int, view: memoryview) -> bytes:
-    """Decoding strings from bytes takes half as long as from a memoryview."""
+    """Copy `view`, because decoding strings from bytes takes half as long as from a memoryview."""
     if len(view) > MAX_DECODED:
         raise DecodeError(f"{cls.__name__} v{version}: {len(view)} bytes; the limit for a message without records is {MAX_DECODED}")
     return bytes(view)

@@ -51,7 +51,7 @@ def weight(type: WireType, version: int) -> int:
 
 
 def is_number(type: WireType) -> bool:
-    """Whether one `struct` call unpacks an array of this type."""
+    """Whether one `struct` call unpacks all elements of an array, if they have this type."""
     return isinstance(type, Kind) and type.fixed and type is not uuid
 
 

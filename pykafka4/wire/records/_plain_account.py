@@ -49,7 +49,7 @@ class Section:
 
 @attrs.define(eq=False)
 class Dropped:
-    """The records of one partition dropped for one reason; they share a batch without records."""
+    """The records of one partition dropped for one reason; their handles share `batch`, which keeps no records."""
 
     batch: Batch
     records: int = 0

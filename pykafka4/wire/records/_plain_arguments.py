@@ -30,7 +30,7 @@ def exact_name(topic: object) -> str:
 
 
 def bytes_of(topic: str, what: str, value: object) -> bytes | None:
-    """Raises TypeError, naming topic and argument, for anything but bytes, str, None and contiguous buffers without pointers."""
+    """Raises TypeError, naming topic and argument, for anything but bytes, str, None and C-contiguous buffers without pointers."""
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, str):
@@ -92,7 +92,7 @@ class Item:
     free: bool = False  # any partition is allowed
     turning: bool = False  # its partition is the next one in turn; if that has no room, another one is chosen
     overflows: bool = False  # there is no room for it, and on_full=drop
-    deadline: float = float("inf")  # end of its wait for room; infinity before it has waited
+    deadline: float = float("inf")  # end of its wait for room or for partitions; infinity before it has waited
     content: bytes = b""  # key, value and headers, encoded
     alone: int = 0  # bytes of a batch with only this record
     # Set while the record is parked:

@@ -360,7 +360,7 @@ class Batch(bytearray):
         return parts
 
     def set_apart(self, indexes: Iterable[int]) -> tuple[Batch | None, list[Batch]]:
-        """Give each record at `indexes` a batch of its own; return (a batch of the other records, or None; the batches of one
+        """Move each record at `indexes` into a separate batch; return (a batch of the other records, or None; the batches of one
         record, in ascending order of index).
 
         The new batches are sealed, have no sequence numbers, and are not compressed yet. Raises ValueError if

@@ -198,7 +198,7 @@ class RecordColumns:
         return exported_stream(_schema(self.names), iter((self._array, None)).__next__)
 
     def _check_request(self, requested_schema: object) -> None:
-        """A request for other types is not refused, because the reader of the data converts them."""
+        """Refuse a requested schema with a different number of columns. Different types are accepted: the reader converts the data."""
         from pykafka4.wire.records._plain_arrow import fields_requested
 
         if requested_schema is not None and (count := fields_requested(requested_schema)) != len(self.names):
@@ -245,7 +245,7 @@ class ColumnsStream:
             made = self._source()
             if made is not None and (type(made) is not RecordColumns or made.names != self.names):
                 raise TypeError(f"the source of a stream of {', '.join(self.names)} returned {made!r}")
-        except BaseException:  # do not keep it: its traceback refers to frames of the stream's readers, which own the stream
+        except BaseException:  # the exception is not kept: its traceback refers to frames of the stream's readers, which own the stream
             self._source = None
             raise
         if made is None:

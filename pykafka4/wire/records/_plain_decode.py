@@ -391,7 +391,7 @@ class Chunk:
         return self._located(RecordTooLarge(reason), self._batch)
 
     def _located(self, error: Exception, batch: RecordBatch | None) -> Exception:
-        """`error` with partition and position; for an invalid or too large `batch` also with the offset after it."""
+        """`error` with partition and position; CorruptRecord and RecordTooLarge also have the offset after `batch`, if it is known."""
         if isinstance(error, ConfigError):  # the library of its codec is missing
             return ConfigError(f"{self.topic}-{self.partition} at offset {self.position}: {error}")
         if batch is None:

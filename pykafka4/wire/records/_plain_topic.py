@@ -63,7 +63,7 @@ class Topic:
 
     name: str
     policy: Policy
-    capacity: int  # bytes up to which a batch grows; a larger record gets a batch of its own
+    capacity: int  # bytes up to which a batch grows; a larger record gets a separate batch
     max_record: int
     max_record_option: str = "max_request_size"  # the option that sets `max_record`
     count: int = 0  # number of partitions; 0 while unknown
@@ -73,7 +73,7 @@ class Topic:
     open: dict[int, Any] = attrs.Factory(dict)  # the open batches, by partition
     held: dict[int, int] = attrs.Factory(dict)  # bytes reserved, by partition
     available: list[int] = attrs.Factory(list)  # partitions with a leader; all, if none has one
-    random_state: int = 1  # state of the random numbers
+    random_state: int = 1  # state of the random number generator
     cursor: int = 0
     sticky: int = 0  # the current partition of records without key and partition
     sticky_bytes: int = 0  # bytes of batches closed for the sticky partition since it became the sticky one

@@ -1,4 +1,4 @@
-"""Names the columns of fetched records and their sizes, checks a choice of columns, and describes Arrow data, for both cores."""
+"""Lists the columns of fetched records with their sizes, checks a choice of columns, and describes Arrow data, for both cores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks callbacks and partitioners, wakes tasks and words errors for both cores.
+"""Checks callbacks and chosen partitions, wakes tasks and words errors for both cores.
 
 The usual path of a record calls none of these functions, so there is no compiled version of them.
 """
@@ -131,7 +131,7 @@ def dropped_rows(taken: list[Any]) -> Iterator[tuple[str, int, str, int, int, in
 
 
 def checked_callback(topic: str, what: str, callback: Any) -> Any:
-    """Raises TypeError if `callback` is not callable, or is a coroutine function."""
+    """Raises TypeError if `callback` is not callable, or is an async function."""
     if not callable(callback):
         raise TypeError(f"{topic}: {what} must be callable, not {type(callback).__name__}")
     function = callback
@@ -147,7 +147,7 @@ def checked_callback(topic: str, what: str, callback: Any) -> Any:
 
 
 def shares_time(values: object, keys: object) -> bool:
-    """Whether neighbouring records of a `send_many` may share a timestamp, because lists and tuples yield their items without a wait."""
+    """Whether neighbouring records of a `send_many` may share a timestamp. Lists and tuples yield all items without a wait."""
     return type(values) in (list, tuple) and (keys is None or type(keys) in (list, tuple))
 
 

@@ -31,7 +31,7 @@ cdef class Accumulator:
     cdef public frozenset full_partitions  # the partitions that threads wait for; None if a thread waits for memory
     cdef readonly int64_t accepted, acked, failed, dropped, parked_records, reserved, batches
     cdef public bint defers        # the loop or a helper compresses batches that `designate` fills; until then they are sealed, not `ready`
-    cdef public object watch       # None, or called with a batch of parked records that is about to fail
+    cdef public object watch       # None, or a function for each batch of parked records that is about to fail
     cdef dict drops                # topic: reason: partition or -1: Dropped
     cdef list fresh_drops          # the entries of `drops` with records that `take_dropped` has not returned yet
     cdef object limits             # for on_full=raise: the beginning of the error's message
@@ -234,7 +234,7 @@ cdef class Accumulator:
         return True
 
     cdef int wait_for_room(self, Topic t, Item* r, int64_t size) except -1:
-        """Wait for room, in Python and without the GIL: afterwards everything may have changed.
+        """Wait for room, in Python code that releases the GIL: afterwards everything may have changed.
 
         With on_full=drop or on_full=raise, set `overflows` of `r` instead.
         """
