@@ -84,8 +84,8 @@ def as_subscription(
 ) -> tuple[tuple[str, ...], TopicFilter | None]:
     """The names of the topics to subscribe to, and a filter for the patterns, if there are any.
 
-    Raises TypeError or ConfigError for wrong arguments, including duplicates. A str is a pattern, but in a list it is a name; an re.Pattern
-    or a SubscriptionPattern is a pattern in both cases.
+    Raises TypeError or ConfigError for wrong arguments, including duplicate names. A str is a pattern, but in a list it is a name; an
+    re.Pattern or a SubscriptionPattern is a pattern in both cases.
     """
     names, patterns, of_group = _names_and_patterns(topics, "subscribe")
     if not names and not patterns and not of_group:

@@ -281,8 +281,8 @@ class Assignment:
     def release_all(self, deadline: float, reason: str, *, in_hand: bool) -> Steps[None]:
         """Commit, call the listener, release all partitions, and leave the group for `reason`, by `deadline`.
 
-        With `in_hand` the list that the last poll returned counts as finished. Buffered records are dropped first. Therefore all later
-        steps are always done: a consumer that read on would skip these records.
+        With `in_hand` the list that the last poll returned counts as finished. Buffered records are dropped first. Therefore the
+        partitions are released even after an exception: a consumer that read on would skip these records.
         """
         reader, now = self._reader, self._attachment.runtime.loop.now
         self.complete_change()
@@ -292,7 +292,7 @@ class Assignment:
             reader.stop_delivering(claims)
             begun, self.last_commit = self.last_commit, None
             reader.settle(in_hand=in_hand)
-            # None means all partitions. If a revocation has begun its last commit, the partitions of that commit are left out.
+            # None means all partitions. If a revocation or loss has begun, its partitions are left out.
             owed = None
             if begun is not None:
                 owed = reader.claims.keys() - {claim.tp for claim in reader.current(reader.events[0].claims)}

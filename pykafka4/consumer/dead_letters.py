@@ -39,7 +39,7 @@ class DeadLetters:
         self._topic, self._producer, self._group = check_topic(topic), producer, group
 
     def send(self, record: Record, attempts: int, error: BaseException) -> Delivery:
-        """Send `record`, whose handler or deserializer raised `error` in the last of its `attempts`.
+        """Send `record`, whose processing failed `attempts` times, the last time with `error`.
 
         May wait for room. Raises the errors of `Producer.send`.
         """

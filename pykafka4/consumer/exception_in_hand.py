@@ -1,5 +1,5 @@
-"""Finds out whether the application is handling an exception that was raised after the last poll. Invariant: no reference to the
-exception is kept, because its frames may refer to the consumer.
+"""Finds out whether the application is handling an exception that was raised after the last poll began. Invariant: no reference to
+the exception is kept, because its frames may refer to the consumer.
 """
 
 from __future__ import annotations
@@ -31,6 +31,6 @@ class HandledError:
             error.__dict__.setdefault(POLLS, {})[id(self)] = self._mark
 
     def interrupted(self) -> bool:
-        """Whether the application is handling an exception that was raised after the last poll."""
+        """Whether the application is handling an exception that was raised after the last poll began."""
         error = sys.exc_info()[1]
         return error is not None and (self._mark is None or error.__dict__.get(POLLS, {}).get(id(self)) is not self._mark)

@@ -35,7 +35,7 @@ class Lookups:
         return self._ends("end_offsets", partitions, LATEST, timeout)
 
     def high_watermarks(self, partitions: Partitions, timeout: float) -> Steps[dict[TopicPartition, int]]:
-        """The ends of the logs, whatever the isolation level: records of open transactions come before them."""
+        """The ends of the logs, after the records of open transactions, whatever the isolation level."""
         from pykafka4.core.admin.values import LATEST
 
         return self._ends("high_watermarks", partitions, LATEST, timeout, "read_uncommitted")

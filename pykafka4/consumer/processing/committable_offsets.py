@@ -55,7 +55,7 @@ class RunSession(Protocol):
         """Count the records returned so far as finished. For a thread to which the consumer is lent."""
 
     def taken(self) -> None:
-        """Put the records that the last poll returned into the hands of the run."""
+        """Advance `taken_offsets` past the records that the last poll returned."""
 
     def stored(self) -> Mapping[TopicPartition, int]:
         """The offsets that are known to be committed. Any thread may read them."""

@@ -75,7 +75,7 @@ class RecordsInHand(Protocol):
         """Adopt these partitions; return the partitions that no stream reads."""
 
     def add(self, records: Collection[Record], taken: Callable[[], object]) -> None:
-        """Take these records; call `taken()` before a handler or stream gets one of them."""
+        """Take these records, then call `taken()`."""
 
     def size(self, tp: TopicPartition) -> int:
         """The number of records that count against the partition's share."""
@@ -159,7 +159,7 @@ class RunLoop:
             log.warning("%s: the commit of finished records failed, and is repeated: %s", self._limits.where, error)
 
     def commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], then: OnCommitted) -> None:
-        """Commit `offsets`, if any, without waiting, and call `then(offsets, error)` with the outcome. Raises ClosedError."""
+        """If there are `offsets`, commit them without waiting, and call `then(offsets, error)` with the outcome. Raises ClosedError."""
         try:
             if offsets:
                 self._consumer.commit_async(offsets, then)

@@ -48,7 +48,7 @@ class Processed(NamedTuple):
 
 @attrs.define(eq=False)
 class OrderedRecords:
-    """The unfinished records of one key. The first is being handled, or waits for its next attempt."""
+    """The unfinished records of one key. Only the first is handled; the others wait for it."""
 
     key: Hashable
     tasks: deque[TaskInHand] = attrs.Factory(deque)
@@ -95,7 +95,7 @@ class HandlerWork:
                 window = progress.window
                 ordered.tasks.append(progress.add(record))
                 self.held += progress.window - window
-        # After the records are in the windows (see `RunLoop._round`), and before a worker can finish one of them.
+        # After the records are in the windows: see `RunLoop._round`.
         taken()
         for ordered in fresh:
             self._submit(self._run, ordered)
@@ -188,7 +188,7 @@ class HandlerWork:
         self._threads.end()
 
     def result(self) -> Processed:
-        """Return the counts, or raise the error of the run. Not for use in a context manager, which cannot pass on every exception."""
+        """Return the counts, or raise the error of the run. Not for use in a `contextmanager`, which cannot pass on every exception."""
         if self.error is not None:
             raise self.error
         return self.processed
@@ -325,7 +325,7 @@ class HandlerWork:
     def _failed(self, ordered: OrderedRecords, task: TaskInHand, error: BaseException) -> None:
         with self._lock:
             self._count(task, -1)
-            given_up = task.ended or self._stopping  # the record is read again, by the next owner or after the next start
+            given_up = task.ended or self._stopping  # the record is read again, by the next owner or the next run, or its log has lost it
             again = not given_up and task.attempts <= self._plan.retries.most
             if again:
                 heapq.heappush(self._waiting, (system.monotonic() + self._plan.retries.wait(task.attempts), next(self._numbers), ordered))

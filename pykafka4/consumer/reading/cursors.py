@@ -139,8 +139,8 @@ class Cursors:
     def settle(self, *, in_hand: bool = False) -> dict[TopicPartition, OffsetAndEpoch]:
         """The finished offsets if the application requests no further record.
 
-        With `in_hand` the list that the last poll returned counts as finished. The current record of a `for` loop does so only if the
-        application has committed it explicitly.
+        With `in_hand` the list that the last poll returned counts as finished. The current record of a `for` loop counts as
+        finished only if the application has committed it explicitly.
         """
         handed = self.handed
         if in_hand or handed.held == IN_LOOP:

@@ -27,7 +27,7 @@ class Form(Protocol[T_co]):
     """Collects the records of one poll, and makes the result of the poll. Used by the thread that polls.
 
     A poll calls `begin`, then `add` repeatedly, at most until the form is `full`, then `finish` if there are records. Ctrl-C can interrupt
-    each of these calls; the next poll calls `begin`.
+    each of these calls: the next `begin` drops the records.
     """
 
     @property
