@@ -46,7 +46,7 @@ class Loop:
     """The thread of one client. For any thread, except `abandon`, which is for forked children."""
 
     def __init__(self, engine: Engine, callbacks: Callbacks, clock: Callable[[], float] | None = None) -> None:
-        self.engine = engine  # loop thread only
+        self.engine = engine  # loop thread only, except for methods "for any thread"
         self.now = clock if clock is not None else system.monotonic
         self.crashed: KafkaError | None = None
         self.forked = False
@@ -213,7 +213,7 @@ class Loop:
         turn = self.engine.turn(now)
         self._deliver += turn.deliver
         self._perform(now, turn)
-        wakeup.asleep = True  # from here on `wake` writes a byte, which ends `select`; an earlier `wake` has set `news`
+        wakeup.asleep = True  # from here on `wake` ends `select`; an earlier `wake` has set `news`
         timeout = 0.0 if wakeup.news or self._stopping else turn.wake_at - self.now()
         events = self._transport.select(min(max(timeout, 0.0), LONGEST_SLEEP_S))
         self.turns += 1
@@ -233,7 +233,7 @@ class Loop:
             self._transport.connect(connect.link, connect.host, connect.port)
         for link, buffers in turn.write:
             written = self._transport.write(link, buffers, self.engine.network.awaits_write(link))
-            buffers.clear()  # a view that stays here would keep a batch's memory in use; the transport has its own
+            buffers.clear()  # a view that stays here would keep a batch's memory in use; the transport keeps the views that it needs
             if written and self.engine.network.written(now, link):
                 self._wakeup.news = True  # a request without a response is complete: its machine may continue
         self._submit_callbacks()

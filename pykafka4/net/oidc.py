@@ -271,7 +271,7 @@ class ResponseTooLarge(Exception):
 
 
 class DeadlineSocket(ssl.SSLSocket):
-    """Has one deadline and one limit of bytes for the complete exchange; the timeout of a plain socket starts over with each read."""
+    """Has one deadline and one limit of received bytes for the complete exchange; a plain timeout starts over with each read."""
 
     deadline: float
     room: int

@@ -22,7 +22,7 @@ from pykafka4.wire.protocol.frame import SIZE, frame_size
 __all__ = ["READ", "TURN_BYTES", "TURN_FRAMES", "WRITE", "PortableTransport", "Socket", "advance"]
 
 TURN_BYTES = 4 << 20  # a connection that has read, or written, this many bytes in a turn stops: the other connections must not wait
-# So does a connection that has read this many frames. An empty frame has four bytes on the wire, but takes hundreds of bytes of memory:
+# A connection that has read this many frames also stops. An empty frame has four bytes on the wire, but takes hundreds of bytes of memory:
 # TURN_BYTES alone would allow a million of them.
 TURN_FRAMES = 10_000
 SCRATCH_BYTES = 256 << 10  # size of the read buffer; frames that fit are cut out of it

@@ -88,7 +88,7 @@ def _parse(host: str) -> Host | None:
 
 
 class Handshake(ABC):
-    """One handshake. Until `done`, the caller sends `out`, then passes received bytes to `receive`, which sets the next `out`."""
+    """One handshake. Until `done`, the caller sends `out`, then passes received bytes to `receive`; a complete answer sets `out`."""
 
     __slots__ = ("_end_note", "_host", "_port", "_prefix", "_proxy", "_received", "_room", "done", "out")
 
@@ -104,7 +104,7 @@ class Handshake(ABC):
     def receive(self, data: bytes) -> None:
         """Accept received bytes; an empty `data` means that the proxy closed the connection.
 
-        Raises ConnectionLost, or AuthenticationError if the proxy refuses the credentials.
+        Raises ConnectionLost, or AuthenticationError if the credentials are missing or refused.
         """
         if not data:
             raise self._lost(f"it closed the connection {self._end_note}")

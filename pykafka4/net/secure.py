@@ -225,7 +225,7 @@ class SecureTransport(PortableTransport):
         except ssl.SSLWantWriteError:
             pass
         except OSError as error:
-            self._read(s)  # may return responses, or the broker's alert with the reason
+            self._read(s)  # may find responses, or the broker's alert with the reason
             if self._sockets.get(s.link) is s:
                 self._lose(s, explain_tls(s.address, error))
             return

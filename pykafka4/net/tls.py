@@ -38,7 +38,7 @@ TRUST: Final = "set ssl_cafile to the certificate of the authority that signed t
 IDENTIFY: Final = "the broker demands a certificate that it trusts: set ssl_certfile and ssl_keyfile"
 NO_TLS: Final = "it does not speak TLS: use its TLS port, or a security_protocol without SSL"
 PARAMETERS: Final = "the client and the broker have no TLS version or cipher in common; this client needs TLS 1.2 or newer"
-REFUSED: Final = {  # the alerts with which a broker refuses a client; with TLS 1.3 they come after the handshake
+REFUSED: Final = {  # the alerts with which a broker refuses a client; with TLS 1.3 most of them come after the handshake
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": IDENTIFY,
     "SSLV3_ALERT_BAD_CERTIFICATE": IDENTIFY,
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the broker says that the client's certificate has expired",
@@ -96,8 +96,8 @@ class Contexts:
     def current(self) -> ssl.SSLContext:
         """Return the context for a new connection: the last one, unless a file has changed.
 
-        If the files cannot be used now, perhaps because they are being replaced, log a warning and return the last context. Raises
-        ConfigError if there is none.
+        If the files cannot be used now, perhaps because they are being replaced, log a warning (once) and return the last context.
+        Raises ConfigError if there is none.
         """
         if self._config.ssl_context is not None:
             given: ssl.SSLContext = self._config.ssl_context

@@ -2,7 +2,7 @@
 
 Three modules implement the interface: `portable` (on `selectors`, everywhere), `pump` (compiled, on Linux), and `secure` (TLS, derived from
 `portable`). Errors of connections reach the loop as events: `ConnectionLost`, or `AuthenticationError` for problems with certificates,
-credentials or the security protocol. Their messages begin with the broker's address.
+credentials or the security protocol. Error messages begin with the broker's address.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `PYKAFKA4_LOOP=pump` requires the compiled pump, `PYKAFKA4_LOOP=portable` the transport on `selectors`. Without the variable, loops use the
 pump if it was built. The pump is built on Linux only, and never used in an interpreter without the GIL. TLS has its own transport, on
-`selectors`, whatever the variable says: encryption takes far longer than moving the bytes.
+`selectors`, whatever the variable says, because encryption takes far longer than moving the bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Opener: TypeAlias = Callable[[int, Helper, Post, Proxy | None], Transport]
 
 
 def choose(wanted: str | None) -> tuple[str, Opener]:
-    """Return (name, class) of the transport. Raises ImportError if the required pump is missing, and for an unknown value."""
+    """Return (name, class) of the transport. Raises ImportError if the required pump cannot be used, and for an unknown value."""
     if wanted not in {None, "", "pump", "portable"}:
         raise ImportError(f"PYKAFKA4_LOOP={wanted!r} must be pump, portable or unset")
     if wanted == "portable":

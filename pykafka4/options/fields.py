@@ -54,7 +54,7 @@ def bad(name: str, value: object, allowed: str) -> ConfigError:
 
 
 def as_int(value: Any) -> Any:
-    """A plain int for any integer type (numpy's, an enum …); anything else unchanged, for the validator to reject."""
+    """A plain int for any integer type but bool (numpy's, an enum …); anything else unchanged."""
     return value if isinstance(value, bool) or not hasattr(type(value), "__index__") else int(operator.index(value))
 
 
@@ -215,7 +215,7 @@ def one_of_kind(kind: str, fits: Callable[[object], bool], doc: str, *, hidden: 
 
 
 def secret(doc: str, *, callables: bool = True) -> Any:
-    """Errors name only the type of a wrong value."""
+    """No error shows the value."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if value is None or (isinstance(value, str) and value) or (callables and callable(value)):

@@ -21,7 +21,7 @@ ISO: Final = re.compile(
 
 
 def parse_reset(value: Any) -> Any:
-    """Return the option as a text; a timedelta becomes a duration. Other types are returned unchanged, and `check_reset` refuses them."""
+    """Return the option as text; a timedelta becomes a duration. Other types are returned unchanged, and `check_reset` refuses them."""
     if isinstance(value, timedelta):
         return f"{BY_DURATION}PT{value / timedelta(seconds=1):.3f}S"
     return as_str(value)

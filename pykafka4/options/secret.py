@@ -13,7 +13,7 @@ __all__ = ["Secret", "hidden", "refuse"]
 
 
 def refuse(self: object, protocol: Any) -> NoReturn:
-    """Raise TypeError. Classes with a secret have this function as their `__reduce_ex__`."""
+    """Raise TypeError. For classes with a secret, as their `__reduce_ex__`."""
     name = type(self).__name__
     raise TypeError(f"this {name} cannot be pickled, as that would show its secret: pass a function that makes one where it is used")
 

@@ -32,7 +32,7 @@ ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\
 
 
 def _store(name: str, others: tuple[str, ...], found: Translation, item: Property, option: str) -> str:
-    """Return the path of a PEM file. Raises ConfigError with the way out for a missing or different type, and for the content of a file."""
+    """Return the path of a PEM file. Raises ConfigError if the type is missing or not PEM, or the value is the content of a file."""
     location = item.text().strip()
     if "-----BEGIN" in location:
         raise item.error(f"is the content of a file: must be its path; for contents set {CONTENTS[name]}")

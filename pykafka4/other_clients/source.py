@@ -91,7 +91,7 @@ def _of_file(path: Path) -> Iterator[Property]:
 def _content(path: Path) -> str:
     """The text of the file, read as UTF-8 if that is possible, otherwise as ISO-8859-1.
 
-    Java reads ISO-8859-1, editors write UTF-8, and text in ISO-8859-1 is hardly ever valid UTF-8.
+    Java reads ISO-8859-1, editors write UTF-8, and non-ASCII text in ISO-8859-1 is hardly ever valid UTF-8.
     """
     try:
         with path.open("rb") as file:

@@ -76,7 +76,7 @@ class Workers:
                 # Opened before it is removed: after Ctrl-C between the two steps, the woken thread removes the latch itself. Otherwise no
                 # thread could open the latch, and its thread would sleep for IDLE_S although a call waits.
                 open_latch(latch)
-                if latch in self._idle:  # otherwise a signal handler on this thread called `submit` meanwhile, and has removed the latch
+                if latch in self._idle:  # otherwise a signal handler on this thread has called `submit`, which removed the latch
                     self._idle.remove(latch)
                 return
             if self._threads >= self._most or self._start() or self._threads:

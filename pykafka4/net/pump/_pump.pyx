@@ -356,7 +356,7 @@ cdef class Pump:
                     self.taken += block.room
                     return block
                 at = &block.next
-            if self.crowded:       # the sizes of frames have changed: no spare block fits, and the pool would have no room for new blocks
+            if self.crowded:       # the sizes of frames have changed: no spare block fits, and the pool may have no room for new blocks
                 self.drop_spare()
             room = (room + (room >> 3) + 4095) & ~<size_t>4095   # an eighth more, in complete pages: later frames of similar sizes fit
         block = <Block*>malloc(sizeof(Block) + room)
