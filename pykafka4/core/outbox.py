@@ -26,7 +26,7 @@ class Outbox:
         self.jobs.append(job)
 
     def effects(self, wake_at: float, deliver: tuple[Callable[[], None], ...] = ()) -> Effects:
-        """Return what was collected. An idle turn allocates nothing while `wake_at` stays the same."""
+        """Return the collected requests and jobs, and `deliver`. An idle turn allocates nothing while `wake_at` stays the same."""
         if self.requests or self.jobs or deliver:
             found = Effects(tuple(self.requests), deliver, tuple(self.jobs), wake_at)
             self.requests.clear()

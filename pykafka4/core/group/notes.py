@@ -32,7 +32,7 @@ MOST_OFFSET: Final = 2**63 - 1
 
 @attrs.frozen
 class Rewind:
-    """New offsets for a group with members. A partition is not rewound twice for the same `rewind_id`."""
+    """New offsets for a group with members. A member does not rewind a partition twice for the same `rewind_id`."""
 
     rewind_id: str
     offsets: Mapping[TopicPartition, int]
@@ -123,7 +123,7 @@ def _tp(topic: Any, partition: Any) -> TopicPartition:
 
 
 def _count(value: Any, most: int) -> int:
-    """Raises TypeError or ValueError for a value that no request can carry: such a value would end the member."""
+    """Raises TypeError or ValueError for a value that no request can carry, because such a value would later end the member."""
     if not 0 <= index(value) <= most:
         raise ValueError(f"{value} is not from 0 to {most}")
     return index(value)

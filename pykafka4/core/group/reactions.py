@@ -32,7 +32,7 @@ _BY_NAME = {
     "FENCED_MEMBER_EPOCH": Reaction.OUTDATED,
     "STALE_MEMBER_EPOCH": Reaction.STALE,
     "MEMBER_ID_REQUIRED": Reaction.NAMED,
-    "REQUEST_TIMED_OUT": Reaction.REFIND,  # the coordinator cannot reach its replicas: another broker may be the coordinator now
+    "REQUEST_TIMED_OUT": Reaction.REFIND,  # the coordinator cannot reach its replicas, and another broker may be the coordinator now
     "UNKNOWN_SERVER_ERROR": Reaction.RETRY,  # a transient failure in the broker must not stop a consumer
 }
 

@@ -1,7 +1,7 @@
 """Requests the metadata of brokers and topics in use, and applies the responses.
 
-Invariant: a response without brokers does not replace the known metadata, an older leader epoch replaces a newer one only in the cases
-below, and a single report of a missing topic removes only the topic's leaders, not its partitions.
+Invariant: a response without brokers does not replace the known metadata (only REBOOTSTRAP_REQUIRED removes all brokers), an older leader
+epoch replaces a newer one only in the cases below, and a single report of a missing topic removes only the topic's leaders.
 
 Brokers learn of changes at different times, so a response can be older than the metadata. Leader epochs (per topic id) show which of the
 two is newer; a response with a replaced topic id is also older. Older metadata is accepted if responses have had nothing newer for a long

@@ -64,7 +64,7 @@ class KnownMetadata:
         return None if known is None else known.error
 
     def refusal(self, topic: str, after_request: int = 0) -> BrokerError | None:
-        """The lasting error with which brokers refuse `topic`; None if no response to a request after number `after_request` had one.
+        """The lasting error of `topic` in the last response; None without one, or if the response answers no request after `after_request`.
 
         A user of `topic` passes the number of the last request before its first use: the right may have been granted since.
         """

@@ -8,8 +8,8 @@ is not retried too often. A partition that went offline although no request for 
 
 A poll checks only partitions with an event: their topic changed, the broker that they wait for is connected, or their backoff has ended.
 Thousands of partitions that have no leader for hours cost nothing. The cluster requests topics without a leader again (`Cluster._pace`,
-`MetadataQueue`). Recovery requests only topics with complete metadata, which the cluster does not request (`seeks`), if a leader cannot
-be reached or the metadata lacks the partition.
+`MetadataQueue`). Apart from the request after each failure (`report`), recovery requests only topics with complete metadata, which the
+cluster does not request (`seeks`), if a leader cannot be reached or the metadata lacks the partition.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Alarms:
         heap = self._heap
         while heap:
             when, tie, endpoint = heap[0]
-            due = endpoint.due() if endpoint.alarm == when else INFINITY  # otherwise an earlier alarm has replaced it
+            due = endpoint.due() if endpoint.alarm == when else INFINITY  # otherwise the entry is outdated
             if due <= when:
                 return when
             if endpoint.alarm == when:

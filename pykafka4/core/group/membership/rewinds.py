@@ -3,10 +3,10 @@
 Invariant: a member repeats its wish until each partition is known to be rewound, the wish is refused, overdue, withdrawn or ended by an
 error, or the member has left.
 
-A wish takes three steps. DescribeGroups shows whether all members can rewind; if not, the wish is refused. At the first check, no offset
-has changed yet. Then the member joins with the wish in its note. The leader puts the offsets into the assignments, except for partitions
-that members have noted as rewound, and lists the rewound partitions in the assignment of the asker (the member with the wish). While other
-partitions are not known to be rewound (an owner may have missed the assignment, the leader may have changed, the rebalance may have
+A wish takes three steps. DescribeGroups shows whether all members can rewind; if not, the wish is refused. A refusal at the first check
+leaves all offsets unchanged. Then the member joins with the wish in its note. The leader puts the offsets into the assignments, except for
+partitions that members have noted as rewound, and lists the rewound partitions in the assignment of the asker (the member with the wish).
+Until each partition is known to be rewound (an owner may have missed the assignment, the leader may have changed, the rebalance may have
 failed), the asker repeats these steps.
 """
 
