@@ -381,7 +381,7 @@ class Batch(bytearray):
         """Make a batch for each of `groups`. A group is a list of runs of records (index, count); together they cover all records."""
         if self.state != SEALED:
             raise RuntimeError(f"{self!r} cannot become SPLIT: a batch has one outcome")
-        raws = list(self._raws())  # before anything changes: damaged records of a raw batch raise here
+        raws = list(self._raws())  # before anything changes: damaged records of a raw batch raise an error
         batches: list[Batch] = []
         with self._acc._lock():
             for runs in groups:
