@@ -17,7 +17,7 @@ __all__ += ["by_prefix", "method_hint", "option_hint"]
 
 
 class NoCounterpart(str):
-    """The reason why a name has no counterpart; `from_properties` refuses such a property."""
+    """The reason why a name has no counterpart; `from_properties` refuses the property, unless it is empty or in `AS_HERE`."""
 
     __slots__ = ()
 
@@ -202,7 +202,7 @@ JAVA_CLASSES: Final = _each({
     "StringSerializer StringDeserializer": "str",
 })
 
-# Methods and fields by class, in snake case: `method_hint` converts Java's names. The first row is for all classes.
+# Methods and fields by class, in snake case, to which `method_hint` converts Java's names. The first row is for all classes.
 _TOPICS: Final = NoCounterpart("AdminClient creates and deletes topics: AdminClient(client=client)")
 METHODS: Final = {
     "": _each({"bootstrap_connected cluster describe_cluster memberid": "status", "stop": "close"}),

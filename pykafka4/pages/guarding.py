@@ -1,8 +1,8 @@
-"""Refuses requests that pages of other sites make. Invariant: a page of another site reads nothing and changes nothing.
+"""Protects pages from requests that pages of other sites make. Invariant: a page of another site reads nothing and changes nothing.
 
-A browser sends a page's requests to any address that the page names. Two checks refuse requests from foreign pages. The Host header must be
-a name of this machine, because a foreign name may resolve to 127.0.0.1 (DNS rebinding). The Origin header, if there is one, must name the
-same host, because a form on another site may post to this server.
+A browser sends a page's requests to any address that the page names. The Host header must be a name of this machine, because a foreign name
+may resolve to 127.0.0.1 (DNS rebinding). The Origin header, if there is one, must name the same host, because a form on another site may
+post to this server. If there is none, `HEADERS` has the browser hide the response from a page of another site.
 """
 
 from __future__ import annotations

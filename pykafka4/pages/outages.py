@@ -1,7 +1,7 @@
 """Keeps a timeline of outages, for example of the cluster, a broker or a disk. Invariant: the timeline is bounded, and a subject has at
 most one open outage.
 
-An outage is recorded once two looks in a row have shown it: a connection that is lost and dialled again at once is not an outage.
+An outage is recorded only after two looks in a row have shown it, because a connection that is lost and dialled again at once is no outage.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def _write(client_id: str) -> None:
             path.unlink(missing_ok=True)
             return
         data = {"pid": os.getpid(), "program": program(), "since": time.time(), "pages": list(_pages.values())}
-        # A new file, put in place in one step: `serving` in another process never reads half of it.
+        # The new file is put in place in one step, so `serving` in another process never reads half of it.
         temporary = path.with_suffix(".new")
         temporary.unlink(missing_ok=True)
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:

@@ -1,6 +1,6 @@
 """Responds to requests for a status page, with the standard library. Invariant: a slow reader delays only itself.
 
-Each connection has a thread and serves one request.
+Each connection has its own thread, and carries one request.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
 
     def end_headers(self) -> None:
-        """Add the headers that each response has, errors included."""
+        """Add `HEADERS` to each response of this handler, errors included."""
         for name, value in HEADERS.items():
             self.send_header(name, value)
         super().end_headers()

@@ -1,6 +1,7 @@
 """Serves the status page of one client on loopback, until the page is closed or the client has ended.
 
-Invariant: a page only reads, and keeps no handle of the application alive: the client must notice when a handle is garbage-collected.
+Invariant: a page only reads, and keeps no handle of the application alive, because the client must notice when a handle is
+garbage-collected.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ TURN_S: Final = 1.0  # seconds between two sweeps
 class StatusPage:
     """A page on loopback with the live status of a producer, consumer, share consumer or client, for browsers and `pykafka4 watch`.
 
-    `producer.serve_status()` opens a page at the address `url`. `close()`, the end of a `with` block and the end of the client close the
+    `producer.serve_status()` opens a page, whose address is `url`. `close()`, the end of a `with` block and the end of the client close the
     page.
     """
 
@@ -142,7 +143,7 @@ _PAGES: Living[StatusPage] = Living()
 
 
 def _after_fork() -> None:
-    """In a forked child, the copy of the listening socket would accept connections to the parent's page, and never respond."""
+    """Abandon the pages in a forked child: its copies of the sockets would keep the ports open after the parent has closed its pages."""
     for page in list(_PAGES):
         page._closed = True
         page._server.abandon()

@@ -91,8 +91,8 @@ class Deliveries(Signal):
 
         The thread that sets the outcome wakes a task of asyncio or uvloop itself. The call that wakes another library's loop may block, so
         a callback on the executor makes this call. Callbacks of the application may wait for this very task, and hold that callback up. So
-        the task also checks the delivery itself, rarely. For such a loop on a thread that callbacks may need, the task adds no callback,
-        and checks often.
+        the task also checks the delivery itself, rarely. If another library's loop runs on a thread that callbacks may need, the task adds
+        no callback, and checks often.
         """
         if self.wait(delivery.done, 0):
             return
@@ -127,7 +127,7 @@ class Deliveries(Signal):
 
 
 class Sleeper:
-    """The future of one `await delivery`. Only the task keeps this object alive: a delivery may live much longer than the task."""
+    """The future of one `await delivery`. Only the task keeps this object alive, because a delivery may live much longer than the task."""
 
     __slots__ = ("__weakref__", "future")
 

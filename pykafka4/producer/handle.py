@@ -52,8 +52,9 @@ class ProducerHandle(ServesStatus):
         """Raise DeliveryFailed for the first failure that the application has not seen; a note has the number of unseen failures.
 
         Skips the first `since` failures (an earlier `stats().lost`). After more than 100 failed batches, the raised failure may not be
-        the first one. The application has seen a failure after `result()` or `exception()` of its Delivery, and after `delivery_scope` or
-        this method has raised or counted the failure in the same thread (in asyncio: the same task).
+        the first one. The application has seen a failure after `result()` or `exception()` of its Delivery, and in the same thread (in
+        asyncio: the same task) after `delivery_scope` or this method has raised or counted the failure, or `abort_transaction` has aborted
+        its transaction.
         """
         self._session.raise_failures(check_count(since, "since"))
 

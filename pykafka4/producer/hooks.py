@@ -27,7 +27,7 @@ ON_CALLER: Final = ("on_send", "on_enqueue", "on_refuse", "on_close")
 
 class HookCalls:
     def __init__(self, hooks: Sequence[Any], submit: Callable[[Callable[[], object]], object], client_id: str) -> None:
-        """`submit(fn)` has the callback executor run `fn`; it is called on the loop thread."""
+        """`submit(fn)`, called on the loop thread, has the callback executor run `fn`."""
         self._submit, self._client_id = submit, client_id
         self._methods = {name: [(hook, method) for hook in hooks for method in methods(hook, name)] for name in METHODS}
         self._failed: set[tuple[int, str]] = set()

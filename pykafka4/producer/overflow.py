@@ -74,7 +74,7 @@ class DroppedCalls:
         self._running: dict[CallbackTurn, None] = {}  # turns that have not ended
 
     def __call__(self, callback: Callable[[Delivery], object], delivery: Delivery) -> None:
-        """While too many callbacks wait, the call is left out: the Delivery has its outcome anyway."""
+        """Queue the call. While too many callbacks wait, leave it out: the Delivery has its outcome anyway."""
         if len(self._waiting) < MOST_WAITING:
             self._append((callback, delivery))
         elif not self._overrun:  # one line for each overload, however long it is
@@ -87,7 +87,7 @@ class DroppedCalls:
             )
 
     def mark(self) -> list[FlushMark]:
-        """A mark after the callbacks that wait or run now; an empty list if there are none."""
+        """A list with a mark after the callbacks that wait or run now; empty if there are none."""
         if not self._waiting and not self._running:
             return []
         mark = FlushMark()

@@ -199,7 +199,7 @@ def each_record(records: Iterable[ProducerRecord]) -> Iterator[ProducerRecord]:
 
 
 def send_records(acc: Accumulator, hooks: HookCalls | None, records: Iterable[ProducerRecord]) -> list[Delivery]:
-    """Send `records` without serializers and `on_send`: their bytes have already passed both. See `Producer.send_many`."""
+    """Send `records` without serializers and `on_send`, because undelivered records have already passed both. See `Producer.send_many`."""
     out: list[Delivery] = []
     items = each_record(records)
     try:

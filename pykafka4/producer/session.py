@@ -156,7 +156,7 @@ class ProducerSession(Attachment[Sender]):
     # ---- called by the accumulator, on application threads
 
     def _new_topic(self, topic: str) -> None:
-        """`buffer_memory` counts the first record of `topic`, but not the topic's state."""
+        """Have the loop look up `topic`. With on_full=raise, raises BufferFull while MOST_UNKNOWN topics wait."""
         check_topic(topic)
         if self.config.on_full == "raise" and self.machine.unknown_topics >= MOST_UNKNOWN:
             raise BufferFull(f"{topic}: {MOST_UNKNOWN:,} topics wait for their partitions to be looked up; on_full=raise")
@@ -265,7 +265,7 @@ class ProducerSession(Attachment[Sender]):
 
     @contextlib.contextmanager
     def _waiting(self, until: float) -> Iterator[None]:
-        """A producer without a handle stays open for this wait of `send`, which ends at `until` at the latest."""
+        """Keep a producer without a handle open during this wait of `send`, which ends at `until` at the latest."""
         thread = system.get_ident()
         self._busy[thread] = until
         try:

@@ -98,7 +98,7 @@ class TransactionCalls:
         self._caller: dict[str, Caller] = {}  # empty, or one entry: the thread in a call
         self._unseen: UnseenCall | None = None  # the operation whose outcome no call has returned or raised yet
         self.number = 0  # the number of the last transaction that has begun
-        self.reading: Reading | None = None  # the consumer's records in the open transaction, if its block has a consumer
+        self.reading: Reading | None = None  # the consumer's records in the transaction `number`, if its block has a consumer
         self._given_up: list[tuple[int, int]] = []  # ranges of failures of the last abort, until its caller has seen them
 
     # ---------------------------------------------------------------- calls
@@ -176,7 +176,7 @@ class TransactionCalls:
             return
 
     def begin_leaving(self) -> Promise[None]:
-        """The promise gets its result when no transaction is open any more."""
+        """Begin `leave`; return a promise that gets its result when no transaction is open any more."""
         why = ClosedError("the producer was closed before the transaction was committed")
         promise = self._owner.promise()
 

@@ -192,8 +192,8 @@ class ShareConsumer(ServesStatus):
         """Have `callback(results)` run on the callback executor; `results` is like the result of `commit`. None removes the callback.
 
         The callback gets the outcomes of acknowledgements that a call other than `commit` has sent (`commit_async` only without `on_done`),
-        and RecordLockLost for records whose locks have ended. Without a callback, failures are logged as warnings. Raises TypeError if
-        `callback` is not callable.
+        and RecordLockLost for records whose locks had ended before that call. Without a callback, failures are logged as warnings. Raises
+        TypeError if `callback` is not callable.
         """
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be callable, not {callback!r}")

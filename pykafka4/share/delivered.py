@@ -177,7 +177,7 @@ class DeliveredRecords:
         self.ready, self._aside = ready, aside  # no call between the stores: after Ctrl-C both are set or neither
 
     def _read(self, reading: ResponseDecoding) -> DecodedPart:
-        """Reject corrupt or too large batches; `poll` raises the error once."""
+        """Decode the next part. Corrupt or too large batches are rejected, and `poll` raises the error once."""
         if reading.acquired.tp.topic not in self._topics:
             return reading.rest(AcknowledgeType.RELEASE)
         try:

@@ -231,8 +231,8 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         report = AcknowledgementReport(self._renewed)
         parts = [Acknowledgements(acquired, dict.fromkeys(records, AcknowledgeType.RENEW), report) for acquired, records in found.items()]
         self.post(lambda _: self.machine.acknowledge(parts, report))
-        # After the hand-over: if Ctrl-C comes before the `for` loop, the next poll renews the same locks again. In the other order, the
-        # records would refer to a report that stays open, and would never be renewed.
+        # After the hand-over: if Ctrl-C comes before the `for` loop, the next poll renews the same locks again. In the other order, Ctrl-C
+        # could leave records that refer to a report that stays open, and are never renewed.
         for records in found.values():
             for record in records.values():
                 record._renewal = report
