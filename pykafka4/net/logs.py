@@ -74,7 +74,7 @@ class LogThread:
             try:
                 thread.start()
                 self._queue, self._thread, self._ending = queue, thread, False
-            except BaseException:  # Ctrl-C, perhaps after the start: the thread, if there is one, ends at the None in its queue
+            except BaseException:  # perhaps Ctrl-C, before or after the start: the thread, if there is one, ends at the None in its queue
                 self._ending = True
                 queue.put(None)
                 raise
