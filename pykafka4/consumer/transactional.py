@@ -1,7 +1,7 @@
 """Puts a consumer's offsets into transactions. Invariant: records returned for a transaction are committed with it, or read again.
 
-Positions go into a transaction only with the membership under which the records were read (KIP-447). When a transaction begins, the
-consumer owes a rewind, until the commit is known or the consumer has gone back. Before the next transaction, an owed rewind is carried
+Positions go into a transaction only with the membership under which the records were read (KIP-447). From the beginning of a transaction,
+the consumer owes a rewind until the commit is known or the consumer has gone back. Before the next transaction, an owed rewind is carried
 out. A transaction that could not begin also leaves a rewind owed, because the application has not processed the records read for it.
 """
 
@@ -254,8 +254,8 @@ class TransactionalReads:
     def _rewinding(self, timeout: float | None) -> Steps[None]:
         """Read each partition again from its committed offset; without a committed offset, from the offset at which reading began.
 
-        After a seek of the application, a partition is read again from the sought offset, until a transaction, or perhaps the application
-        itself, has committed an offset after that seek.
+        If a seek of the application, or a restart in a recreated topic, began the stretch, the partition is read again from the start of
+        the stretch, until a transaction, or perhaps the application itself, has committed an offset in the stretch.
         """
         with self.guard.using("transaction"):
             reader, delivered = self._reader, self._reader.delivered

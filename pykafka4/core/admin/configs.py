@@ -80,7 +80,7 @@ Operation: TypeAlias = "str | Append | Subtract | None"
 
 @attrs.frozen
 class ConfigSynonym:
-    """A setting that is in force if the settings before it in `ConfigEntry.synonyms` are not set."""
+    """A setting that would be in force if the settings before it in `ConfigEntry.synonyms` were not set."""
 
     name: str
     value: str | None
@@ -91,9 +91,9 @@ class ConfigSynonym:
 class ConfigEntry:
     """A setting. `source` is Kafka's name for the place where it is set: DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG, …
 
-    `value` is None if the setting is not set, or is sensitive. `synonyms` are the settings that can give the value, in order of precedence.
-    `type` is BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS or PASSWORD (UNKNOWN before Kafka 2.6). `documentation` is None unless
-    it was requested.
+    `value` is None if the setting has no value, or is sensitive. `synonyms` are the settings that can give the value, in order of
+    precedence. `type` is BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS or PASSWORD (UNKNOWN before Kafka 2.6). `documentation` is
+    None unless it was requested.
     """
 
     name: str

@@ -45,7 +45,7 @@ class QuotaEntity:
     """The clients of a quota: a user, a client id, both (the client id of that user), or an IP address. Fields that are None are ignored.
 
     `QuotaScope.DEFAULT` stands for all clients without a quota of their own. Raises ConfigError for any other combination of fields, and
-    for `QuotaScope.ANY`. Source: KIP-546, KIP-612.
+    for an invalid value, such as `QuotaScope.ANY`. Source: KIP-546, KIP-612.
     """
 
     user: Client = attrs.field(default=None, converter=_checked)

@@ -107,7 +107,7 @@ class ListedOffset:
 
     `offset` is None if there is none: no record is as late as the timestamp, the log is empty (MAX_TIMESTAMP), or nothing is in remote
     storage (LATEST_TIERED). `timestamp_ms` is the record's timestamp; None for every OffsetSpec except MAX_TIMESTAMP. `leader_epoch` is
-    the epoch of the record's leader, None if the broker does not report it (before Kafka 2.1).
+    the leader epoch at `offset`, None if the broker does not report it (before Kafka 2.1).
     """
 
     partition: TopicPartition
