@@ -45,7 +45,7 @@ class RunSession(Protocol):
     def begin_run(self, run: ConsumerRun) -> None:
         """Begin `run` in this thread; records that polls have returned so far count as finished.
 
-        Raises ConfigError inside another run, KafkaError while another thread has the consumer or is in a loop.
+        Raises ConfigError inside another run, KafkaError while another thread has the consumer or is in a loop over it.
         """
 
     def end_run(self, run: ConsumerRun) -> None:
