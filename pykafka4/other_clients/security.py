@@ -194,7 +194,7 @@ def _unescaped(match: re.Match[str]) -> str:
     return chr(int(text, 8)) if text[0] in "01234567" else ESCAPES.get(text, text)
 
 
-# Keys are names of properties, which are looked up first, or of options.
+# Keys are names of properties or of options. A rule for the name of the property takes precedence.
 RULES: Final[dict[str, Rule]] = {
     "sasl_jaas_config": _jaas,
     **dict.fromkeys(("sasl_kerberos_keytab", "sasl_kerberos_principal", "sasl_kerberos_service_name"), _kerberos),

@@ -86,7 +86,8 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         self.acknowledged = 0  # records whose acknowledgements brokers have stored; the loop counts
         self.failed = 0  # records whose acknowledgements have failed; the loop counts
         self._owed: deque[None] = deque()  # one item for each callback that has not begun
-        self._collected: deque[Outgoing] = deque()  # acknowledgements of polls; the loop takes them at `_taken_at` or later
+        # Acknowledgements of polls. A timed call on the loop takes them at `_taken_at` or later, unless `_send` or `_leave` takes them sooner.
+        self._collected: deque[Outgoing] = deque()
         self._taken_at = -INFINITY
         self._pause = 0.0  # seconds between the last two polls
         self._renews = True  # False after a broker without renewals has refused a renewal

@@ -1,6 +1,6 @@
 """Defines the kinds of settings, which convert and check values, and describe themselves for docs/agent-settings.md.
 
-Invariant: an error begins with the name of the setting, then names the value and the allowed values.
+Invariant: an error begins with the name of the setting, then names the value or its type, and the allowed values.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Describes and changes the SCRAM credentials of users. Invariant: passwords are salted before a question is made, and are not kept.
 
-A salted password is secret as well, because it can confirm a guess of the password: no `repr` and no error message shows it.
+A salted password is secret as well, because it is enough to log in with SCRAM: no `repr` and no error message shows it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class UserQuestion(Question[str, Any]):
     task: ClassVar[str]
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """A denial is the same for all users."""
+        """The error for a denial names no user, because a denial is the same for all users."""
         what = self.task if error_code(refusal.code).denied else self.what(key)
         return broker_error(refusal.code, what, refusal.detail, self.api)
 
