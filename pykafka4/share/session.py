@@ -86,7 +86,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         self.acknowledged = 0  # records whose acknowledgements brokers have stored; the loop counts
         self.failed = 0  # records whose acknowledgements have failed; the loop counts
         self._owed: deque[None] = deque()  # one item for each callback that has not begun
-        # Acknowledgements of polls. A timed call on the loop takes them at `_taken_at` or later, unless `_send` or `_leave` takes them sooner.
+        # Acknowledgements of polls. A timed call takes them at `_taken_at` or later; `_send` and `_leave` may take them earlier.
         self._collected: deque[Outgoing] = deque()
         self._taken_at = -INFINITY
         self._pause = 0.0  # seconds between the last two polls
