@@ -111,7 +111,7 @@ class Groups:
             return {}
         what = f"offsets of group {group} cannot be {done}"
         if any(map(in_doubt, refused.values())):
-            what = f"it is unknown whether offsets of group {group} are {done}, because a response was lost; they cannot be {done} any more"
+            what = f"it is unknown whether offsets of group {group} were {done}, because a response was lost; they cannot be {done} now"
         try:
             self.require_empty(group, what, REWIND_INSTEAD if done == "set" else STOP_MEMBERS, deadline)
         except GroupNotEmpty as error:

@@ -76,7 +76,7 @@ def test_members_that_join_after_an_answer_was_lost_leave_open_what_was_set(
         server.disconnect("OffsetCommit", after=True)
     else:
         server.fail("OffsetCommit", error)
-    with pytest.raises(GroupNotEmpty, match=r"it is unknown whether offsets of group g are set, .*client me"):
+    with pytest.raises(GroupNotEmpty, match=r"it is unknown whether offsets of group g were set, .*client me"):
         admin.set_offsets("g", {T0: 1, T1: 1})
 
 

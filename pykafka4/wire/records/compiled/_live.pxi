@@ -60,7 +60,7 @@ cdef class ColumnsStream:
             made = self.source()
             if made is not None and (type(made) is not RecordColumns or (<RecordColumns>made).names != self.names):
                 raise TypeError(f"the source of a stream of {', '.join(self.names)} returned {made!r}")
-        except BaseException:  # not kept: its traceback refers to frames of the stream's readers, which own the stream
+        except BaseException:  # the exception is not kept: its traceback refers to frames of the stream's readers, which own the stream
             self.source = None
             raise
         if made is None:
