@@ -36,6 +36,7 @@ __all__ = [
     "check_on_done",
     "check_overlap",
     "check_timeout",
+    "no_group",
 ]
 
 SEEK_OFFSET: Final = "offset (use seek_to_beginning or seek_to_end for the ends)"
@@ -208,3 +209,7 @@ def check_overlap(topics: Iterable[str], filter: TopicFilter | None, tps: Iterab
         )
     if both:
         raise ConfigError(f"topic {both[0]!r} is both subscribed and assigned; its partitions would be read twice")
+
+
+def no_group(call: str) -> ConfigError:
+    return ConfigError(f"{call} needs a group_id: offsets are stored per group")

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from pykafka4.client.attachment import LOOP_ANSWER_S, Attachment
-from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, as_offsets, as_partitions, check_on_done
+from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, as_offsets, as_partitions, check_on_done, no_group
 from pykafka4.consumer.guard import Guard, call
 from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.selection import Selection
@@ -90,7 +90,7 @@ class Commits:
     def _offsets_to_commit(self, offsets: Offsets | None, topic: str | None) -> dict[TopicPartition, OffsetAndMetadata]:
         self._attachment.check()
         if self._config.group_id is None:
-            raise ConfigError("commit needs a group_id: offsets are stored per group")
+            raise no_group("commit")
         if topic is not None:
             self._check_topic(offsets, topic)
         if offsets is None:
@@ -162,7 +162,7 @@ class Commits:
     def looking_up(self, partitions: Partitions, timeout: float) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
         self._attachment.check()
         if self._config.group_id is None:
-            raise ConfigError("committed needs a group_id: offsets are stored per group")
+            raise no_group("committed")
         tps = as_partitions(partitions)
         if not tps:
             return {}

@@ -22,7 +22,7 @@ class Outcome(Enum):
 class Finding:
     """The finding of a step `about` a thing: an address, a broker, a topic or a group; the cluster if `about` is empty.
 
-    `what` says what was found. `evidence` is the measured value or the answer; `way_out` is the next action, empty if no
+    `what` describes the finding in a sentence. `evidence` is the measured value or the answer; `way_out` is the next action, empty if no
     action is needed, or if the error in `evidence` is all that is known.
     """
 

@@ -20,7 +20,7 @@ __all__ = ["NotSendable", "Row", "json_form", "read_row"]
 
 FIELDS: Final = frozenset(("topic", "partition", "offset", "timestamp", "key", "key_base64", "value", "value_base64", "headers"))
 BASE64: Final = "_base64"
-NO_TIMESTAMP: Final = -1  # `consume` writes it for a record without a timestamp; `produce` then sends the current time
+MISSING_TIMESTAMP: Final = -1  # `consume` writes it for a record without a timestamp; `produce` then sends the current time
 
 
 class NotSendable(ValueError):
@@ -86,7 +86,7 @@ def read_row(line: bytes) -> Row:
         raise NotSendable('must be an object: {"value": "…"}, and perhaps key, headers, timestamp, partition')
     if unknown := found.keys() - FIELDS:
         raise NotSendable(f"has the unknown field {min(unknown)!r}; known are {', '.join(sorted(FIELDS))}")
-    if found.get("timestamp") == NO_TIMESTAMP:
+    if found.get("timestamp") == MISSING_TIMESTAMP:
         del found["timestamp"]
     return Row(
         _data(found, "value"), _data(found, "key"), _headers(found.get("headers")), _number(found, "partition"), _number(found, "timestamp")

@@ -12,12 +12,13 @@ from collections.abc import Collection, Mapping, Sequence
 from threading import Thread
 from typing import Final
 
+from pykafka4.consumer.arguments import no_group
 from pykafka4.consumer.processing.allotment import Allotment, StreamState
 from pykafka4.consumer.processing.committable_offsets import RunSession
 from pykafka4.consumer.processing.limits import Limits
 from pykafka4.consumer.processing.run_loop import RELEASE_COMMIT_S, RunConsumer, RunLoop
 from pykafka4.consumer.waits import at_once
-from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError
+from pykafka4.errors import ClosedError, KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Promise, Signal
@@ -50,7 +51,7 @@ class Dispatcher(Allotment):
 
     def commit(self, timeout: float) -> None:
         if not self.limits.commits:  # checked here: without finished records no commit follows that would raise
-            raise ConfigError("commit needs a group_id: offsets are stored per group")
+            raise no_group("commit")
         if self.in_own_thread():
             if offsets := self.run.committable():
                 self._consumer.commit(offsets, timeout)

@@ -487,7 +487,7 @@ class ShareSource:
         self._send_acknowledgements(now, CLOSE, ShareRequest.CLOSE)
 
     def _locked_outside(self, now: float) -> list[Acknowledgements]:
-        """Releases of the records that the end of the session leaves locked: those of partitions outside the session."""
+        """Releases of the records that the end of the session leaves locked: the records of partitions outside the session."""
         # Records with an acknowledgement in the queue are left out.
         said = {(each.acquired, offset) for each in self.queue for offset in each.types}
         released = []

@@ -13,13 +13,13 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar
 from pykafka4.testing.broker import Brokers
 from pykafka4.testing.faults.names import nearest
 from pykafka4.testing.storage.partition import Topic, Topics
+from pykafka4.wire.records.layout import INT64_MAX
 
 __all__ = ["broker", "checked", "flag", "instance", "known", "leaders", "partition", "seconds", "whole"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 MOST: Final = 2**31 - 1
-MOST_OFFSET: Final = 2**63 - 1
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
@@ -95,7 +95,7 @@ ARGUMENTS: Final[Mapping[str, Callable[[str, Any, Named], Any]]] = {
     **dict.fromkeys(("node", "to"), lambda name, value, cluster: broker(name, value, cluster.brokers)),
     **dict.fromkeys(("seconds", "failover", "loading"), lambda name, value, cluster: seconds(name, value)),
     **dict.fromkeys(("partition", "lost", "times", "shrink_isr.to"), lambda name, value, cluster: whole(name, value)),
-    "delete_records.to": lambda name, value, cluster: whole(name, value, most=MOST_OFFSET),
+    "delete_records.to": lambda name, value, cluster: whole(name, value, most=INT64_MAX),
     "topic": _topic,
 }
 

@@ -139,7 +139,7 @@ class ProduceAnswers:
     def _is_same_topic(self, flight: InFlightProduce, topic: str) -> bool:
         """Whether `topic` has not been recreated since `flight` was sent.
 
-        The leader epochs of the deleted topic may be higher than those of the new topic, whose leaders would then be ignored.
+        The leader epochs of the deleted topic may be higher than the epochs of the new topic, whose leaders would then be ignored.
         """
         return flight.topics[topic].topic_id == (self._cluster.topic_id(topic) or NO_ID)
 

@@ -75,7 +75,7 @@ cdef struct Taking:                # the state of a call of `add`
     int64_t rows, bytes            # rows and bytes that may still be added
     int64_t taken, first, last     # number of added rows, and the offsets of the first and last of them
     int32_t epoch, last_epoch      # leader epochs of the batch entered, and of the last row
-    const char* entered            # the batch that `enter_plain` entered, or NULL
+    bint entered                   # `enter_plain` has entered a batch in this step
     bint done                      # the batch entered has no more records
     bint full                      # the next record does not fit
     bint no_memory
@@ -109,7 +109,8 @@ cdef bint enter_plain(Chunk c, Taking* t) noexcept nogil:
     c.previous = -1
     c.left = count
     c.p = c.stop
-    c.entered = t.entered = batch
+    c.entered = batch
+    t.entered = True
     t.epoch = get32(batch + 12)
     return True
 
@@ -303,7 +304,7 @@ cdef class ColumnsBuilder:
         """Add records of the next batches; return 0 if there is no batch left."""
         cdef const char* wrong
         cdef Columns* columns = self.columns
-        t.entered = NULL
+        t.entered = False
         t.done = False
         t.headers = 0
         if chunk.legacy is None:
@@ -314,8 +315,8 @@ cdef class ColumnsBuilder:
                 got()
             else:
                 wrong = walk(chunk, columns, t)
-            if t.entered != NULL and chunk.left >= 0:
-                chunk.adopt(t.entered)
+            if t.entered and chunk.left >= 0:
+                chunk.adopt(chunk.entered)
             if t.no_memory:
                 t.no_memory = False
                 raise MemoryError
