@@ -63,7 +63,7 @@ def reassign(
 ) -> int:
     """Move partitions to other brokers, or cancel such moves; without moves: show the moves under way.
 
-    The first broker of a list is the preferred leader. --wait without moves waits for all moves that are under way.
+    The first broker of a list is the preferred leader. --wait without moves and --cancel waits for all moves that are under way.
     """
     wanted: Targets = {**(_of_file(from_file) if from_file else {}), **dict(map(_move, moves))}
     with invocation.admin() as admin:
@@ -104,7 +104,7 @@ def _to_cancel(admin: AdminClient, items: Iterable[str | TopicPartition], timeou
 
 @attrs.frozen
 class Planned:
-    """A move, or its cancellation (`new` is None): replicas before and after, and the bytes to copy (None if unknown)."""
+    """A move, or its cancellation (`new` is None): replicas before and after, and the bytes to copy, or None."""
 
     partition: TopicPartition
     current: tuple[int, ...]
@@ -136,7 +136,7 @@ def _carry_out(admin: AdminClient, invocation: Invocation, wanted: Targets, erro
     if wanting.execute and plan:
         try:
             admin.alter_reassignments({row.partition: row.new for row in plan}, timeout=invocation.timeout)
-        except PartialFailure as failure:  # the other moves have begun
+        except PartialFailure as failure:  # the other moves and cancellations have begun
             errors |= failure.errors
     _show_plan(plan, errors, wanting)
     moved = [row for row in plan if row.partition not in errors and row.new is not None]
@@ -229,15 +229,15 @@ def _awaited(admin: AdminClient, plan: Sequence[Planned], timeout: float | None)
             task = progress.add_task("copying")
             while found := admin.reassignment_progress(list(totals), timeout):
                 totals |= {tp: one.total_bytes for tp, one in found.items() if one.total_bytes is not None}
-                # For a move that has ended, all bytes are copied.
+                # A move that has ended counts as copied.
                 done = sum(found[tp].copied_bytes or 0 if tp in found else total for tp, total in totals.items())
-                progress.update(task, description=f"{len(found)} of {len(plan)} moves", completed=done, total=sum(totals.values()))
+                progress.update(task, description=f"moves left: {len(found)} of {len(plan)}", completed=done, total=sum(totals.values()))
                 time.sleep(MOVES_LOOK_S)
     except KeyboardInterrupt:
         show_note("the moves continue; `cluster reassign --wait` waits for them, --cancel cancels them")
         raise
     errors = _elsewhere(admin, plan, timeout)
-    show_note(f"{len(plan) - len(errors)} of {len(plan)} moves are done")
+    show_note(f"moves done: {len(plan) - len(errors)} of {len(plan)}")
     return errors
 
 
@@ -251,7 +251,7 @@ def _elsewhere(admin: AdminClient, plan: Sequence[Planned], timeout: float | Non
             if row.partition in parts and set(parts[row.partition].replicas) != set(row.new or ()):
                 has = _nodes(parts[row.partition].replicas)
                 errors[row.partition] = KafkaError(
-                    f"{row.partition} is on brokers {has} now: another move or a cancellation replaced this move"
+                    f"{row.partition}: another move or a cancellation replaced this move; replicas now: {has}"
                 )
         if not errors:
             break

@@ -32,7 +32,7 @@ def fill_closed() -> None:
 
 
 def lose(stream: TextIO) -> None:
-    """Drop the buffer of a stream that cannot be written; otherwise the interpreter writes it at exit, fails, and changes the exit code."""
+    """Redirect a failed stream to /dev/null; otherwise the interpreter writes the buffer at exit, fails, and changes the exit code."""
     with contextlib.suppress(OSError, ValueError):  # a stream of a test has no descriptor
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -51,7 +51,7 @@ def named(thing: str) -> Iterator[None]:
 
 
 def explained(error: OSError) -> str:
-    """The name of the file or stream, then the error's text without its number."""
+    """The name of the file or stream, if known, then the error's text without its number."""
     if error.strerror is None:
         return str(error)
     thing = error.filename or (STDOUT if error.errno in OUTPUT_ERRORS else "")

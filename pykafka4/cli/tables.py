@@ -1,4 +1,5 @@
-"""Prints tables on terminals. Invariant: nothing is cut off. A wide table has folded texts, or folded lines if numbers leave no room."""
+"""Formats tables for terminals and pipes. Invariant: nothing is cut off. A wide table has folded texts, or folded lines if numbers leave
+no room."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def create(
 ) -> int:
     """Create topics.
 
-    The command returns when every broker knows the topics.
+    The command returns when every broker that is up knows the topics.
 
     Example: pykafka4 topics create orders --partitions 6 --replication-factor 3 --setting retention.ms=3600000
     """
@@ -199,8 +199,8 @@ def _error(found: object) -> dict[str, Any]:
 def alter(invocation: Invocation, topic: tuple[str, ...], partitions: int, placed: tuple[str, ...], dry_run: bool, json_: bool) -> int:
     """Give topics more partitions.
 
-    The command returns when every broker knows the partitions. Records with a key can go to other partitions than before. `settings set
-    topic:NAME` changes settings.
+    The command returns when every broker that is up knows the partitions. Records with a key can go to other partitions than before.
+    `settings set topic:NAME` changes settings.
 
     Example: pykafka4 topics alter orders --partitions 12
     """
@@ -225,7 +225,7 @@ def alter(invocation: Invocation, topic: tuple[str, ...], partitions: int, place
 def delete(invocation: Invocation, topic: tuple[str, ...], execute: bool, json_: bool) -> int:
     """Delete topics with all their records.
 
-    TOPIC is a name or an id. The command returns when no broker knows the topics any more.
+    TOPIC is a name or an id. The command returns when no broker that is up knows the topics any more.
 
     Example: pykafka4 topics delete orders --execute
     """

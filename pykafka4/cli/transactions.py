@@ -167,7 +167,7 @@ Examples:
 @as_json_option
 @click.pass_obj
 def hanging(invocation: Invocation, topics: tuple[str, ...], all_: bool, older_than: float, json_: bool) -> int:
-    """Find transactions that no coordinator will end: read_committed consumers wait for their end."""
+    """Find transactions that no coordinator will end, and for whose end read_committed consumers wait."""
     if bool(topics) == all_:
         raise click.UsageError("give topics, or --all")
     with invocation.admin() as admin:
@@ -210,7 +210,7 @@ Examples:
 @as_json_option
 @click.pass_obj
 def abort(invocation: Invocation, partition: str, producer_id: int | None, older_than: float, execute: bool, json_: bool) -> int:
-    """Abort the hanging transactions in a partition. A transaction that its coordinator knows is refused: only a part of it would end."""
+    """Abort the hanging transactions in a partition. A transaction that its coordinator knows is refused."""
     tp = _partition(partition)
     with invocation.admin() as admin:
         # Not `describe_producers`, which also lists open transactions that their coordinators will end.
@@ -220,7 +220,7 @@ def abort(invocation: Invocation, partition: str, producer_id: int | None, older
             whose = "" if producer_id is None else f" of producer {producer_id}"
             raise KafkaError(
                 f"no transaction{whose} in {tp} hangs after {older_than:g} s without a record; `transactions producers {partition}` shows "
-                "the open ones, which their coordinators end"
+                "the open ones"
             )
         errors: Mapping[Any, KafkaError] = {}
         if execute:

@@ -25,7 +25,7 @@ mechanism_option = click.option(
 
 @click.group(short_help="Users that log in with SCRAM: list, set passwords, delete.")
 def users() -> None:
-    """Users that log in with SCRAM, whose passwords the cluster keeps."""
+    """Users whose SCRAM credentials the cluster keeps."""
 
 
 @users.command("list", epilog="\b\nExample:\n  pykafka4 users list alice bob")

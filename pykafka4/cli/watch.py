@@ -94,7 +94,7 @@ class Page:
         except urllib.error.HTTPError as error:
             raise NoPage(f"{self._url}: {cell_text(error.read(500).decode(errors='replace').strip())}") from None
         except (OSError, ValueError) as error:
-            raise NoPage(f"{self._url}: no answer ({_why(error)}); the client is closed, or its process has ended") from None
+            raise NoPage(f"{self._url}: shows no status page ({_why(error)}); is the client closed, or has its process ended?") from None
         if "headline" not in found:
             raise NoPage(f"{self._url}: is not the status page of a client")
         return found
@@ -218,7 +218,7 @@ def _partitions(partitions: dict[str, Any], width: int, most: int) -> Renderable
         cells[0] = _end(cells[0], room)
         found.add_row(*cells, cell_text(row[at["reason"]] or ""), style="red" if row[at["state"]] in BAD else "")
     rest = partitions["found"] - len(partitions["rows"][:most])
-    return Group(found, Text(f"{rest:,} more, which are better off", style="dim")) if rest > 0 else found
+    return Group(found, Text(f"{rest:,} more in a better state", style="dim")) if rest > 0 else found
 
 
 def _end(name: str, room: int) -> str:

@@ -12,6 +12,6 @@ Modules; each line imports only from lines below it:
     answers     the answers of a call under way: for threads, futures and tasks
     targets     the brokers to which an application can send a message
     status      `status()` of clients: state and reason, brokers, topics, offline partitions
-    handle      the base of all handles: no pickling, hints for names of other clients
+    handle      the base of all handles: metrics, no pickling, hints for names of other clients
     steps       steps that wait, on threads or in tasks
 """

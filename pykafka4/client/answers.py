@@ -94,10 +94,10 @@ class CallFuture(Future[T]):
 
 
 class Futures:
-    """Makes futures for answers. A separate thread resolves all of them.
+    """Makes futures for answers. A separate thread resolves the futures.
 
-    The loop must not resolve them, because it could wait forever: an application thread holds a future's lock, a signal handler on this
-    thread waits for the loop, and the loop waits for the lock.
+    The loop must not resolve futures, because the loop could wait forever: an application thread holds a future's lock, a signal handler on
+    this thread waits for the loop, and the loop waits for the lock.
     """
 
     def __init__(self, callbacks: Callbacks) -> None:

@@ -1,8 +1,8 @@
 """Connects a producer, consumer or admin client to the runtime of its client. Invariant: a runtime closes its producers, consumers and
 admin clients before its loop.
 
-The implementation behind a handle derives from `Attachment`. The runtime keeps the implementation alive, but not the handle. So if the
-application drops an open handle, the handle is garbage-collected, and its finalizer warns.
+The implementation behind the handle of each derives from `Attachment`. The runtime keeps the implementation alive, but not the handle. So
+if the application drops an open handle, the handle is garbage-collected, and its finalizer warns.
 """
 
 from __future__ import annotations

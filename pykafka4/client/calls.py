@@ -1,5 +1,5 @@
-"""Checks the arguments of a client's stateless calls, and begins these calls for threads, futures and tasks. Invariant: a wrong argument
-raises an error before any broker gets a request.
+"""Checks the arguments of a client's stateless calls, and begins these calls for threads, futures and tasks. Invariant: a wrong argument,
+except a bound of `splits` or a field of a message, raises an error before any broker gets a request.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ CONNECTION_MESSAGES: Final = ("SaslHandshake", "SaslAuthenticate")  # messages t
 
 
 class Calls:
-    """The stateless calls of one client (an `Asker`), and their machine, which the first call creates."""
+    """An `Asker` with the stateless calls of one client, and their machine, which the first call creates."""
 
     def __init__(self, loop: Loop, engine: Engine, callbacks: Callbacks) -> None:
         self._loop, self._engine = loop, engine
@@ -186,7 +186,7 @@ def _located(found: Mapping[Any, Any]) -> dict[TopicPartition, dict[int, int | N
 
 
 def _bytes_per_offset(spans: Mapping[TopicPartition, Span], found: Mapping[Any, Any]) -> dict[TopicPartition, float]:
-    """The mean bytes per offset of each partition that is not empty; an empty dict if the size of one of them is unknown or 0."""
+    """The mean bytes per offset of each partition whose span is not empty; an empty dict if one of their sizes is unknown or 0."""
     sizes = locating.sizes_of(found)
     counts = {tp: found[tp][LATEST] - span.earliest for tp, span in spans.items()}
     if not all(sizes.get(tp) for tp, span in spans.items() if not span.is_empty):

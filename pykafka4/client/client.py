@@ -39,7 +39,7 @@ class Client(ServesStatus):
     """One loop thread, its connections and the cluster's metadata, shared by any number of producers, consumers and admin clients.
 
     `Client(bootstrap_servers="host:9092", **options)` takes the options of `ClientConfig` (docs/options.md). `callback_executor` is a
-    `concurrent.futures.Executor` for delivery callbacks and listeners of events; by default, they run one after the other on a thread of
+    `concurrent.futures.Executor` for callbacks and listeners of events; by default, they run one after the other on a thread of
     the client. All methods may be called from any thread. A client cannot be pickled, or used in a forked child process.
     """
 

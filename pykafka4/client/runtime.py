@@ -1,8 +1,8 @@
 """Owns one loop, to which producers, consumers and admin clients attach, and closes all of them together. Invariant: the last user of a
 private runtime closes the runtime.
 
-A producer, consumer or admin client without a client creates a private runtime. The loop thread holds no reference to the `Runtime`: if an
-open runtime is garbage-collected, the loop ends, and the finalizer of a `Client`'s runtime warns.
+A producer, consumer or admin client without a client creates a private runtime. The loop thread holds no reference to the `Runtime`, so if
+an open runtime is garbage-collected, the loop ends, and the finalizer of a `Client`'s runtime warns.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Runtime:
         self.config = config
         self.callbacks = Callbacks(executor, config.client_id)
         self.events = EventFeeds(self.callbacks)
-        self.engine = Engine(config, Random(), self.events, _prepare(config))  # loop thread only
+        self.engine = Engine(config, Random(), self.events, _prepare(config))  # loop thread only, except for methods "for any thread"
         self.engine.network.answered = ANSWERED.setdefault(config.security_protocol, Answered())
         self.loop = Loop(self.engine, self.callbacks)
         self._calls: dict[str, Calls] = {}  # empty or one item

@@ -331,7 +331,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """Commit offsets for the group; return when the coordinator has stored them.
 
         Without `offsets`, the call commits all records that `poll` has returned; inside a `for` loop, all records before the current one.
-        Offsets of a deleted topic are left out: in a new topic of the same name they would be offsets of other records.
+        Offsets of a deleted topic are left out, because in a new topic of the same name they would be offsets of other records.
         With `topic`, the call commits only offsets of this topic. While `process` or streams run, the call commits their finished records,
         except in partitions that are being revoked.
         `offsets` maps partitions to the offset of the next record to read (an int or OffsetAndMetadata).
@@ -418,7 +418,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """Call `handler(record)` for each record, on `workers` threads, in order per key, and commit finished records.
 
         Runs until `stop` (a threading.Event) is set, and returns the counts; an error ends the run. The committed offset of a partition
-        never passes an unfinished record: after a crash, records from the first unfinished one on are handled again (at least once).
+        never passes an unfinished record, so after a crash, records from the first unfinished one on are handled again (at least once).
 
         `by`: "key" handles records with the same key in order, and records without a key in any order; "partition" keeps the order of each
         partition; with a callable, records for which it returns equal keys are handled in order.

@@ -214,7 +214,7 @@ def test_moves_are_awaited_and_one_that_was_changed_meanwhile_is_told(canned: Ca
     courses = InTurn([{T0: move, T1: move}, {T0: move}, {}])
     canned(describe_topics=looks, describe_log_dirs=SIZES, alter_reassignments={}, reassignment_progress=courses)
     code, _, err = command("cluster", "reassign", "t:0=3", "t:1=3", "--execute", "--wait")
-    assert (code, err) == (1, "1 of 2 moves are done\nerror: t-1 is on brokers 1 now: another move or a cancellation replaced this move\n")
+    assert (code, err) == (1, "moves done: 1 of 2\nerror: t-1: another move or a cancellation replaced this move; replicas now: 1\n")
 
 
 def test_moves_under_way_are_shown_and_cancelled(canned: Callable[..., Canned], command: Run) -> None:

@@ -35,7 +35,7 @@ def test_processes_are_listed_and_one_is_shown_as_text_and_as_json(
         assert run(["watch", "--url", page.url, "--once", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["kind"] == "producer"
     assert run(["watch", "--url", page.url, "--once"]) == 1
-    assert "no answer" in capsys.readouterr().err
+    assert "shows no status page" in capsys.readouterr().err
     assert run(["watch", "--pid", str(os.getpid())]) == 1
     assert run(["watch", "--pid", "1", "--url", page.url]) == 2
 
