@@ -17,7 +17,7 @@ from pykafka4.wire.records.rows import rows_ended
 
 __all__ = ["READING", "RowsTask"]
 
-READING: Final = "pykafka4-arrow"  # the name of threads that read a batch
+READING: Final = "pykafka4-arrow"  # the name of threads that read Arrow data
 SLICE: Final = 4096  # rows that are sent before other tasks run
 
 

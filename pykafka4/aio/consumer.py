@@ -59,9 +59,9 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
     `pykafka4.Consumer` has the same options; `client` may be shared with other producers and consumers. A consumer belongs to the event
     loop of its first use. One task at a time polls, unsubscribes or begins `process`; other tasks may call other methods. The methods of a
-    rebalance listener may be coroutines or plain functions; they run inside the calls that wait. Cancelling a poll does not cancel such
-    a coroutine: it runs in a separate task, and the next poll waits for its end. Partitions are `TopicPartition`s or (topic, partition)
-    pairs, timeouts are seconds.
+    rebalance listener may be coroutine functions or plain functions; they run inside the calls that wait. Cancelling a poll does not cancel
+    a listener's coroutine: it runs in a separate task, and the next poll waits for its end. Partitions are `TopicPartition`s or (topic,
+    partition) pairs, timeouts are seconds.
     """
 
     _name = "aio.Consumer"
@@ -150,7 +150,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return await self._session.next_list(timeout, max_rows, self._session.reader.columns.form(columns))
 
     async def poll_raw(self, timeout: float | None = 1.0, max_batches: int | None = None, max_bytes: int | None = None) -> list[RawBatch]:
-        """A list of complete record batches, without decompression. See pykafka4.Consumer.poll_raw, and `poll` for cancellation."""
+        """A list of complete record batches. See pykafka4.Consumer.poll_raw, and `poll` for cancellation."""
         return await self._session.next_list(timeout, max_batches, self._session.raw_form(max_bytes))
 
     async def extend_lease(self, seconds: float) -> None:
@@ -386,7 +386,7 @@ class Batches:
     """The iterator of `Consumer.batches`. Not a generator, which would end with the first exception."""
 
     def __init__(self, session: TaskConsumerSession, consumer: Consumer[Any, Any], timeout: float | None, max_records: int | None) -> None:
-        """See `Records`."""
+        """See `Records.__init__`."""
         self._session, self._consumer, self._timeout, self._max_records = session, consumer, timeout, max_records
         self._iteration: Iteration | None = None
 

@@ -47,7 +47,7 @@ class TaskUse:
 
 
 class TaskGuard(Guard):
-    """Remembers which task has a consumer to itself, and which task closes the consumer."""
+    """Remembers which task has a consumer to itself, and whether a task closes the consumer."""
 
     def __init__(self, reader: Reader, signal: Signal, check: Callable[[], None]) -> None:
         super().__init__(reader, signal, check)
@@ -57,7 +57,7 @@ class TaskGuard(Guard):
         self.detached = False  # a thread closes the consumer without its event loop
 
     def enter(self, what: str) -> bool:
-        """Begin a step that does not wait; return whether it needs a `leave` (only if the consumer is detached)."""
+        """Check that a call may begin; return whether the call needs a `leave` (only if the consumer is detached)."""
         if self.detached:
             return super().enter(what)
         self._check()

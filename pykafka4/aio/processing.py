@@ -47,7 +47,7 @@ def check_producer(producer: object) -> None:
 
 
 class TaskWork(HandlerWork):
-    """Work whose handlers are awaited. Callbacks of producers run on another thread; everything else runs on the event loop."""
+    """Work whose handlers run on the event loop. Callbacks of producers may run on another thread."""
 
     def __init__(self, plan: Plan, wake: Callable[[], object]) -> None:
         """Called on the event loop."""
@@ -148,7 +148,11 @@ class TaskWork(HandlerWork):
         self.refuse()
         try:
             if not await self._until(lambda: not self._running, self.limits.drain):
-                log.warning("%s: handlers that still run after drain_timeout=%g s are cancelled", self.limits.where, self.limits.drain)
+                log.warning(
+                    "%s: records are unfinished after drain_timeout=%g s; handlers that still run are cancelled",
+                    self.limits.where,
+                    self.limits.drain,
+                )
         except asyncio.CancelledError as cancelled:
             await self.drain(cancelled)
             raise

@@ -150,7 +150,7 @@ class Producer(ProducerHandle):
             else:
                 if "headers" in more:
                     more["headers"] = lasting(more["headers"])
-                for value, key in each_pair(topic, values, keys):  # type: ignore[arg-type]  # `send` refuses it
+                for value, key in each_pair(topic, values, keys):  # type: ignore[arg-type]  # `send` refuses a topic that is not a str
                     out.append(await self.send(topic, value, key=key, **more))  # type: ignore[arg-type]
         except BaseException as error:
             many_ended(error, topic if isinstance(topic, str) else None, out)
@@ -224,7 +224,7 @@ class Producer(ProducerHandle):
             except asyncio.CancelledError as cancelled:
                 partition = awaits.partition if awaits.partition >= 0 else None
                 why = self._session.signal.why_open(awaits.topic, partition)
-                cancelled.add_note(f"pykafka4: the record was not accepted yet: {awaits}{why}")
+                cancelled.add_note(f"pykafka4: the record or batch was not accepted yet: {awaits}{why}")
                 raise
 
     async def _wait_for_room(self, awaits: WouldBlock, attempt: Callable[[], T], deadline: float) -> T:
@@ -351,10 +351,10 @@ class Producer(ProducerHandle):
         return undelivered
 
     async def _end(self) -> list[ProducerRecord]:
-        """Close on another thread, because the wait for the end of the client's thread blocks."""
         session = self._session
         if session.runtime.loop.forked:
             return session.close(0)
+        # On another thread, because the wait for the end of the client's thread blocks.
         return await self._binding.run_on_thread(lambda: session.close(0.0), session.config.client_id)
 
     async def __aenter__(self) -> Self:

@@ -87,7 +87,7 @@ class TaskConsumerSession(ConsumerSession):
         self.enter()
         if self.guard.in_listener():
             raise KafkaError(
-                f"{form.call} must not be called inside {self.waits.method}: the running poll continues when the listener returns"
+                f"{form.call} must not be called inside {self.waits.method}: the running call continues when the listener returns"
             )
         reader = self.reader
         holder: TaskUse | None = None

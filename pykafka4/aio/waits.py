@@ -1,4 +1,4 @@
-"""Implements the waits of a consumer's steps in tasks. Invariant: cancelling a call ends its wait at once, but never a listener's method.
+"""Implements the waits of a consumer's steps in tasks. Invariant: cancelling a call ends its wait at once.
 
 A coroutine of the listener runs in a separate task, which the cancellation of a poll does not cancel. The next call that needs the end of
 that coroutine waits for it.
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @coroutine
 def run(steps: Steps[T]) -> Steps[T]:
-    """`await run(steps)`: run steps of a consumer in a task."""
+    """`await run(steps)`: run steps in a task."""
     return (yield from steps)
 
 
@@ -41,7 +41,7 @@ class TaskWaits(ThreadWaits):
         super().__init__(signal, lambda fn: fn())
         self._binding, self._guard = binding, guard
         self._running: asyncio.Future[Any] | None = None  # the running method of the listener, if it is a coroutine
-        self.method = ""  # the name of that method
+        self.method = ""  # the name of the listener's method that runs or ran last
         self.detached = False
 
     @property
@@ -68,7 +68,7 @@ class TaskWaits(ThreadWaits):
             return await self._binding.until(latch, predicate, None if timeout is None else system.monotonic() + timeout)
 
     def listen(self, method: Listen, tps: list[TopicPartition], event: Assigned | Ended) -> Steps[None]:
-        if self._guard.in_listener():  # a method has called `unsubscribe` or `close` in its own task, which must not wait for itself
+        if self._guard.in_listener():  # the running method has called `unsubscribe` or `close`, which must not wait for the method's end
             event.reported = True
             if isawaitable(result := method(tps)):
                 yield from result.__await__()

@@ -33,7 +33,7 @@ class ConstrainedAssignment:
         self._topics, self._racks, self._owned, self._contested = topics, racks, owned, contested
         self._least, self._with_more = divmod(sum(map(len, topics.values())), len(owned))
         self._most = self._least + (self._with_more > 0)
-        self._have_more = 0  # number of members with one partition more than the least
+        self._have_more = 0  # number of members that got one partition more than the least in step 1 or 2
         self._result: dict[str, list[TopicPartition]] = {name: [] for name in owned}
         self._below: list[str] = []  # members with fewer than the least number of partitions
         self._at_least: deque[str] = deque()  # members with exactly the least number, which may get one more

@@ -116,7 +116,7 @@ class GeneralAssignment:
         return {name: list(tps) for name, tps in self._result.items()}
 
     def _keep(self, owned: Mapping[str, Collection[TopicPartition]]) -> bool:
-        """Carry out step 1; return whether a member loses a partition that it cannot keep."""
+        """Carry out step 1; return whether a member cannot keep one of its partitions."""
         must_revoke = False
         for name, tps in owned.items():
             for tp in tps:

@@ -1,6 +1,6 @@
 """Reads the records between two offsets of each partition. Invariant: a read fixes both offsets when it begins, and stops at the second.
 
-`read`, `read_arrow` and `aio.read` use the same `BoundedRead`. It polls an ordinary consumer session without a group.
+`read`, `read_arrow` and `aio.read` use the same `BoundedRead`, with an ordinary consumer session without a group.
 `core.subscription.Claim.until` is the end of a partition's range.
 
 Modules; each line imports only from lines below it:

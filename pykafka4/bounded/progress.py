@@ -91,7 +91,7 @@ class Lines:
     def _line(self, records: int, offsets: int) -> str:
         seconds = self._clock() - self._began
         left = max(0, self._total - offsets)
-        shown = [f"{self._topics}: {_percent(offsets, self._total)}", f"{records:,} records", rate(records, seconds)]
+        shown = [f"{self._topics}: {_percent(offsets, self._total)}", counted(records), rate(records, seconds)]
         if left and offsets:
             shown.append(f"{duration(seconds * left / offsets)} left")
         elif not left:
@@ -108,7 +108,7 @@ class RichBar:
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bars
 
-        columns = TextColumn("{task.fields[records]:,} records"), TextColumn("{task.fields[rate]}"), TimeRemainingColumn()
+        columns = TextColumn("{task.fields[records]}"), TextColumn("{task.fields[rate]}"), TimeRemainingColumn()
         # rich redirects stdout, to print the program's output above the bar, on `out`. Output to a file or pipe must not be redirected.
         in_terminal = sys.stdout is not None and sys.stdout.isatty()
         how: dict[str, Any] = {"console": Console(file=out), "auto_refresh": False, "redirect_stdout": in_terminal}
@@ -122,7 +122,7 @@ class RichBar:
     def begin(self, topics: str, offsets: int) -> None:
         self._began = self._drawn_at = self._clock()
         self._bars.start()
-        self._task = self._bars.add_task(topics, total=max(1, offsets), completed=0 if offsets else 1, records=0, rate="")
+        self._task = self._bars.add_task(topics, total=max(1, offsets), completed=0 if offsets else 1, records=counted(0), rate="")
 
     def due(self) -> bool:
         return self._clock() - self._drawn_at >= REDRAW_S
@@ -132,7 +132,7 @@ class RichBar:
         if (records, offsets) != self._drawn and self._task is not None:
             self._drawn = records, offsets
             passed = rate(records, self._drawn_at - self._began)
-            self._bars.update(self._task, completed=offsets, records=records, rate=passed, refresh=True)
+            self._bars.update(self._task, completed=offsets, records=counted(records), rate=passed, refresh=True)
 
     def end(self, records: int, offsets: int) -> None:
         if self._task is not None:
@@ -150,6 +150,10 @@ def progress_for(wanted: object) -> Progress:
         except ImportError:
             pass
     return Lines(sys.stderr, system.monotonic)
+
+
+def counted(records: int) -> str:
+    return f"{records:,} {'record' if records == 1 else 'records'}"
 
 
 def rate(records: int, seconds: float) -> str:

@@ -51,7 +51,7 @@ def read_arrow(
 
     `polars.DataFrame(read_arrow("orders", **options))` reads a topic; pyarrow, pandas, DuckDB and other libraries also read Arrow streams.
     Arguments and errors are as in `read`; `columns` is as in `Consumer.poll_arrow`. A batch has up to `max_rows` rows, or by default up to
-    8 MiB.
+    about 8 MiB.
 
     The call looks up both ends; records become columns when the stream is read. The stream can be read once. An error ends an Arrow stream:
     the library that reads it raises its own exception with the text of the error, while iteration raises the error itself. Keys and

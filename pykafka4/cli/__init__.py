@@ -2,8 +2,8 @@
 
 * Standard output has the result, as a table or as JSON; errors and notes go to standard error. With `--json`, errors of the cluster
   are also objects on standard output.
-* A command that deletes something in a cluster, or sets the offsets of a group, needs `--execute`; exceptions: `bench` deletes its own
-  topic, and `cluster down --delete` the data of the local cluster.
+* A command that deletes something other than settings in a cluster, or sets the offsets of a group, needs `--execute`; exceptions:
+  `bench` deletes its own topic, and `cluster down --delete` the data of the local cluster.
 * No name from a cluster is shown with its control characters, which a terminal may obey. Keys, values and headers are data: `consume`
   writes their bytes unchanged, except with `--json` and `--hex`.
 

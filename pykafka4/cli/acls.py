@@ -38,8 +38,8 @@ CONSUMER: Final = {"topic": ("READ", "DESCRIBE"), "group": ("READ",)}
 def acls() -> None:
     """Rights: who may perform which operation on which resource.
 
-    The options are the options of kafka-acls. Operations are Read, Write, Create, Delete, Alter, Describe, ClusterAction, DescribeConfigs,
-    AlterConfigs, IdempotentWrite, CreateTokens, DescribeTokens, All. A principal is User:NAME; User:* is everybody.
+    Most options are options of kafka-acls. Operations are Read, Write, Create, Delete, Alter, Describe, ClusterAction, DescribeConfigs,
+    AlterConfigs, IdempotentWrite, CreateTokens, DescribeTokens, TwoPhaseCommit, All. A principal is User:NAME; User:* is everybody.
     """
 
 
@@ -56,7 +56,11 @@ def resource_options(command: F) -> F:
                 "--delegation-token", "delegation_tokens", multiple=True, metavar="ID", help="A delegation token. Can be repeated."
             ),
             click.option(
-                "--user-principal", "user_principals", multiple=True, metavar="PRINCIPAL", help="A user, for CreateTokens. Can be repeated."
+                "--user-principal",
+                "user_principals",
+                multiple=True,
+                metavar="PRINCIPAL",
+                help="A user, for CreateTokens and DescribeTokens. Can be repeated.",
             ),
         )
     ):
@@ -96,7 +100,7 @@ def operations(options: dict[str, Any], resources: Iterable[Named]) -> Iterator[
         yield from product(options["operations"] or ("ALL",), resources)
         return
     if options["operations"]:
-        raise click.UsageError("give --operation, or --producer and --consumer, not both")
+        raise click.UsageError("--operation cannot be combined with --producer or --consumer")
     chosen = [*resources, *([("cluster", CLUSTER[1])] if options["idempotent"] else [])]
     kinds = {kind for kind, _ in chosen}
     if "topic" not in kinds or (options["consumer"] and "group" not in kinds):
@@ -105,7 +109,7 @@ def operations(options: dict[str, Any], resources: Iterable[Named]) -> Iterator[
     for row in shortcuts:
         used = {kind: (*used.get(kind, ()), *row.get(kind, ())) for kind in kinds}
     if idle := [kind for kind in kinds if not used[kind]]:
-        raise click.UsageError(f"--{idle[0]} has no effect with the given --producer or --consumer: leave it out")
+        raise click.UsageError(f"the {idle[0]} has no effect with the given --producer or --consumer: leave its option out")
     yield from ((word, resource) for resource in chosen for word in dict.fromkeys(used[resource[0]]))
 
 
@@ -128,7 +132,7 @@ def wanted(options: dict[str, Any]) -> list[Acl]:
 
 
 def kind_pattern(kind: str, pattern: str) -> str:
-    """The pattern for a kind of resource: the cluster has one name, which is not a prefix."""
+    """The pattern for a type of resource: the cluster has one name, which is not a prefix."""
     return "LITERAL" if kind == "cluster" else pattern
 
 

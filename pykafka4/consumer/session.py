@@ -243,7 +243,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         limit, timeout = form.limit(most), check_timeout(timeout)
         if not self.guard.enter(form.call):
             if method := self.assignment.listener_method:
-                raise KafkaError(f"{form.call} must not be called inside {method}: the running poll continues when the listener returns")
+                raise KafkaError(f"{form.call} must not be called inside {method}: the running call continues when the listener returns")
             raise self.guard.refusal(form.call)
         reader, guard = self.reader, self.guard
         try:

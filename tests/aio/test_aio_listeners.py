@@ -225,7 +225,7 @@ def test_poll_inside_a_listener_is_refused(server: ModelServer) -> None:
         await consumer.close()
 
     run(main())
-    assert errors == ["poll must not be called inside on_partitions_assigned: the running poll continues when the listener returns"] * 2
+    assert errors == ["poll must not be called inside on_partitions_assigned: the running call continues when the listener returns"] * 2
 
 
 @pytest.mark.parametrize("method", ["assigned", "revoked"])

@@ -160,7 +160,7 @@ def test_a_cancelled_send_was_not_accepted_and_a_cancelled_wait_takes_nothing_ba
         assert all(task.cancelled() for task in (*tasks, waiting))
         assert producer.stats().accepted == before
         notes = [await noted(task) for task in (tasks[0], waiting)]
-        assert notes[0].startswith("pykafka4: the record was not accepted yet: ")
+        assert notes[0].startswith("pykafka4: the record or batch was not accepted yet: ")
         assert notes[1].startswith("pykafka4: t-0: not acknowledged yet: t-0: no leader")
         assert inspect(producer).blocked_sends == 0
         server.do(lambda cluster: cluster.orphan("t", 0, 0.0))

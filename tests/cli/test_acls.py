@@ -79,10 +79,10 @@ def test_options_are_those_of_kafka_acls(line: str, expected: list[Acl], admin: 
         ("add --allow-principal User:alice", "give a principal and a resource"),
         ("add --allow-principal User:alice --producer --group g", "--producer needs --topic"),
         ("add --allow-principal User:alice --consumer --topic t", "--consumer needs --topic and --group"),
-        ("add --allow-principal User:alice --producer --topic t --group g", "--group has no effect with the given --producer"),
+        ("add --allow-principal User:alice --producer --topic t --group g", "the group has no effect with the given --producer"),
         (
             "add --allow-principal User:alice --producer --operation Read --topic t",
-            "give --operation, or --producer and --consumer, not both",
+            "--operation cannot be combined with --producer or --consumer",
         ),
         ("add --allow-principal User:alice --idempotent --topic t", "goes with --producer"),
         ("remove --principal User:alice --topic t", "name single ACLs with the options of `add`"),
