@@ -21,7 +21,7 @@ from typing import NamedTuple
 __all__ = ["Address", "Channel", "Failure", "Loss", "tcp", "unix_datagram", "unix_stream"]
 
 _LONGEST_PATH = 107  # bytes of sun_path in Linux, without the final zero
-_RETRY_S = 0.01  # seconds between attempts to reach an agent that is not there
+_RETRY_S = 0.01  # seconds between attempts if no socket can be polled
 _REST_S = 0.1  # seconds for the rest of a message; a message larger than a stream's buffer always has a rest
 _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)  # SIGPIPE's default, which an application may have restored, ends the process
 _BUSY = {errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS, errno.ENOMEM}
@@ -103,7 +103,7 @@ def tcp(port: int, host: str = "127.0.0.1") -> Address:
 
 
 class Channel:
-    """One non-blocking socket, which `offer` connects if necessary. Any thread and any signal handler may call the methods."""
+    """One non-blocking socket, which `offer` connects if necessary. Any thread and any signal handler may call `offer` and `close`."""
 
     __slots__ = ("__weakref__", "_closed", "_largest", "_lock", "_rest", "_socket", "_waits", "address", "lost")
 
@@ -247,7 +247,7 @@ class Channel:
         return sock
 
     def _drop(self) -> None:
-        """End the connection. A message that went out in part is counted in `lost`; the agent counts the bytes of the part."""
+        """End the connection. A message with an unsent rest is counted in `lost`."""
         sock, self._socket = self._socket, None
         if self._rest:
             self._rest = memoryview(b"")

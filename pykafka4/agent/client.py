@@ -139,5 +139,5 @@ def _as_bytes(name: str, given: object) -> bytes:
     if isinstance(given, bytes | bytearray | memoryview):
         return bytes(given)
     if given is None and name != "topic":
-        raise TypeError(f"{name} must be bytes or str, not None; an empty text is written to Kafka as null")
+        raise TypeError(f"{name} must be bytes or str, not None; by default, an empty text becomes null in Kafka")
     raise TypeError(f"{name} must be bytes or str, not {type(given).__name__}")

@@ -1,6 +1,6 @@
 """Packs and parses messages in Dory's format, version 0, which all inputs use. Source: dory/doc/sending_messages.md.
 
-Big endian. The size counts the complete message, the size field included; only PartitionKey messages have a partition key:
+Numbers are big endian. The size counts the complete message, the size field included; only PartitionKey messages have a partition key:
 
     size int32 | API key int16 | API version int16 | flags int16 | [partition key uint32]
     topic size int16 | topic | timestamp int64 | key size int32 | key | value size int32 | value
@@ -31,7 +31,7 @@ _TIMES = range(-(2**63), 2**63)
 
 
 def pack(topic: bytes, value: bytes, key: bytes = b"", partition_key: int | None = None, timestamp_ms: int = 0) -> bytes:
-    """Return the bytes of a message. Raises TypeError or ValueError, whose text names the argument and its limit.
+    """Return the bytes of a message. Raises TypeError or ValueError, whose text names the argument.
 
     The partition key is from 0 to 4,294,967,295; a negative number of 32 bits means the unsigned number with the same bits.
     """

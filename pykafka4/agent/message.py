@@ -29,8 +29,8 @@ class Reason(StrEnum):
     MALFORMED = "MALFORMED"
     API_KEY = "API_KEY"  # not 256 or 257
     VERSION = "VERSION"  # not 0
-    UNCLEAN_UNIX = "UNCLEAN_U"  # a UNIX stream ended inside a message
-    UNCLEAN_TCP = "UNCLEAN_T"  # a TCP connection ended inside a message
+    UNCLEAN_UNIX = "UNCLEAN_U"  # a UNIX stream was reset, or ended inside a message
+    UNCLEAN_TCP = "UNCLEAN_T"  # a TCP connection was reset, or ended inside a message
     # Accepted by an input, then discarded:
     BAD_TOPIC = "BAD_TOPIC"  # the name is illegal, or the brokers do not know the topic
     LONG_MSG = "LONG_MSG"  # larger than a limit of the agent or of the topic
@@ -64,4 +64,4 @@ class Intake(Protocol):
         """Take messages in the order in which they were read."""
 
     def refuse(self, data: bytes, refused: Refused, source: Source) -> None:
-        """Count bytes that are not a message: a complete datagram or frame, or the bytes of an unfinished frame."""
+        """Count bytes that are not a message."""

@@ -30,7 +30,7 @@ DEFAULTS: Final = {name: attrs.fields_dict(ProducerConfig)[name].default for nam
 
 
 def producer_options(settings: AgentSettings) -> dict[str, Any]:
-    """Return the producer's options. Raises ConfigError for an option in [kafka] that the agent itself sets."""
+    """Return the producer's options. Raises ConfigError for an option that [kafka] must not have."""
     refused = [f"kafka.{name}: {ELSEWHERE[name]}" for name in settings.kafka if name in ELSEWHERE]
     if refused:
         raise ConfigError("; ".join(refused))

@@ -50,7 +50,7 @@ class Progress:
             self._print()
         if self._terminal is not None and (now := self._clock()) >= self._next:
             of = "" if self._total is None else f" of {self._total:,}"
-            self._terminal.write(f"\r\x1b[K{self.sent:,}{of} messages, {self.sent / (now - self._begun):,.0f} per second")
+            self._terminal.write(f"\r\x1b[Kmessages: {self.sent:,}{of}, {self.sent / (now - self._begun):,.0f} per second")
             self._terminal.flush()
             self._next, self._shown = now + PROGRESS_EVERY_S, True
 
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str]) -> int:
         whole = channel.close()
         progress.end()
     if trouble is None and not whole:
-        trouble = f"only a part of the last message was taken at {channel.address.text}: the agent is behind"
+        trouble = f"only a part of the last message was taken at {channel.address.text}: the agent is behind or has ended"
     return 0 if trouble is None else _complain(trouble, LOST)
 
 
@@ -229,5 +229,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds, 0 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds, 0 or more and less than 1e9")
     return seconds

@@ -466,7 +466,7 @@ def test_a_wrong_argument_is_named(datagrams: Place, call: Callable[[Client], ob
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        (lambda client: client.send("t", None), "value must be bytes or str, not None; an empty text is written to Kafka as null"),
+        (lambda client: client.send("t", None), "value must be bytes or str, not None; by default, an empty text becomes null in Kafka"),
         (lambda client: client.send("t", {"a": 1}), "value must be bytes or str, not dict"),
         (lambda client: client.send("t", "v", key=7), "key must be bytes or str, not int"),
         (lambda client: client.send(None, "v"), "topic must be bytes or str, not NoneType"),

@@ -181,7 +181,7 @@ def test_a_message_that_is_too_large_says_which_limit(agent: socket.socket, path
         (["--topic", "t", "--partition-key", "4294967296"], "argument --partition-key: 4294967296 must be at most 4294967295"),
         (["--topic", "t", "--partition-key=-1"], "argument --partition-key: '-1' must be an integer, 0 or more"),
         (["--topic", "t", "--count", "x"], "argument --count: 'x' must be an integer, 0 or more"),
-        (["--topic", "t", "--wait", "nan"], "argument --wait: 'nan' must be a number of seconds, 0 or more"),
+        (["--topic", "t", "--wait", "nan"], "argument --wait: 'nan' must be a number of seconds, 0 or more and less than 1e9"),
         (["--topic", "t", "--val", "v"], "unrecognized arguments: --val v"),
         (["--topic"], "argument --topic: expected one argument"),
     ],
@@ -235,7 +235,7 @@ def test_a_terminal_shows_progress_of_long_runs() -> None:
             progress.add()
         now[0] += 0.25
     progress.end()
-    lines = ("801 of 1,200 messages, 801", "1,001 of 1,200 messages, 801")
+    lines = ("messages: 801 of 1,200, 801", "messages: 1,001 of 1,200, 801")
     assert terminal.getvalue() == "".join(f"\r\x1b[K{line} per second" for line in lines) + "\n"
 
 

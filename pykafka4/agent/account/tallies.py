@@ -1,4 +1,4 @@
-"""Counts discards, refused bytes and repeats of an interval. Invariant: for any input, memory is bounded and sums are exact."""
+"""Counts discards, refused bytes and repeats. Invariant: for any input, memory is bounded and sums are exact."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Recent(Generic[K]):
 
 
 class TopicRow:
-    """The counts of a topic by reason, and the earliest and latest timestamp of its messages."""
+    """Counts of messages by reason, and the earliest and latest timestamp of the messages."""
 
     __slots__ = ("first_ms", "last_ms", "reasons")
 
@@ -113,7 +113,7 @@ class Rows:
 
 
 class Tallies:
-    """An interval's refused bytes, discarded messages, and messages that may be in Kafka twice."""
+    """Counts of refused bytes, of discarded messages, and of messages that may be in Kafka twice."""
 
     def __init__(self, prefix_size: int) -> None:
         self._prefix_size = prefix_size

@@ -1,4 +1,4 @@
-"""Defines the values that count messages: accounts since the agent's start, and reports of the discards in one interval."""
+"""Defines the values that count messages: accounts since the agent's start, and reports of discards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Account", "Discards", "Repeats", "Report", "TopicAccount", "merged"]
 
 @attrs.frozen
 class Discards:
-    """Discarded messages of a topic, with the earliest and latest timestamp, in milliseconds since the epoch, None if unknown."""
+    """Discarded messages by reason, with the earliest and latest timestamp, in milliseconds since the epoch, None if unknown."""
 
     by_reason: Mapping[Reason, int] = attrs.Factory(dict)
     first_ms: int | None = None
@@ -27,7 +27,7 @@ class Discards:
 
 @attrs.frozen
 class Repeats:
-    """Acknowledged messages of a topic that may be in Kafka twice, with the earliest and latest timestamp."""
+    """Acknowledged messages that may be in Kafka twice, with the earliest and latest timestamp."""
 
     count: int = 0
     first_ms: int | None = None

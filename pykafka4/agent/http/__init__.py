@@ -1,5 +1,5 @@
-"""Serves the agent's pages on a loopback address: the web page, Dory's JSON, Prometheus. Invariant: the only requests
-that act on the agent are POST /metadata_update and a GET of /discards, which marks the finished report as read.
+"""Serves the agent's pages on a loopback address: the web page, Dory's JSON, Prometheus. Invariant: only two kinds of
+requests act on the agent: a POST that updates the metadata, and a request of /discards, which marks the finished report as read.
 
 The agent's loop accepts requests. A separate thread makes the answers that have figures, so that readers delay no message.
 

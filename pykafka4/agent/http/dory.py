@@ -37,13 +37,13 @@ UNKNOWN: Final = 0  # an unknown time: Dory's fields are numbers, and null would
 
 
 def dump(value: object) -> str:
-    """Return `value` as JSON with a line for each item, as Dory writes it."""
+    """Return `value` as JSON with a line for each item, as Dory does."""
     return json.dumps(value, indent=4) + "\n"
 
 
 @attrs.frozen
 class PageHead:
-    """The head of all pages. Times are in seconds since the epoch."""
+    """The head of a page. Times are in seconds since the epoch."""
 
     version: str
     started_at: float
@@ -70,7 +70,7 @@ def counters(process: PageHead, counts: Mapping[str, int]) -> Json:
 
 
 def queue_counts(process: PageHead, queues: Mapping[str, TopicQueue]) -> Json:
-    """Return /queues/json: a row for each topic with messages that have a partition; `new` counts messages without a partition."""
+    """Return /queues/json: a row for each topic with messages in batches; `new` counts the other messages."""
     rows = [
         {"topic": topic, "batch": queue.batch, "send_wait": queue.waiting, "ack_wait": queue.in_flight}
         for topic, queue in sorted(queues.items())

@@ -1,4 +1,5 @@
-"""Decides which requests are answered. Invariant: pages of other sites read and change nothing; the connection of a slow client ends.
+"""Decides which requests are answered. Invariant: pages of other sites read nothing, and their POSTs are refused; the
+connection of a slow client ends.
 
 `pykafka4.pages.guarding` checks headers, and describes the attacks.
 """
@@ -22,8 +23,8 @@ __all__ = ["SENT_HEADERS", "Connections", "Guard", "Handler"]
 log = logging.getLogger("pykafka4.agent.http")
 
 MOST_CONNECTIONS: Final = 64  # each uses a file descriptor of the process; the inputs also need descriptors
-# The most seconds from one request of a connection to the next. Longer than ANSWER_S, so that no answer is cut off. Also longer than
-# aiohttp's keepalive_timeout, which closes idle connections properly: the sweep is for clients that send a request byte by byte.
+# Seconds from one request of a connection to the next. Longer than ANSWER_S, so that an answer can be made before the sweep. Also
+# longer than aiohttp's keepalive_timeout, which closes idle connections properly: the sweep is for clients that send or read slowly.
 IDLE_S: Final = 30.0
 SWEEP_S: Final = 5.0
 SENT_HEADERS: Final = {**HEADERS, "Server": "pykafka4-agent"}
@@ -32,7 +33,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Guard:
-    """Checks the Host and Origin headers of each request."""
+    """Checks the Host and Origin headers of each request, and turns errors into responses."""
 
     def __init__(self, host: str, allowed_hosts: Iterable[str]) -> None:
         own = f"[{host}]" if ":" in host else host

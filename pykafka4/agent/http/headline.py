@@ -124,6 +124,6 @@ def _details(*texts: str) -> tuple[str, ...]:
     return tuple(text for text in texts if text)
 
 
-# The worst trouble first: the first function that finds a trouble returns the headline. While no broker can be reached, all partitions are
+# The worst trouble first: the first function that finds a trouble returns the headline. While no broker can be reached, partitions are
 # also offline, and a headline about a partition would hide the cause.
 JUDGES: Final[tuple[Callable[[AgentLook, Outages], Headline | None], ...]] = (_cluster, _spool, _partitions, _brokers, _topics, _memory)

@@ -50,7 +50,7 @@ class AgentLook:
 class TopicQueue:
     """Messages of a topic in the producer's memory.
 
-    `new` counts messages without a partition; `batch` messages in open batches; `waiting` messages in sealed batches that are not in
+    `new` counts messages that are in no batch yet; `batch` messages in open batches; `waiting` messages in sealed batches that are not in
     flight. `oldest_s` is the oldest message's age in seconds.
     """
 
@@ -86,7 +86,7 @@ class WatchedAgent(Protocol):
         """Return the current figures. Raises KafkaError or TimeoutError if the producer's thread or the agent's loop does not respond."""
 
     def counters(self, account: Account) -> Mapping[str, int]:
-        """Return counters since the start, by Dory's names. Counts of messages come from `account`."""
+        """Return counters, under Dory's names where Dory has them. Counts of accepted and discarded messages come from `account`."""
 
     def unfinished_report(self) -> Report:
         """Return the report of the current interval."""
@@ -125,7 +125,7 @@ def offline(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def unknown_topics(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the topics whose messages wait until brokers know the topic."""
+    """Return the topics whose messages wait until the producer knows the topic's partitions."""
     return {topic_of(name): row for name, row in status.get("partitions", {}).items() if row["parked"] and row["state"] == "offline"}
 
 

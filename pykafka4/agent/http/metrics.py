@@ -37,7 +37,7 @@ class _Figures(Collector):
         self._labelled = labelled
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: the names of the metrics are known only with the figures."""
+        """Return nothing: a description prevents name clashes of collectors, and this registry has only one collector."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
@@ -50,7 +50,7 @@ class _Figures(Collector):
         yield from _inputs(look)
         yield from _brokers(look)
         yield from _spool(look)
-        counter = CounterMetricFamily(f"{PREFIX}_dory", "Dory's counters, under Dory's names.", labels=["name"])
+        counter = CounterMetricFamily(f"{PREFIX}_dory", "The agent's counters, under Dory's names where Dory has them.", labels=["name"])
         for name, value in self._counters.items():
             counter.add_metric([name], value)
         yield counter
@@ -66,19 +66,16 @@ def _process(look: AgentLook) -> Iterator[Metric]:
         f"{PREFIX}_possible_duplicates", "Acknowledged messages that may be in Kafka twice.", account.possible_duplicates
     )
     yield CounterMetricFamily(f"{PREFIX}_restored_messages", "Messages that were on disk when the agent started.", account.restored)
-    refused = CounterMetricFamily(
-        f"{PREFIX}_refused", "Datagrams, frames and ends of connections that are not messages.", labels=["reason"]
-    )
+    refused = CounterMetricFamily(f"{PREFIX}_refused", "Refused datagrams and frames, and unclean ends of connections.", labels=["reason"])
     for reason, count in account.refused.items():
         refused.add_metric([reason.value], count)
     yield refused
 
 
 def _rows(look: AgentLook, labelled: set[str]) -> dict[str, TopicAccount]:
-    """Return rows of `labelled` topics, and under an empty name the sum of all others. The first MOST_TOPICS topics become labelled.
+    """Return rows of `labelled` topics, and under an empty name the sum of other topics. The first MOST_TOPICS topics become labelled.
 
-    Topics that brokers do not know (yet) have no row of their own, because each name that a client invents would be a new time series.
-    Only with messages on disk may such a topic have a row.
+    Topics that brokers do not know (yet) usually have no row of their own, because each invented name would be a new time series.
     """
     # A labelled topic stays labelled, even without messages or without a row. Otherwise another topic would take its place, and leave the
     # sum of the others. The sum would fall, and Prometheus takes a falling counter for a restart.
@@ -138,7 +135,7 @@ def _inputs(look: AgentLook) -> Iterator[Metric]:
     messages = CounterMetricFamily(f"{PREFIX}_input_messages", "Messages that an input took.", labels=["input"])
     read = CounterMetricFamily(f"{PREFIX}_input_bytes", "Bytes that an input read.", labels=["input"])
     refused = CounterMetricFamily(
-        f"{PREFIX}_input_refused", "Datagrams, frames and ends of connections that an input refused.", labels=["input"]
+        f"{PREFIX}_input_refused", "Refused datagrams and frames, and unclean ends of connections.", labels=["input"]
     )
     clients = GaugeMetricFamily(f"{PREFIX}_input_clients", "Open connections.", labels=["input"])
     for entry in look.inputs:

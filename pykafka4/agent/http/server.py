@@ -65,7 +65,7 @@ class PageServer:
             self._server = await asyncio.get_running_loop().create_server(self._connections, host, port, backlog=64)
         except OSError as error:
             await self._runner.cleanup()
-            why = f"{os.strerror(error.errno or 0)}; set another [http] port (`ss -ltnp sport = :{port}` shows who has this one)"
+            why = f"{os.strerror(error.errno or 0)}; set another [http] port or host (`ss -ltnp sport = :{port}` shows who has this port)"
             raise OSError(error.errno, f"[http] the pages cannot listen on {host}:{port}: {why}") from error
         self._connections.start()
         self._observer.start()
@@ -150,7 +150,7 @@ class PageServer:
         try:
             body = await asyncio.wait_for(self._observer.answer(make), ANSWER_S)
         except ThreadBusy:
-            return web.Response(status=503, text="503: too many requests wait\n")
+            return web.Response(status=503, text="503: too many requests wait; ask again\n")
         except KafkaError as error:
             return web.Response(status=503, text=f"503: {error}\n")
         except TimeoutError:  # from this wait, or from the shorter wait of `LoopCalls`

@@ -15,7 +15,7 @@ __all__ = ["DatagramInput"]
 
 log = logging.getLogger(__name__)
 TURN = 1024  # the cost, in datagrams, after which a turn ends, and the loop serves other events
-LEAST_COST = 16  # the cost of a call of the reader, in datagrams
+LEAST_COST = 16  # the least cost of a call of the reader, in datagrams
 COUNTS_AS_ONE = 1024  # bytes that cost as much as a datagram: a turn ends after 1 MiB
 RETRY_S = 1.0  # seconds of pause after a failed read
 
@@ -39,7 +39,7 @@ class DatagramInput:
     def _pause(self, error: OSError) -> None:
         """Read nothing for RETRY_S: otherwise reads would fail again and again, because the socket stays readable."""
         self._entrance.counts.errors += 1
-        log.warning("agent: reading datagrams failed, and is tried again in %g s: %s", RETRY_S, error)
+        log.warning("agent: reading datagrams failed (a running agent tries again in %g s): %s", RETRY_S, error)
         if self._loop is not None:
             self._loop.remove_reader(self._socket.fileno())
             self._loop.call_later(RETRY_S, self._watch)

@@ -2,7 +2,7 @@
 
 inputs = Inputs.bind(settings.inputs)   # as root, if an owner or a folder requires root
 inputs.start(router, loop)              # after the process has dropped its privileges
-inputs.close()                          # first reads the bytes that clients have sent
+inputs.close()                          # first reads bytes that clients have sent
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Inputs:
         return None if self._tcp is None else int(self._tcp.getsockname()[1])
 
     def close(self) -> None:
-        """Read the bytes that clients have sent, and close the inputs."""
+        """Close the inputs. Running inputs first read bytes that clients have sent."""
         for unix in (self._datagram, self._stream):
             if unix is not None:
                 _unlink(unix)

@@ -30,7 +30,7 @@ def choose(wanted: str | None) -> tuple[str, ModuleType]:
 
 def _load(name: str) -> ModuleType:
     if name == "compiled" and not getattr(sys, "_is_gil_enabled", lambda: True)():
-        raise ImportError("the compiled reader relies on the GIL, which is off in this interpreter")
+        raise ImportError("the compiled reader relies on the GIL, which is off in this interpreter; unset PYKAFKA4_IMPL")
     return importlib.import_module(_MODULES[name])
 
 

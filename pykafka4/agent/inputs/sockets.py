@@ -30,7 +30,7 @@ UMASKED = 0o777
 
 
 class InputError(ConfigError):
-    """Raised if an input cannot be opened. The message names the setting, the reason and the way out."""
+    """Raised if an input cannot be opened. The message names the reason."""
 
 
 @attrs.frozen
@@ -176,7 +176,7 @@ def _folder_locked(path: Path) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise InputError(
-                        f"another process holds a lock on the folder {path.parent}; find it with `fuser {path.parent}`"
+                        f"another process holds a lock on the folder {path.parent}; find the process with `fuser {path.parent}`"
                     ) from None
                 time.sleep(0.01)
         yield

@@ -25,7 +25,7 @@ TURN = 2048  # the cost, in messages, after which a turn ends, and the loop serv
 ACCEPT_COST = 16
 RETRY_S = 1.0  # seconds without accepting, if no file descriptor or memory is left, or too many connections are open
 OVERDUE_S = 0.5  # seconds between two checks for connections that have held room too long
-# The most bytes that `close` reads: a TCP client may never stop sending.
+# `close` stops reading after this many bytes, because a TCP client may never stop sending.
 END_BYTES = 64 * 1024 * 1024
 OUT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -71,7 +71,7 @@ class StreamInput:
             self._unfinished.serve(self.now())
 
     def close(self) -> None:
-        """Accept the connections in the queue, read up to END_BYTES that clients have sent, and close all sockets."""
+        """Close all sockets. After `start`, first accept connections in the queue, and read bytes that clients have sent."""
         if self._closed:
             return
         if self._loop is not None:
@@ -156,7 +156,7 @@ class StreamInput:
         except OSError as error:
             self._entrance.counts.errors += 1
             if error.errno in OUT_OF:
-                self._pause_accepting(f"{error.strerror} (raise LimitNOFILE= of the service, or `ulimit -n`)")
+                self._pause_accepting(f"{error.strerror} (for more files, raise LimitNOFILE= of the service, or `ulimit -n`)")
                 return 0
             return ACCEPT_COST  # only this connection failed: its client had already gone
         self._entrance.counts.connections += 1

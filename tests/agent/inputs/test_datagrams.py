@@ -94,7 +94,7 @@ def test_after_an_error_it_pauses_and_tries_again(
     monkeypatch.setattr(datagrams.input, "_reader", reader)
     assert not datagrams.input.turn()
     assert not datagrams.loop.readers
-    assert caplog.messages == ["agent: reading datagrams failed, and is tried again in 1 s: [Errno 12] Cannot allocate memory"]
+    assert caplog.messages == ["agent: reading datagrams failed (a running agent tries again in 1 s): [Errno 12] Cannot allocate memory"]
     assert datagrams.counters.unix_datagram.errors == 1
     datagrams.loop.pass_time(RETRY_S)
     assert len(datagrams.loop.readers) == 1
