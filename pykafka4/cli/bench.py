@@ -1,5 +1,5 @@
-"""Measures the user's own cluster with this client: `pykafka4 bench`. Invariant: the bench creates its own topic, and deletes it, even
-after Ctrl-C; a record counts as produced when the cluster has acknowledged it (with `--acks 0`: when it was sent).
+"""Measures the user's own cluster with this client: `pykafka4 bench`. Invariant: the bench writes only to a topic that
+it creates, and tries to delete the topic after the phases, even if Ctrl-C or an error ends a phase.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STAMPED: Final = len(MARK) + 8  # the least size of a value: the mark, and the t
 # At the start of the latency phase records wait for connections, and the reader, which begins at the end of the log, may miss records. The
 # latencies of this time do not count.
 WARM_UP_S: Final = 1.0
-RECORD_TIMEOUT_S: Final = 60.0  # a phase that waits this long for a record fails
+RECORD_TIMEOUT_S: Final = 60.0
 SHOWN: Final = ("p50", "p99", "p99.9")
 
 
@@ -100,7 +100,7 @@ class Clock:
 
 
 class Bar:
-    """The progress bar of a phase, which only a terminal shows."""
+    """A phase's progress bar, which only a terminal shows."""
 
     def __init__(self, phase: str, total: float | None) -> None:
         screen = Console(stderr=True)
@@ -219,7 +219,7 @@ def _with(unit: str, value: float | None, digits: int) -> str | None:
 
 
 class AckLatencies:
-    """The seconds from `send` to the acknowledgement of each record whose callback comes from `sent`."""
+    """The seconds from `send` to the callback, for each record with a callback from `sent`."""
 
     def __init__(self) -> None:
         self.latencies: list[float] = []

@@ -1,5 +1,5 @@
-"""Shows brokers, the quorum, features and log directories, sets features and unregisters brokers: `cluster`. Nothing in the cluster is
-changed without `--execute`."""
+"""Shows brokers, the quorum, features and log directories, sets features and unregisters brokers: `cluster`. Features and
+registrations are changed only with `--execute`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ Example:
 @as_json_option
 @click.pass_obj
 def quorum(invocation: Invocation, json_: bool) -> int:
-    """Show the controllers that vote and the brokers that observe: the leader, and how far each is behind."""
+    """Show the voters and observers of the quorum: the leader, and how far each node is behind."""
     with invocation.admin() as admin:
         found = admin.describe_quorum(invocation.timeout)
     if json_:
@@ -175,8 +175,7 @@ def log_dirs(invocation: Invocation, brokers: tuple[int, ...], topics: tuple[str
     errors: dict[Any, KafkaError] = {node: one for node, one in found.items() if isinstance(one, KafkaError)}
     seen = {name for _, one in directories for tp in one.replicas for name in (tp, tp.topic)}
     errors |= {
-        item: KafkaError(f"{item}: these brokers have no replica; `topics describe` shows the brokers that have one")
-        for item in chosen - seen
+        item: KafkaError(f"{item}: no replica was found; `topics describe` shows the brokers that have one") for item in chosen - seen
     }
     return max(show_errors(errors), show_errors({(node, one.path): one.error for node, one in directories if one.error is not None}))
 

@@ -70,7 +70,7 @@ def completion(shell: str) -> int:
 
 
 class TopicName(click.types.StringParamType):
-    """The type of an argument that shells complete with the cluster's topics."""
+    """The type of a parameter that shells complete with the cluster's topics."""
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return [CompletionItem(name) for name in self._names(ctx.ensure_object(Invocation)) if name.startswith(incomplete)]

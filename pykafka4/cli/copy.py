@@ -48,7 +48,7 @@ def copy(
     """Copy the records of topics, each to the partition with its number. Keys, values, headers, times and compression are kept.
 
     The topic to write to needs at least as many partitions as the topic to read. With --group, a run skips the records that an earlier run
-    has copied, except the last records of a run that was killed.
+    has copied, except the last records of a run that failed or was interrupted.
     """
     target = destination.cluster(invocation, extent.topics)
     with (
@@ -72,7 +72,7 @@ class Copying:
     commits: bool
 
     def check(self, topics: tuple[str, ...], timeout: float) -> None:
-        """Raise KafkaError if a topic to write to has too few partitions: some batches would have no partition."""
+        """Raise KafkaError if a topic to write to has fewer partitions than the topic to read."""
         for topic in topics:
             target = self.topic or topic
             count, room = len(self.session.runtime.partitions_of(topic, timeout)), len(self.destination.partitions_for(target, timeout))

@@ -1,7 +1,7 @@
-"""Imports a command when it is used, and adds the options of the connection to all commands that use a cluster.
+"""Imports a command when it is used, and adds the options of the connection to commands that use a cluster.
 
-The options can be before or after a command's name, and fill the one `Invocation` of the context. A command's own option replaces the
-option of the connection with the same name.
+The options can be before or after a command's name, and fill the one `Invocation` of the context. A command's own option keeps its names;
+the option of the connection is added without them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Frame", "Row", "Seconds", "connection_options"]
 
 Row = tuple[str, str, str]  # module, attribute, a line of help
 LONGEST: Final = 200  # characters of a command's line of help
-# Commands without the options of the connection.
+# These commands get no options of the connection.
 WITHOUT_CLUSTER: Final = frozenset({"completion", "watch", "cluster up", "cluster down", "cluster status"})
 
 
@@ -61,7 +61,7 @@ class Frame(click.Group):
         return found
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """The error for an unknown command names a similar one."""
+        """The error for an unknown command names a similar command, if there is one."""
         near = difflib.get_close_matches(args[0], self._rows, n=1)
         if args[0] not in self._rows and near and not ctx.resilient_parsing:  # shells complete without errors
             ctx.fail(f"No such command {args[0]!r}; did you mean {near[0]!r}?")
@@ -95,7 +95,7 @@ class ConnectionOption(click.Option):
 
 
 def connection_options() -> list[click.Option]:
-    """Make the options of the connection, new ones for each command: `_connect` changes them."""
+    """Make the options of the connection: new ones for each command, because `_connect` changes them."""
     return [
         _option("-b", "--bootstrap", metavar="SERVERS", help="Brokers to connect to first: host:port,host:port,…"),
         _option("-c", "--config", metavar="FILE", help="A .properties file with options of the client, as for Kafka's tools."),

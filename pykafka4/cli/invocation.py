@@ -1,7 +1,7 @@
 """Finds the cluster of a command, makes its clients, and shows its errors.
 
-Invariant: one place names the cluster. If the command line has servers, --config or --profile, the variables are ignored: so
-PYKAFKA4_BOOTSTRAP cannot redirect `--profile prod`, and the passwords of PYKAFKA4_PROFILE do not go to the servers of --bootstrap.
+Invariant: either the command line, or the environment, or the default profile names the cluster. So PYKAFKA4_BOOTSTRAP cannot redirect
+`--profile prod`, and the passwords of PYKAFKA4_PROFILE do not go to the servers of --bootstrap.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DONE, FAILED, USAGE = 0, 1, 2
 INTERRUPTED: Final = 130  # as shells report SIGINT
 VARIABLES: Final = {"bootstrap": "PYKAFKA4_BOOTSTRAP", "config": "PYKAFKA4_CONFIG", "profile": "PYKAFKA4_PROFILE"}
 SERVERS: Final = "bootstrap.servers"
-# Properties that -X refuses: other users of the machine can read a command line, and the shell keeps it in its history.
+# -X refuses these properties, because other users of the machine can read a command line, and the shell keeps it in its history.
 SECRET_NAME: Final = re.compile(r"password|passphrase|secret|jaas|pem$|(private|keystore)[._]key$", re.IGNORECASE)
 WAYS_OUT: Final = {"UNKNOWN_TOPIC_OR_PARTITION": "; `pykafka4 topics list` shows the topics that exist and that you may describe"}
 SECRET_VALUE: Final = re.compile(r"://[^/@]*:[^/@]*@")  # a URL with a password, such as a proxy's
@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 @attrs.define
 class Invocation:
-    """The cluster of a command, and the timeout of its calls. `Frame` fills the fields from the options.
+    """The cluster of a command, and the timeout of its calls.
 
     `admin`, `client`, `producer` and `consumer` take `options` of their class, which replace all others. These methods raise
     click.UsageError, ConfigError and OSError.
@@ -112,7 +112,7 @@ class Invocation:
         return self.make(Consumer.from_properties, ConsumerConfig, options)
 
     def make(self, make: Callable[..., T], kind: type[ClientConfig], options: Mapping[str, Any]) -> T:
-        """Call `make(properties, **options)` with the properties of the cluster; `kind` is the class of its options."""
+        """Make a client of the cluster by `make(source, **options)`; `kind` is the class of the client's options."""
         from pykafka4.options.from_properties import translate
 
         named = self._named_cluster()
@@ -161,7 +161,7 @@ class Invocation:
 
 
 def of_kind(kind: type[ClientConfig], properties: Mapping[str, str]) -> dict[str, str]:
-    """Leave out properties that only other kinds of clients have: a profile may have `compression.type`, which a consumer would refuse."""
+    """Leave out properties that only other kinds of clients have: a consumer would refuse the `compression.type` of a profile."""
     from pykafka4.options.config import ConsumerConfig, ProducerConfig
 
     others = [other for other in (ProducerConfig, ConsumerConfig) if other is not kind]

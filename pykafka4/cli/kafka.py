@@ -84,7 +84,7 @@ def jars_of(folder: Path) -> Path:
         if any(place.glob("kafka-server*.jar")) and any(place.glob("kafka_2.*.jar")):
             return place
     raise click.BadParameter(
-        f"{folder}: has no jars of a Kafka 4 broker in libs/; unpack Kafka from https://kafka.apache.org/downloads there"
+        f"{folder}: has no jars of a Kafka 4 broker in libs/; name the folder of a Kafka unpacked from https://kafka.apache.org/downloads"
     )
 
 
@@ -99,7 +99,7 @@ def _folder(version: str) -> Path:
 
 
 def fetch(version: str, tell: Callable[[str], object] = lambda _: None) -> Path:
-    """Let Maven fetch the jars: about 100 MB, once. `tell` gets the name of each jar. Raises click.ClickException."""
+    """Let Maven fetch the jars: about 100 MB, once. `tell` gets the name of each downloaded jar. Raises click.ClickException."""
     if shutil.which("mvn") is None:
         raise click.ClickException(f"Kafka {version} is not on this machine yet. {WAYS_OUT}")
     folder = _folder(version)
@@ -118,7 +118,7 @@ def fetch(version: str, tell: Callable[[str], object] = lambda _: None) -> Path:
 
 
 def _maven(version: str, command: Sequence[str], tell: Callable[[str], object]) -> None:
-    """Run Maven, and report each fetched jar. Raises click.ClickException with the last lines of its output, or after FETCH_S."""
+    """Run Maven, and report each downloaded jar. Raises click.ClickException if Maven fails, or is not done after FETCH_S."""
     said, limit = deque[str](maxlen=LINES), time.monotonic() + FETCH_S
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         end = threading.Timer(FETCH_S, process.kill)  # the loop below waits for lines without a limit

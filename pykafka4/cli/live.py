@@ -38,7 +38,7 @@ class AbsentAssignor:
 
 
 def live_obstacle(plan: OffsetPlan) -> KafkaError | None:
-    """The reason why the members cannot carry out the plan; None if they can."""
+    """The reason why the members cannot carry out the plan; None if no reason is known."""
     found = plan.description
     if not plan.rows:
         return KafkaError(f"group {plan.group_id} has committed no offsets to move; name topics with --topic")

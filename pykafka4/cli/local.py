@@ -77,7 +77,7 @@ class LocalBroker:
         return self.folder / "server.log"
 
     def pid(self) -> int | None:
-        """The id of the broker's process; None if it has ended. The command line decides: another process may have the id by now."""
+        """The id of the broker's process; None if the broker does not run, even if another process has the stored id."""
         try:
             pid = int((self.folder / "pid").read_text())
         except (OSError, ValueError):
@@ -121,7 +121,8 @@ class LocalCluster:
         have = self.brokers()
         if have and len(have) != brokers:
             raise click.UsageError(
-                f"{self.folder} has data of {len(have)} brokers; give --brokers {len(have)}, or delete it: pykafka4 cluster down --delete"
+                f"{self.folder} has data of another number of brokers; give --brokers {len(have)}, or delete the data: "
+                "pykafka4 cluster down --delete"
             )
         voters = ",".join(f"{each.id}@{HOST}:{each.port + CONTROLLER_PORT_OFFSET}" for each in found)
         for each in found:
@@ -287,7 +288,7 @@ Examples:
 def up(brokers: int, port: int, kafka: Path | None, kafka_version: str, json_: bool) -> int:
     """Start a Kafka on this machine, for development.
 
-    It needs Java 17 or newer and, the first time, Maven or a folder with Kafka. It listens on 127.0.0.1 only, and runs until `cluster
+    It needs Java 17 or newer, and a folder with Kafka or, the first time, Maven. It listens on 127.0.0.1 only, and runs until `cluster
     down`. Topics are created at their first use, and stay from one `up` to the next, in ~/.cache/pykafka4/local. If it is already running,
     `up` shows it.
     """

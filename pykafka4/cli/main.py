@@ -77,7 +77,7 @@ cli = Frame(
         click.Option(["--json"], is_flag=True, expose_value=False, callback=_keep_json, help="JSON instead of tables, one object a line."),
     ],
 )
-# Only this option reads the variable, which as a command's own --timeout would replace a value given before the command's name.
+# A command's own --timeout does not read the variable: otherwise the variable would replace a --timeout before the command's name.
 next(param for param in cli.params if param.name == "timeout").envvar = "PYKAFKA4_TIMEOUT"
 cli = click.version_option(package_name="pykafka4", prog_name=PROGRAM)(cli)
 

@@ -71,8 +71,8 @@ def produce(
 ) -> int:
     """Send each line of the files, or of standard input, to a topic.
 
-    The exit code is 0 only if every record is acknowledged. Lines that fail are reported by their numbers; the others are sent, until
-    1,000 lines have failed. With --transactional, a failure aborts the transaction.
+    The exit code is 0 only if every record is acknowledged. The first failures are reported with line numbers; the other lines are
+    sent, until 1,000 lines have failed. With --transactional, a failure aborts the transaction.
     """
     sources, (send, split) = files or (STDIN,), sending(check_topic(topic), **how)
     decided: dict[str, Any] = {} if codec is None else {"compression_type": codec}
@@ -93,7 +93,7 @@ def produce(
 
 def _check_partition(partitions: list[int], topic: str, partition: int | None) -> None:
     if partition is not None and partition not in partitions:
-        raise click.BadParameter(f"{topic} has the partitions 0 to {len(partitions) - 1}", param_hint="--partition")
+        raise click.BadParameter(f"the last partition of {topic} is {len(partitions) - 1}", param_hint="--partition")
 
 
 def sending(
@@ -176,7 +176,7 @@ class Run:
             outcomes.settle()
             if outcomes.failed or outcomes.open or (outcomes.sent and sys.exception()):
                 acked = outcomes.sent - outcomes.lost - outcomes.open
-                show_note(f"{acked:,} records were acknowledged, {outcomes.failed + outcomes.open:,} were not")
+                show_note(f"acknowledged records: {acked:,}; not acknowledged: {outcomes.failed + outcomes.open:,}")
 
 
 class _Undone(Exception):

@@ -131,7 +131,7 @@ def test_log_directories_and_the_replicas_of_a_topic(server: ModelServer, admin:
     assert (code, {row["partition"] for row in lines(out)}) == (0, {1})
     assert {"topic", "partition", "broker", "path", "size", "lag", "is_future"} == lines(out)[0].keys()
     code, _, err = command("cluster", "log-dirs", "--topic", "t", "--topic", "none", bootstrap=server.bootstrap_servers)
-    assert (code, err) == (1, "error: none: these brokers have no replica; `topics describe` shows the brokers that have one\n")
+    assert (code, err) == (1, "error: none: no replica was found; `topics describe` shows the brokers that have one\n")
 
 
 def test_a_broker_that_refuses_and_a_directory_with_an_error_are_told(canned: Callable[..., Canned], command: Run) -> None:

@@ -102,7 +102,7 @@ def test_the_number_of_brokers_stays(here: LocalCluster) -> None:
     assert here.bootstrap == "localhost:9092,localhost:9093,localhost:9094"
     assert len(here.make(19092, 3)) == 3
     assert here.bootstrap.startswith("localhost:19092")
-    with pytest.raises(Exception, match="data of 3 brokers; give --brokers 3, or delete it: pykafka4 cluster down --delete"):
+    with pytest.raises(Exception, match="give --brokers 3, or delete the data: pykafka4 cluster down --delete"):
         here.make(9092, 1)
 
 

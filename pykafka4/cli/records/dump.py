@@ -1,4 +1,4 @@
-"""Writes records as a dump for people: topic, partition and offset, then key, headers and value in hexadecimal digits and letters."""
+"""Writes records as a dump for people: topic, partition, offset and time, then key, headers and value in hexadecimal digits and letters."""
 
 from __future__ import annotations
 

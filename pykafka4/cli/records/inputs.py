@@ -77,7 +77,7 @@ def _opened(source: str) -> BinaryIO:
     # Without a buffer, a read returns as soon as some bytes are there.
     if source == STDIN:
         return open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # a descriptor, not a path
-    return open(source, "rb", buffering=0)  # noqa: PTH123  # `Path.open` is slower to import
+    return open(source, "rb", buffering=0)  # noqa: PTH123
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
@@ -122,7 +122,7 @@ def by_lengths(chunks: Iterator[bytes]) -> Iterator[tuple[Items, int]]:
         yield items, at
         data = data[at:]
     if data:
-        raise CutOff(f"it ends in the middle of an item, after {len(data)} bytes of it")
+        raise CutOff("it ends in the middle of an item")
 
 
 def _measured(data: bytes) -> tuple[list[bytes | None], int]:

@@ -33,7 +33,7 @@ class Outcomes:
         if self.failed <= self._most_told:
             self._tell(f"{block.name_of(index)}: {error}")
         elif self.failed == self._most_told + 1:
-            self._tell("more lines failed; their number is shown at the end")
+            self._tell(f"more lines failed; only the first {self._most_told} are shown")
 
     def settle(self) -> None:
         waiting = self._waiting

@@ -1,4 +1,4 @@
-"""Writes bytes to standard output. Invariant: when `write` returns, the operating system has the bytes, so that a commit may follow."""
+"""Writes bytes to standard output. Invariant: when `write` returns, standard output has the bytes, so that a commit may follow."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Meter:
     """The counter of records and bytes, with a bar on standard error if that is a terminal and `shows` is true."""
 
     def __init__(self, what: str, total: int | None, *, shows: bool) -> None:
-        """`total` is the sum of the steps that `advance` will get; None if it is unknown."""
+        """`total` is the expected sum of the steps; None if it is unknown."""
         self.records = self.bytes = 0
         self._what, self._total, self._done = what, total, 0
         self._began = time.monotonic()

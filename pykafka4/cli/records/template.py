@@ -36,7 +36,7 @@ LENGTH: Final = struct.Struct(">i")
 
 
 def template_form(text: str, null: bytes) -> Form:
-    """`null` is the text for a null key or value. Raises click.BadParameter for an unknown token."""
+    """`null` is the text for a null key or value. Raises click.BadParameter for an unknown token or escape."""
     pieces = _pieces(text, null)
     columns = [column for _, column in pieces if column is not None]
     if len(pieces) == 2 and len(columns) == 1 and pieces[0][0] == b"%b":  # such as the default, `%s\n`
@@ -63,7 +63,7 @@ def literal(text: str, option: str) -> bytes:
     r"""The bytes of an option's text, with escapes such as `\n` decoded. Raises click.BadParameter for an unknown escape or empty text."""
     pieces = [_between(match) for match in ESCAPES.finditer(text)]
     if not pieces or None in pieces:
-        raise click.BadParameter(rf"{text!r}: takes a text, with \n \r \t \\ \0 \x41 for characters", param_hint=option)
+        raise click.BadParameter(rf"{text!r}: must be a text that is not empty, with \n \r \t \\ \0 \x41 for characters", param_hint=option)
     return b"".join(piece for piece in pieces if piece) % ()
 
 

@@ -91,7 +91,7 @@ def test_lines_that_fail_are_told_and_the_others_are_sent(server: ModelServer, c
     ran = command("produce", "t", "-p", "0", str(lines))
     assert ran.code == 1
     assert f"error: {lines} line 2: t: a record of" in ran.err
-    assert ran.err.endswith("\n2 records were acknowledged, 1 were not\n")
+    assert ran.err.endswith("\nacknowledged records: 2; not acknowledged: 1\n")
     assert [value for _, value in pairs(server)] == [b"a", b"c"]
     lines.write_bytes(b'{"value":"d","partition":0}\n{\n{"value":"e","partition":0}\n')
     ran = command("produce", "t", "--format", "json", str(lines))
@@ -109,7 +109,7 @@ def test_lines_that_the_broker_refuses_are_told(server: ModelServer, command: Ru
     told = ran.err.splitlines()
     assert (ran.code, len(told)) == (1, 22)
     assert told[0].startswith(f"error: {lines} line 1: t-0: TOPIC_AUTHORIZATION_FAILED, not written")
-    assert told[20:] == ["error: more lines failed; their number is shown at the end", "0 records were acknowledged, 30 were not"]
+    assert told[20:] == ["error: more lines failed; only the first 20 are shown", "acknowledged records: 0; not acknowledged: 30"]
 
 
 def test_reading_stops_after_many_failures(server: ModelServer, command: Run, lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,9 +147,9 @@ def test_input_that_comes_at_once_is_sent_in_large_batches_unless_an_option_says
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["-p", "2"], "t has the partitions 0 to 1"),
+        (["-p", "2"], "the last partition of t is 1"),
         (["--format", "json", "-K", ":"], "have keys, headers and partitions of their own"),
-        (["-D", ""], "takes a text"),
+        (["-D", ""], "must be a text"),
         (["nothing-here"], "does not exist"),
     ],
 )

@@ -79,5 +79,5 @@ def test_a_dump_has_digits_and_letters() -> None:
 def test_a_literal_text_has_escapes_and_is_not_empty() -> None:
     assert literal(r"%\t\x00", "--delimiter") == b"%\t\0"
     for wrong in ("", "\\"):
-        with pytest.raises(click.BadParameter, match="takes a text"):
+        with pytest.raises(click.BadParameter, match="must be a text"):
             literal(wrong, "--delimiter")
