@@ -26,7 +26,7 @@ class ConsumerRun(Protocol):
 @attrs.define
 class Selection:
     topics: tuple[str, ...] = ()  # subscribed by name
-    filter: TopicFilter | None = None  # the pattern of the subscription
+    filter: TopicFilter | None = None  # the patterns of the subscription
     listener: object | None = None  # the application's listener
     run: ConsumerRun | None = None  # receives rebalance events, then forwards them to the listener
     by_hand: dict[TopicPartition, None] = attrs.Factory(dict)  # the partitions of `assign`

@@ -347,7 +347,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             if isinstance(event, Assigned):
                 yield from self.assignment.adopt(event)
             elif self.assignment.begin_release(event) and not (yield from self.assignment.finish_release(event)):
-                return  # the last commit has no outcome yet
+                return  # the last commit has no outcome yet, or belongs to `release_all`
             reader.events.popleft()
 
     def _raise_errors(self) -> None:
@@ -553,7 +553,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
                 self.commits.commit_async(offsets, None)
 
     def _late_run(self) -> ConsumerRun | None:
-        """The run if its listener, in another thread, still waits for handlers: the partitions end before the listener can commit."""
+        """The run if its listener is running: the partitions may end before the listener commits."""
         return self.selection.run if self.guard.listening else None
 
 

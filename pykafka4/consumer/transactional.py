@@ -28,8 +28,8 @@ from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPart
 __all__ = ["RecordsInTransaction", "TransactionalReads"]
 
 ILLEGAL_GENERATION: Final = BY_NAME["ILLEGAL_GENERATION"].code
-REWIND_S: Final = 60.0  # limit of a rewind before a transaction, which cannot begin without the rewind
-FAILED_REWIND_S: Final = 10.0  # limit of a rewind after a failed transaction; shorter, because the next transaction tries again
+REWIND_S: Final = 60.0  # default limit of a rewind before a transaction, which cannot begin without the rewind
+FAILED_REWIND_S: Final = 10.0  # default limit of a rewind after a failed transaction; shorter, because the next transaction tries again
 
 
 @attrs.define(eq=False)
@@ -76,7 +76,7 @@ class TransactionalReads:
 
     @call
     def check_none(self, what: str) -> None:
-        """Refuse the call `what`, which commits automatically, while a transaction is open or a rewind after a transaction is owed."""
+        """Refuse the call `what`, which commits automatically, while a transaction is open or a rewind is owed."""
         with self.guard.using(what):
             reading = self._reading
             if reading is not None and not self._settled(reading):
@@ -100,7 +100,7 @@ class TransactionalReads:
 
     @call
     def membership(self) -> ConsumerGroupMetadata:
-        """The membership for the offsets from `take`. Raises TransactionAborted if it has ended."""
+        """The membership for the offsets from `take`. Raises TransactionAborted if the membership has ended."""
         self._attachment.check()
         with self.guard.using("group_metadata"):
             member = self._ask_for_member()

@@ -332,7 +332,7 @@ def test_a_missing_topic_or_partition_is_named(server: ModelServer, admin: Admin
     topic(server, 10)
     with pytest.raises(BrokerError, match="topic none: UNKNOWN_TOPIC_OR_PARTITION"):
         admin.plan_offsets("g", ["none"], to="latest")
-    with pytest.raises(PartialFailure, match=r"t-3: UNKNOWN_TOPIC_OR_PARTITION \(the topic has 1 partitions\)"):
+    with pytest.raises(PartialFailure, match=r"t-3: UNKNOWN_TOPIC_OR_PARTITION \(the topic has 1 partition\)"):
         admin.plan_offsets("g", [("t", 3)], to="latest")
     assert "none" not in server.do(lambda cluster: list(cluster.topics))
 

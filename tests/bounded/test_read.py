@@ -158,7 +158,7 @@ def test_unknown_topic_and_partition(server: ModelServer, reads: Reads) -> None:
     topic(server, 1)
     with pytest.raises(BrokerError, match="nope: UNKNOWN_TOPIC_OR_PARTITION"):
         reads("nope")
-    with pytest.raises(BrokerError, match=r"t-7: UNKNOWN_TOPIC_OR_PARTITION.*the topic has 1 partitions"):
+    with pytest.raises(BrokerError, match=r"t-7: UNKNOWN_TOPIC_OR_PARTITION.*the topic has 1 partition"):
         reads(partitions=[7])
 
 

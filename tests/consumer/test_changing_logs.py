@@ -193,7 +193,7 @@ def test_a_truncated_log_is_reported_with_the_range(server: ModelServer, reading
     fill(server, "t", 0, numbers(20, 22))
     assert [(record.offset, record.value) for record in read(reader.consumer, 2)] == [(7, b"20"), (8, b"21")]
     reader.lost(7, 10, LossReason.TRUNCATED)
-    reader.warned("truncated the log to offset 7; 3 offsets that were already read are lost")
+    reader.warned("truncated the log to offset 7; lost offsets that were already read: 3")
 
 
 def test_a_truncated_log_raises_with_policy_none(server: ModelServer, reading: Start) -> None:

@@ -203,7 +203,7 @@ def test_skipped_records_are_counted_logged_and_committed(poisoned: ModelServer,
     assert values(read(consumer, 3)) == [0, 2, 4]
     assert consumer.stats()["poison_records"] == 2
     assert committed(consumer) == 5
-    assert "on_poison=skip has left out 1 records so far; the last one: t-0 at offset 1" in caplog.text
+    assert "records left out so far by on_poison=skip: 1; the last one: t-0 at offset 1" in caplog.text
 
 
 def test_a_partition_that_ends_with_skipped_records_is_committed_to_its_end(server: ModelServer, make: Maker) -> None:

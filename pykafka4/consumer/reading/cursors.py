@@ -81,7 +81,7 @@ class HandedOut:
 class Cursors:
     """The positions of all claims of a consumer.
 
-    The loop calls `poll_mark` and `progress`; any thread may call `idle_since`, `committable`, `lags` and `standing`.
+    The loop calls `poll_mark` and `progress`; any thread may use `polls`, `idle_since`, `committable`, `lags` and `standing`.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -165,8 +165,9 @@ class Cursors:
         if claim.until == UNBOUNDED:
             return False
         position = self.handed.position_of(claim)
-        # Past the end only after a response. A committed offset past the end of the log, after a truncation, would look like the end:
-        # nothing would be fetched, so no broker would answer that the offset is out of range, and the offset would never be reset.
+        # A position past the end counts only after a response. A committed offset past the end of the log, after a truncation, would look
+        # like the end: nothing would be fetched, so no broker would answer that the offset is out of range, and the offset would never be
+        # reset.
         return position is not None and (position[0] == claim.until or (position[0] > claim.until and claim.end >= 0))
 
     def _offsets_of(self, claims: Collection[Claim]) -> dict[Claim, int | None]:
@@ -174,7 +175,10 @@ class Cursors:
         return {claim: positions[claim][0] if claim in positions else None for claim in claims}
 
     def idle_since(self) -> float | None:
-        """When the last poll returned, or a call last found progress of a `for` loop; None during a poll, -INFINITY before the first."""
+        """When the last poll ended, a listener began, or a call last found progress of a `for` loop.
+
+        None during a poll, except in a listener; -INFINITY before the first poll.
+        """
         idle, handed = self.idle, self.handed
         if idle is None or (iterator := handed.iterator) is None or handed.held != IN_LOOP:
             return idle

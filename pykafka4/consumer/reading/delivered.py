@@ -28,7 +28,7 @@ class DeliveredOffsets:
         self._open: dict[TopicPartition, tuple[int, int]] = {}  # the first and the last offset of the noted records
         self._seeks: dict[TopicPartition, object] = {}  # partitions whose stretch began after the assignment, with the mark of the stretch
         self.cut_off: dict[TopicPartition, tuple[object, int]] = {}  # partitions that ended with noted records: stretch, end of the records
-        self.changes = 0  # grows whenever a poll takes records for the application, and when reading continues elsewhere
+        self.changes = 0  # grows whenever a poll takes records for the application, and with each `sought` and `forget`
 
     @property
     def in_hand(self) -> bool:
@@ -69,7 +69,7 @@ class DeliveredOffsets:
         return min(position, last + 1) if first < position and first <= last else None
 
     def in_doubt(self, claims: Mapping[TopicPartition, Claim]) -> list[TopicPartition]:
-        """Partitions with records in hand that count as recreated only because brokers did not find their topic."""
+        """Partitions that have records in hand, and count as recreated only because brokers did not find the topic."""
         return [tp for tp in self._open if tp in claims and claims[tp].missing]
 
     def stretch(self, claim: Claim) -> object:

@@ -70,7 +70,7 @@ class Skipping(OnPoison):
         now = self._clock()
         if now >= self._warn_at:
             self._warn_at = now + WARN_S
-            log.warning("%s: on_poison=skip has left out %d records so far; the last one: %s", self._client_id, self.passed, error)
+            log.warning("%s: records left out so far by on_poison=skip: %d; the last one: %s", self._client_id, self.passed, error)
 
 
 @attrs.frozen

@@ -47,7 +47,7 @@ class FetchBuffer:
             self._queue[claim] = None
 
     def pop(self, claim: Claim) -> None:
-        """Remove the oldest item of `claim`, and move the claim to the end of the queue: backlogs are read in turn."""
+        """Remove the oldest item of `claim`. A queued claim with more items moves to the end of the queue: backlogs are read in turn."""
         items = self._items[claim]
         self.let_go(claim, items.pop(0))
         if not items:

@@ -1,4 +1,5 @@
-"""Defines the forms in which polls return records. Invariant: no form decides which records are returned, or where reading continues.
+"""Defines the forms in which polls return records and raw batches. Invariant: no form decides which records are returned, or where reading
+continues.
 
 `Reader.take` passes chunks to a form, one after another. The reader handles errors, markers, positions and the recovery after Ctrl-C for
 all forms.
@@ -26,8 +27,8 @@ T_co = TypeVar("T_co", covariant=True)
 class Form(Protocol[T_co]):
     """Collects the records of one poll, and makes the result of the poll. Used by the thread that polls.
 
-    A poll calls `begin`, then `add` repeatedly, at most until the form is `full`, then `finish` if there are records. Ctrl-C can interrupt
-    each of these calls: the next `begin` drops the records.
+    To read chunks, a poll calls `begin`, then `add` repeatedly, at most until the form is `full`, then `finish` if there are records.
+    Ctrl-C can interrupt each of these calls: the next `begin` drops the records.
     """
 
     @property

@@ -1,9 +1,9 @@
 """Returns fetched records to `poll`. Invariant: no record is lost, and `poll` returns none that a seek, pause or revocation has removed.
 
-The reader is the application's side of a consumer, and never waits. The thread that polls calls its methods, except the methods that the
-modules of its base classes list (`arrivals`, `cursors`). Only one side writes each piece of shared state: plain attributes, and the deque
-`arrivals` (the loop appends, the thread that polls deletes). Exceptions: both sides write the flags `_urgent`, `loop_wanted`,
-`Claim.troubled` and `RecordIterator.stopped`, and any thread appends the markers of dead letters.
+The reader is the application's side of a consumer, and never waits. The thread that polls calls its methods, except `_settle` and the
+methods that the modules of its base classes list (`arrivals`, `cursors`). Only one side writes each piece of shared state: plain
+attributes, and the deque `arrivals` (the loop appends, the thread that polls deletes). Exceptions: both sides write the flags `_urgent`,
+`loop_wanted`, `Claim.troubled` and `RecordIterator.stopped`, and any thread appends the markers of dead letters.
 
 Crash-only: an exception of a signal handler (Ctrl-C) can interrupt a step anywhere. Then `changing` stays set, and the next call of the
 consumer begins with `recover`, which drops the records that no poll has returned, and has the loop fetch them again from the positions in
@@ -149,7 +149,7 @@ class Reader(Arrivals):
             self._arrived += size
 
     def take(self, form: Form[T], limit: int) -> T | None:
-        """Up to `limit` records in this form; None if there are none. Raises an error only after the records before it have been returned.
+        """Up to `limit` items in this form; None if there are none. Raises an error only after the records before it have been returned.
 
         The records are handed out only when the poll stores `taken` in `handed` and sets `changing` to False, immediately before it
         returns. The list of a `for` loop ends early when an event arrives.
@@ -304,7 +304,7 @@ class Reader(Arrivals):
 
     @step
     def refuse(self, claims: Collection[Claim]) -> None:
-        """Drop these claims, which ended before they were adopted."""
+        """Drop these claims, which are not adopted."""
         self.purge(claims)
         for claim in claims:
             claim.live = False
@@ -474,7 +474,7 @@ class Reader(Arrivals):
 
     @step
     def relieve(self) -> None:
-        """If data of paused partitions fills all the room, drop it: other partitions need room. The data is fetched again."""
+        """If data that is set aside fills all the room, drop it: other partitions need room. The data is fetched again."""
         if self.resume_at == INFINITY:
             return
         # Claims whose assignment was not adopted yet keep their data: a seek cannot fetch it again, because the reader lacks the claim.
@@ -544,7 +544,7 @@ class Reader(Arrivals):
         self._buffer.pop(claim)
 
     def _take_letters(self, letters: AwaitedLetters, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool:
-        """The claim still waits for its dead letters, but `resume` has put it back into the queue."""
+        """The claim still waits for its dead letters, but `_bring_back` has put it into the queue."""
         self._buffer.set_aside((letters.claim,))
         return True
 
@@ -574,7 +574,7 @@ class Reader(Arrivals):
             self._buffer.block(claim, truncated)
             raise LogTruncated.to(*claim.tp, position, offset)
         log.warning(
-            "%s: %s: an unclean leader election truncated the log to offset %d; %d offsets that were already read are lost",
+            "%s: %s: an unclean leader election truncated the log to offset %d; lost offsets that were already read: %d",
             self._client_id,
             claim.tp,
             offset,

@@ -1,4 +1,6 @@
-"""Describes, creates and deletes access control lists (ACLs). Invariant: a request has only numbers of known words, or of `UNKNOWN(n)`."""
+"""Describes, creates and deletes access control lists (ACLs). Invariant: a number in a request stands for a known
+word, for `UNKNOWN(n)`, or, in a filter, for any word.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ __all__ = ["Acl", "AclFilter", "CreateAcls", "DeleteAcls", "DescribeAcls", "as_p
 K = TypeVar("K")
 V = TypeVar("V")
 Words: TypeAlias = Mapping[str, int]
-# Kafka's words with their numbers (AclOperation, ResourceType, PatternType, AclPermissionType). Resource types are named as in kafka-acls.
+# Kafka's words with their numbers (AclOperation, ResourceType, PatternType, AclPermissionType). Resource types, except `user`, are named
+# as in kafka-acls.
 OPERATIONS: Final[Words] = {
     "ALL": 2, "READ": 3, "WRITE": 4, "CREATE": 5, "DELETE": 6, "ALTER": 7, "DESCRIBE": 8, "CLUSTER_ACTION": 9, "DESCRIBE_CONFIGS": 10,
     "ALTER_CONFIGS": 11, "IDEMPOTENT_WRITE": 12, "CREATE_TOKENS": 13, "DESCRIBE_TOKENS": 14, "TWO_PHASE_COMMIT": 15,
@@ -88,13 +91,13 @@ def _filter_pattern(value: Any) -> str:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise ConfigError(f"{shown(value)}: the name of a resource or a host is a str, not empty")
+        raise ConfigError(f"{shown(value)}: the name of a resource or a host must be a non-empty str")
     return str.__str__(value)
 
 
 def _only_name(acl: Any) -> str:
     if acl.resource_type != "cluster":
-        raise ConfigError(f"resource_name is missing: name the {acl.resource_type}, '*' stands for all; only the cluster needs no name")
+        raise ConfigError(f"resource_name is missing: name the {acl.resource_type}, or '*' for all; only the cluster needs no name")
     return CLUSTER
 
 

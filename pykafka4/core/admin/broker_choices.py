@@ -244,7 +244,7 @@ class LeaderChoice(BrokerChoice[TopicPartition]):
         size, since = self._cluster.partitions(key.topic), self._cluster.unknown_since(key.topic)
         if 0 < size <= key.partition:
             since = self._absent_since.setdefault(key, now)
-            detail = f"the topic has {size} partitions"
+            detail = f"the topic has {size} partition{'' if size == 1 else 's'}"
         else:
             self._absent_since.pop(key, None)
             detail = "there is no such topic"

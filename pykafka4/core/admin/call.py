@@ -16,7 +16,7 @@ __all__ = ["Ask", "Begin", "Call", "Done", "Settled"]
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 Done = Callable[[dict[Any, Any]], None]
-Begin = Callable[[AdminMachine, float, float, Done], Callable[[], None]]  # (machine, now, seconds, done); returns a function that stops
+Begin = Callable[[AdminMachine, float, float, Done], Callable[[], None]]  # (machine, now, seconds, done); its result stops the call
 Ask = Callable[[Iterable[K]], None]
 Settled = Callable[[K, "V | KafkaError"], None]
 

@@ -233,7 +233,7 @@ def listed(wanted: Callable[[GroupListing], bool]) -> Begin:
 
 
 def deleted(groups: Iterable[str]) -> Begin:
-    """The call that deletes groups. The outcome is True, GroupNotEmpty if a description shows members, or the broker's error."""
+    """The call that deletes groups. The outcome is True, GroupNotEmpty if a description shows members, or another error."""
 
     def deleting(call: Call) -> Ask[str]:
         refused: dict[str, KafkaError] = {}

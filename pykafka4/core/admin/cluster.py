@@ -1,4 +1,4 @@
-"""Describes brokers, the quorum of controllers and features; changes features, and unregisters brokers. Invariant: a value that brokers do
+"""Describes brokers, features and the quorum of controllers; changes features, and unregisters brokers. Invariant: a value that brokers do
 not report is None."""
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ def test_a_truncated_log_moves_the_position_back_to_the_cut_and_never_forward(
     harness.poll()
     assert [start for _, _, start in harness.seeks] == [back_to]
     assert harness.finished() == back_to
-    assert f"truncated the log to offset {cut}; {5 - back_to} offsets that were already read are lost" in caplog.text
+    assert f"truncated the log to offset {cut}; lost offsets that were already read: {5 - back_to}" in caplog.text
 
 
 @pytest.mark.parametrize(("ours", "theirs", "asked"), [(2, 1, 1), (1, 2, 1), (2, -1, -1)])
@@ -252,7 +252,7 @@ def test_a_truncation_below_the_position_reports_how_many_offsets_were_lost(
     harness.reader.put(Truncated(harness.reader.claims[tp(0)], 2))
     harness.poll()
     assert "truncated the log to offset 2" in caplog.text
-    assert "3 offsets that were already read" in caplog.text
+    assert "lost offsets that were already read: 3" in caplog.text
 
 
 # ---------------------------------------------------------------- a reset to a lower offset
