@@ -114,7 +114,7 @@ def _check_pattern_of_group(pattern: SubscriptionPattern, patterns: int, exclude
         raise ConfigError(f"subscribe: only coordinators of group_protocol='consumer' match a SubscriptionPattern; {instead}")
     if patterns > 1:
         raise ConfigError(
-            "subscribe: the coordinator matches one pattern per member; combine them, such as SubscriptionPattern('a-.*|b-.*')"
+            "subscribe: the coordinator matches one pattern per member; combine the patterns, such as SubscriptionPattern('a-.*|b-.*')"
         )
     if exclude is not None:
         raise ConfigError(f"exclude={shown(exclude)} with a SubscriptionPattern: the coordinator excludes nothing; {instead}")

@@ -1,10 +1,10 @@
 """Adopts and releases partitions. Invariant: the listener is called at most once for each event (`Assigned`, `Ended`), and for a revocation
 only after the attempt at the last commit.
 
-Events are handled on the thread, or in the task, that polls. In a revocation, this module waits only for the listener: `begin_release`
-starts the last commit of finished records. When this commit is done, a poll calls `finish_release`, which calls the listener and releases
-the partitions. `release_all` (for `close` and `unsubscribe`) also waits for the last commits and for the end of the membership. After
-Ctrl-C, or an exception in the listener, each step can run again without repeating its effects.
+Events are handled on the thread, or in the task, that polls, unsubscribes or closes. In a revocation, this module waits only for the
+listener: `begin_release` starts the last commit of finished records. When this commit is done, a poll calls `finish_release`, which calls
+the listener and releases the partitions. `release_all` (for `close` and `unsubscribe`) also waits for the last commits and for the end of
+the membership. After Ctrl-C, or an exception in the listener, each step can run again without repeating its effects.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ LAST_COMMIT_TIMEOUT_S: Final = 10.0  # limit of the last auto-commit before part
 # these records for longer.
 LAST_COMMIT_WAIT_S: Final = 0.5
 LEAST_LAST_COMMIT_S: Final = 1.0  # limit of the last commit of a consumer that closes without time to wait for the response
-# The limit of the last commit of a consumer that closes while its group rebalances. Coordinators accept no commit between JoinGroup and
-# SyncGroup, and a dead group leader delays SyncGroup until its session times out: without this limit the close would use up its timeout.
+# The limit of the last commit of a consumer that closes or unsubscribes while its group rebalances. Coordinators accept no commit between
+# JoinGroup and SyncGroup, and a dead group leader delays SyncGroup until the leader's session times out.
 LAST_COMMIT_IN_REBALANCE_S: Final = 3.0
-LEAVE_S: Final = 5.0  # limit of the wait for the response to LeaveGroup
+LEAVE_S: Final = 5.0  # limit of the wait for the end of the membership
 
 
 class AssignmentChange(NamedTuple):
@@ -69,7 +69,7 @@ class Assignment:
         self.last_commit: Promise[KafkaError | None] | None = None  # the auto-commit that a revocation waits for
         self._last_commit_wait_until = 0.0  # see `last_commit_wait_left`
         self._paused_before: set[TopicPartition] = set()  # partitions paused at their release: paused again if the next assignment has them
-        self.change: AssignmentChange | None = None  # an unfinished `assign` or `release_all`: the next poll or call completes it
+        self.change: AssignmentChange | None = None  # an unfinished `assign` or `release_all`, which a later call completes
 
     # ---------------------------------------------------------------- calls of the application
 
@@ -179,7 +179,7 @@ class Assignment:
             selection, self._reader.fatal = self._selection, None
             selection.topics, selection.filter, selection.listener, selection.lost = (), None, None, ""
 
-    # ---------------------------------------------------------------- events of the group, on the thread that polls
+    # ---------------------------------------------------------------- events of the group
 
     def adopt(self, assigned: Assigned) -> Steps[None]:
         reader, by_hand = self._reader, self._selection.by_hand
@@ -198,7 +198,7 @@ class Assignment:
             yield from self._call_listener("on_partitions_assigned", assigned, current)
 
     def _pause_again(self, claims: Mapping[TopicPartition, Claim]) -> None:
-        """Renew the application's pauses of partitions that a rebalance has taken away and given back, as every eager rebalance does."""
+        """Renew the application's pauses of partitions that a rebalance has taken away and given back, as eager rebalances do."""
         if paused := self._paused_before & claims.keys():
             self._reader.paused |= paused  # before `adopt`, after which `poll` returns the records of partitions that are not paused
             again = [claims[tp] for tp in paused]
@@ -253,7 +253,7 @@ class Assignment:
         return True
 
     def _report_end(self, ended: Ended) -> Steps[None]:
-        """Call the listener once, even if the listener closes the consumer or unsubscribes."""
+        """Call the listener at most once, even if the listener closes the consumer or unsubscribes."""
         current = self._reader.current(ended.claims)
         if current or not ended.claims:
             yield from self._call_listener("on_partitions_lost" if ended.ending is Ending.LOST else "on_partitions_revoked", ended, current)
@@ -279,7 +279,7 @@ class Assignment:
     # ---------------------------------------------------------------- close and unsubscribe
 
     def release_all(self, deadline: float, reason: str, *, in_hand: bool) -> Steps[None]:
-        """Commit, call the listener, release all partitions, and leave the group for `reason`, by `deadline`.
+        """Commit, call the listener, release all partitions, and leave the group for `reason`.
 
         With `in_hand` the list that the last poll returned counts as finished. Buffered records are dropped first. Therefore the
         partitions are released even after an exception: a consumer that read on would skip these records.

@@ -69,7 +69,7 @@ class Commits:
     def commit_async(self, offsets: Offsets | None, on_done: OnDone | None, topic: str | None = None) -> None:
         check_on_done(on_done)
         if on_done is not None and len(self._owed) >= MOST_OWED:
-            raise BufferFull(f"{MOST_OWED:,} commit_async callbacks are waiting: the callback executor is busy or blocked")
+            raise BufferFull(f"{MOST_OWED:,} commit_async callbacks are waiting: commit less often, and do not block in callbacks")
         wanted = self._offsets_to_commit(offsets, topic)
         self._check(wanted)
         promise = self._send(wanted, COMMIT_S)

@@ -31,7 +31,7 @@ class LetterSender(Protocol):
 
 class DeadLetters:
     def __init__(self, topic: object, producer: LetterSender | None, group: str | None) -> None:
-        """Raises ConfigError without a producer, and for a topic that cannot exist; TypeError for an object without `send`."""
+        """Raises ConfigError without a producer, and for a topic that cannot exist; TypeError for a topic or producer of a wrong type."""
         if producer is None:
             raise ConfigError("dead_letter needs producer=: the Producer that sends the records that failed for good")
         if not callable(getattr(producer, "send", None)):

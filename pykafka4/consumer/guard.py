@@ -1,11 +1,10 @@
 """Guards a consumer. Invariant: one thread at a time uses the consumer (unless a `close` has given up waiting for another thread), and a
 call that Ctrl-C has interrupted blocks no later call.
 
-Ctrl-C can end a call before it releases the consumer. Therefore a thread that finds the consumer in use checks whether a function marked
-with `call` is on the other thread's stack.
+Ctrl-C can end a call before the call releases the consumer. Therefore a thread that finds the consumer in use checks whether the recorded
+thread has a function marked with `call` on its stack.
 
-Every public method in `session`, `assignment` and `commits` is marked `@call` and does its work inside `self.guard.using(name)`.
-`tests/consumer/test_guard.py` lists the exceptions, with the reasons.
+`tests/consumer/test_guard.py` lists the public methods of `Consumer` that use the guard, and the other methods with the reasons.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Recoverable(Protocol):
     changing: bool  # True during such a step, and after a step that an exception has left in the middle
 
     def recover(self) -> None:
-        """Drop records that no poll has returned, to be fetched again, and clear `changing`."""
+        """Make records that no poll has returned available to later polls, and clear `changing`."""
 
 
 class GuardedUse:
@@ -186,7 +185,7 @@ class Guard:
     # ---------------------------------------------------------------- closing
 
     def begin_closing(self) -> bool:
-        """Refuse all other threads from now on. Returns False if a close is already running, in this thread or another."""
+        """Refuse other threads from now on (see `shut`). Returns False if a close is already running, in this thread or another."""
         mine = (system.current_thread(), object())
         closer = self._closer.setdefault("closer", mine)
         if closer is not mine:
@@ -230,5 +229,5 @@ class Guard:
 
 def _nested_call(what: str, other: str) -> KafkaError:
     return KafkaError(
-        f"a signal handler or destructor called {what} during {other}: call wakeup() there, and {what} after {other} has returned"
+        f"a signal handler, destructor or callback called {what} during {other}: call wakeup() there, and {what} after {other} has returned"
     )

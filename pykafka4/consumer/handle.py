@@ -1,4 +1,4 @@
-"""Defines the methods of `Consumer` and `aio.Consumer` that do not wait, or wait only for a turn of the loop."""
+"""Defines methods that `Consumer` and `aio.Consumer` share. Invariant: these methods wait at most for a turn of the loop."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def test_a_handler_that_raises_ends_it_and_loses_nothing(server: ModelServer) ->
         async with member(server) as consumer:
             with pytest.raises(LookupError, match="no such customer") as caught:
                 await consumer.process(handle, "partition")
-            assert caught.value.__notes__ == ["raised by the handler of t-0 at offset 6, attempt 1; that record is not finished"]
+            assert caught.value.__notes__ == ["raised for t-0 at offset 6, attempt 1; that record is not finished"]
             assert committed(server) == {0: 6}
             assert [record.offset for record in await read(consumer, 4)] == [6, 7, 8, 9]
 

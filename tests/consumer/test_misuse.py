@@ -217,7 +217,7 @@ def test_a_call_from_a_handler_during_a_poll_is_refused_and_suggests_wakeup(
     records = read(consumer, 200)
     assert told
     assert set(told) == {
-        f"a signal handler or destructor called {call} during poll: call wakeup() there, and {call} after poll has returned"
+        f"a signal handler, destructor or callback called {call} during poll: call wakeup() there, and {call} after poll has returned"
     }
     assert sorted((r.partition, r.offset) for r in records) == [(p, n) for p in (0, 1) for n in range(100)]
     monkeypatch.undo()
@@ -257,4 +257,6 @@ def test_a_poll_from_a_handler_during_a_poll_is_refused_and_says_what_to_do(
 
     monkeypatch.setattr(Signal, "wait", interrupted)
     assert len(read(consumer, 20)) == 20
-    assert said == ["a signal handler or destructor called poll during poll: call wakeup() there, and poll after poll has returned"]
+    assert said == [
+        "a signal handler, destructor or callback called poll during poll: call wakeup() there, and poll after poll has returned"
+    ]

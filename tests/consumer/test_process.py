@@ -144,7 +144,7 @@ def test_a_handler_that_raises_ends_it_with_that_exception_and_loses_nothing(ser
 
     with pytest.raises(LookupError, match="no such customer") as caught:
         consumer.process(handle, "partition")
-    assert caught.value.__notes__ == ["raised by the handler of t-0 at offset 6, attempt 1; that record is not finished"]
+    assert caught.value.__notes__ == ["raised for t-0 at offset 6, attempt 1; that record is not finished"]
     assert committed(consumer, [0]) == {0: 6}
     assert [record.offset for record in read(consumer, 4)] == [6, 7, 8, 9]
 

@@ -188,7 +188,7 @@ def test_an_exception_in_one_stream_leaves_the_others_alone_and_loses_nothing(
         reading = Reading(streams, work)
         until(lambda: reading.count == 131, LONG, lambda: f"all but the rest of one: {reading.count}, {reading.errors}")
         assert [str(error) for error in reading.errors] == ["no such customer"]
-        until(lambda: "has ended with an unfinished record in hand: t-0 wait" in caplog.text, LONG, "a log line")
+        until(lambda: "has ended with a record in hand: records of t-0 wait" in caplog.text, LONG, "a log line")
         streams.commit()
         assert committed(make) == {0: 30}
         (stopped,) = (stream for stream in streams if TopicPartition("t", 0) in stream.partitions)

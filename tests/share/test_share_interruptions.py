@@ -105,7 +105,7 @@ def test_a_signal_handler_cannot_have_accepted_what_a_poll_has_not_returned(serv
 
     def handler() -> None:
         if inspect(consumer).session.records.out and not taken:
-            with pytest.raises(KafkaError, match=f"a signal handler or destructor called {call} during poll"):
+            with pytest.raises(KafkaError, match=f"a signal handler, destructor or callback called {call} during poll"):
                 getattr(consumer, call)()
             taken.append(at)
 
@@ -166,7 +166,7 @@ def test_a_signal_handler_that_commits_at_any_place_of_a_call_sends_nothing_twic
     if mode == "explicit" and got:
         consumer.reject(got[0])
     consumer.commit()
-    assert {text.partition(":")[0] for text in refused} == {f"a signal handler or destructor called commit during {call}"}
+    assert {text.partition(":")[0] for text in refused} == {f"a signal handler, destructor or callback called commit during {call}"}
     stats = consumer.stats()
     assert (stats["acknowledged"], stats["failed"]) == (stats["delivered"], 0)
 

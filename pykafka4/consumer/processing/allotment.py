@@ -36,7 +36,7 @@ class StreamState:
         """`topic` is None for a stream of a pattern or list of topics."""
         self.topic, self.name = topic, name
         self.queues: dict[TopicPartition, PartitionQueue] = {}
-        self.ready: deque[PartitionQueue] = deque()  # queues with records, and some that have since moved or become empty
+        self.ready: deque[PartitionQueue] = deque()  # queues with records, and some that have since moved, ended or become empty
         self.hand: tuple[PartitionQueue, Record] | None = None
         self.owner: Thread | None = None  # the thread that iterates the stream
         self.signal = Signal()  # notified when a queue is ready, or the streams end
@@ -77,7 +77,7 @@ class Allotment:
         self._ending: dict[TopicPartition, PartitionQueue] = {}  # queues of partitions that end, until their records are dropped
         self.stopping = False
         self.error: BaseException | None = None  # the error that ended the streams
-        self.raised = False  # a loop has raised `error`
+        self.raised = False  # a loop or `Streams.close` has raised `error`
 
     # ---------------------------------------------------------------- threads that iterate
 
@@ -138,7 +138,7 @@ class Allotment:
             if owner.is_alive():
                 raise KafkaError(
                     f"thread {me.name!r} reads {stream.name} while thread {owner.name!r} does: one thread reads a stream; "
-                    "finish() or leave() in that thread makes it free"
+                    "finish() or leave() in that thread frees the stream"
                 )
             self._give_back(stream)
         stream.owner = me
@@ -246,7 +246,7 @@ class Allotment:
         return now
 
     def assign(self, tps: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Give each partition to the stream of its topic with the fewest partitions. Returns the partitions that belong to no stream."""
+        """Give each new partition to the stream of its topic with the fewest partitions. Returns partitions that belong to no stream."""
         strange = []
         heaps: dict[str | None, list[tuple[int, int, StreamState]]] = {}  # for each topic: its streams, by number of partitions
         with self._lock:
@@ -355,7 +355,8 @@ class Allotment:
     def unread(self, now: float, seconds: float) -> tuple[list[StreamState], list[StreamState]]:
         """Streams whose thread has ended with a record in hand, and streams with records but without a request in the last `seconds`.
 
-        A stream is not returned again while it stays idle. The record of an ended thread is put back: another thread may read the stream.
+        An idle stream is not returned again while it stays idle. The record of an ended thread is put back: another thread may read the
+        stream.
         """
         dead, idle = [], []
         with self._lock:

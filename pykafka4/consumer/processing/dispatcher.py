@@ -42,7 +42,7 @@ class Dispatcher(Allotment):
         self.run = RunLoop(consumer, self, reads)
         self._wanted: deque[Promise[None]] = deque()  # commits that the application waits for
         self._drain_until = system.TIMEOUT_MAX  # set by `close`: when the wait for records in hand ends
-        self._closer: Thread | None = None  # set by `close`: the thread that waits for the end
+        self._closer: Thread | None = None  # set by `close`: the thread that may wait for the end
         self._signal = Signal()  # notified when the streams have ended
         self._thread: Thread | None = None  # the thread that runs `serve`
         self.ended = False
@@ -69,7 +69,7 @@ class Dispatcher(Allotment):
             raise KafkaTimeoutError(f"commit of streams: no result within {timeout:g} s; its outcome is unknown") from None
 
     def close(self, deadline: float) -> None:
-        """Have the streams end after the records in hand, at `deadline` (monotonic seconds) at the latest. Does not wait."""
+        """Have the streams end. The dispatcher's thread waits for records in hand until `deadline` (monotonic seconds) at most."""
         self._drain_until, self._closer = deadline, system.current_thread()
         self.stop()
         self._look_again()
@@ -127,7 +127,7 @@ class Dispatcher(Allotment):
         dead, idle = self.unread(now, most)
         for stream in dead:
             log.warning(
-                "%s: the thread that read %s has ended with an unfinished record in hand: %s wait until another thread reads the stream",
+                "%s: the thread that read %s has ended with a record in hand: records of %s wait until another thread reads the stream",
                 where,
                 stream,
                 ", ".join(map(str, sorted(stream.queues))) or "its partitions",
@@ -174,7 +174,7 @@ class Dispatcher(Allotment):
             raise
 
     def _meanwhile(self) -> tuple[Thread | None, ...]:
-        """Make the commits for which threads with a record in hand may wait; return the threads that wait for the end.
+        """Make the commits for which threads with a record in hand may wait; return the threads that may wait for the end.
 
         Without this, a thread that calls `commit` or `close` between two records, and this thread, would wait for each other.
         """

@@ -83,7 +83,7 @@ class Pauses:
         self.forget(tps)
 
     def forget(self, tps: Collection[TopicPartition]) -> None:
-        """Never resume these partitions: they are not assigned any more, or the application pauses them."""
+        """Forget the pauses of these partitions, which are not assigned any more, or which the application pauses."""
         self._paused.difference_update(tps)
         self._left_out.difference_update(tps)
 

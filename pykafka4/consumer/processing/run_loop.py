@@ -2,10 +2,10 @@
 
 Invariant: no commit passes an unfinished record; a revoked partition is released only after an attempt to commit its finished records, and
 a run makes such an attempt at its end. The loop keeps polling while handlers or streams work, so that the member keeps its partitions. A
-partition is paused while its share of records is in hand, so that one slow record does not hold up the other partitions.
+partition is paused when its share of records is in hand, so that one slow record does not hold up the other partitions.
 
-The loop is written once, as steps (see `consumer.waits`): calls of a `Consumer` and of `HandlerWork` block, calls of an `aio.Consumer` and
-of `TaskWork` return awaitables.
+The loop is written once, as steps (see `consumer.waits`): calls that wait block in `Consumer`, `HandlerWork` and `Dispatcher`, and return
+awaitables in `aio.Consumer` and `TaskWork`.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class RunLoop:
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
         if error is not None:
-            log.warning("%s: the commit of finished records failed, and is repeated: %s", self._limits.where, error)
+            log.warning("%s: the commit of finished records failed; they are committed later, or read again: %s", self._limits.where, error)
 
     def commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], then: OnCommitted) -> None:
         """If there are `offsets`, commit them without waiting, and call `then(offsets, error)` with the outcome. Raises ClosedError."""
@@ -192,7 +192,7 @@ class RunLoop:
         if left_out := self._in_hand.assign(partitions):
             self._committable.end(left_out)
             names = ", ".join(map(str, left_out))
-            log.info("%s: %s: belongs to no stream, so its records wait until the streams are closed", self._limits.where, names)
+            log.info("%s: no stream reads %s: records wait there until the streams are closed", self._limits.where, names)
             self._pauses.leave_out(left_out)
         return self._tell(partitions, "on_partitions_assigned")
 

@@ -147,7 +147,7 @@ class Streams(Sequence[Stream[KeyT, ValueT]]):
         Waits up to `timeout` seconds (default: drain_timeout, and 10 s for the commit). Records that are unfinished by then are not
         committed, and reading goes back to the first of them. `close` does not wait for current records of the calling thread; they stay
         unfinished. In a listener `close` does not wait: the streams end when the listener has returned.
-        Raises the error that ended the streams, if no loop has raised it.
+        Raises the error that ended the streams, unless a loop or an earlier `close` has raised it.
         """
         limit = check_timeout(timeout)
         self._end(limit)
@@ -207,7 +207,7 @@ def stream_counts(topics: object, count: object) -> tuple[Counts, Any]:
 
 
 def open_streams(consumer: RunConsumer, counts: Counts, limits: Limits, session: Any, subscribe: Callable[[], object]) -> Streams[Any, Any]:
-    """`session` is the consumer's session; `subscribe()` subscribes it to the topics."""
+    """`session` is the consumer's session; `subscribe()` subscribes to the topics."""
     states = [
         StreamState(topic, f"stream {n}" if topic is None else f"stream {n} of {topic}")
         for topic, most in counts.items()

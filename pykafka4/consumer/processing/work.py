@@ -55,10 +55,7 @@ class OrderedRecords:
 
 
 class HandlerWork:
-    """Implements `RecordsInHand` for `Consumer.process`, with handlers on threads.
-
-    The run loop calls the public methods; workers and callbacks call the private methods.
-    """
+    """Implements `RecordsInHand` for `Consumer.process`, with handlers on threads."""
 
     def __init__(self, plan: Plan, wake: Callable[[], object]) -> None:
         """`wake()` has the thread that polls check `error` and watched partitions. Any thread may call it."""
@@ -359,7 +356,7 @@ class HandlerWork:
         if not isinstance(refused, Exception):  # `result` raises SystemExit, for example, unchanged
             self._fail(refused)
             return
-        lost = KafkaError(f"{_place(task)}: its handler failed ({_text(error, repr)}), and so did its dead letter: {_text(refused, str)}")
+        lost = KafkaError(f"{_place(task)}: its handling failed ({_text(error, repr)}), and so did its dead letter: {_text(refused, str)}")
         lost.__cause__ = error
         self._fail(lost)
 
@@ -373,7 +370,7 @@ class HandlerWork:
         """End the work with an error that nothing handles; only the first such error is kept."""
         if task is not None:
             with contextlib.suppress(Exception):  # an exception of the application may refuse notes
-                error.add_note(f"raised by the handler of {_place(task)}, attempt {task.attempts}; that record is not finished")
+                error.add_note(f"raised for {_place(task)}, attempt {task.attempts}; that record is not finished")
         with self._lock:
             if self.error is None:
                 self.error = error

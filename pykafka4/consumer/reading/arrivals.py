@@ -1,4 +1,4 @@
-"""Passes chunks, markers and errors from the loop to the thread that polls. Invariant: that thread takes the items in the order of `put`.
+"""Passes chunks, markers, errors and events to the thread that polls. Invariant: that thread takes the items in the order of `put`.
 
 The loop thread calls `put`, `tell_denied`, `tell_refused` and `news`. Any thread may call `interrupt`, and `put` for a marker of dead
 letters.
@@ -31,7 +31,7 @@ class Arrivals(Cursors):
         self.arrivals: deque[Any] = deque()
         self.resume_at: float = INFINITY
         self.loop_wanted = False  # the next poll has to wake the loop
-        self._urgent = False  # an event waits: a `for` loop has to poll, which handles the event, before its next record
+        self._urgent = False  # a `for` loop has to poll before its next record
         # written by the application's thread
         self.notices = Notices(clock)
 

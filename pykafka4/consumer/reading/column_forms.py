@@ -33,7 +33,7 @@ class ColumnsForm(Form[RecordColumns]):
         return self._builder.held_bytes
 
     def limit(self, most: int | None) -> int:
-        return check_limit(most, MOST_RECORDS, "max_rows", "all rows that are there")
+        return check_limit(most, MOST_RECORDS, "max_rows", "up to about 8 MiB of columns")
 
     def begin(self, limit: int) -> None:
         self._builder.finish()  # drops the rows and positions of a poll that Ctrl-C ended

@@ -126,7 +126,7 @@ def test_a_commit_that_cannot_be_queued_is_repeated(monkeypatch: pytest.MonkeyPa
     fakes = Fakes(rounds=2, commit_async=BufferFull("callbacks wait"))
     at_once(fakes.run.run())
     assert fakes.journal[:6] == ["poll 50", "start_due", "commit_async {0: 5}"] * 2
-    assert caplog.text.count("failed, and is repeated: callbacks wait") == 2
+    assert caplog.text.count("committed later, or read again: callbacks wait") == 2
 
 
 def test_without_a_group_nothing_is_committed() -> None:

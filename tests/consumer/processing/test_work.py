@@ -115,7 +115,7 @@ def test_without_dead_letters_an_error_ends_the_work() -> None:
     executor.run_all()
     assert flaky.handled == [0]
     assert isinstance(todo.error, RuntimeError)
-    assert todo.error.__notes__ == ["raised by the handler of t-0 at offset 1, attempt 1; that record is not finished"]
+    assert todo.error.__notes__ == ["raised for t-0 at offset 1, attempt 1; that record is not finished"]
     assert first(todo) == {0: 1}
     assert todo.stop(0)
 
@@ -187,7 +187,7 @@ def test_a_dead_letter_that_is_not_delivered_ends_the_work_and_the_record_is_not
     todo, executor = work(Flaky(_0=9), dead=DeadLetters("dead", Letters(outcome), None))  # type: ignore[arg-type]
     todo.add([record(0)])
     executor.run_all()
-    assert "t-0 at offset 0: its handler failed (RuntimeError('cannot handle 0')), and so did its dead letter: closed" in str(todo.error)
+    assert "t-0 at offset 0: its handling failed (RuntimeError('cannot handle 0')), and so did its dead letter: closed" in str(todo.error)
     assert isinstance(todo.error and todo.error.__cause__, RuntimeError)
     assert first(todo) == {0: 0}
     assert todo.stop(0)
@@ -324,7 +324,7 @@ def test_a_handler_that_returns_a_generator_is_an_error_and_no_other_attempt_is_
         executor.run_all()
         assert isinstance(todo.error, TypeError)
         assert "without yield" in str(todo.error)
-        assert todo.error.__notes__ == ["raised by the handler of t-0 at offset 0, attempt 1; that record is not finished"]
+        assert todo.error.__notes__ == ["raised for t-0 at offset 0, attempt 1; that record is not finished"]
         assert (letters.sent, todo.processed.finished, todo.stop(0)) == ([], 0, True)
 
 
