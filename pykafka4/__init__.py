@@ -5,7 +5,7 @@ Modules; each line imports only from lines below it:
     __main__        `python -m pykafka4`
     testing/        a Kafka cluster in memory, for tests without a broker
     agent/          the daemon that takes messages from local programs
-    aio/            producer and consumer for asyncio
+    aio/            clients, admin clients, producers and consumers for asyncio
     cli/            the command line
     diagnosis/      checks that find out why no records flow
     tables/         `table`: a compacted topic as a mapping
@@ -232,7 +232,7 @@ _HOMES = {  # the public names by module
     "pykafka4.tables.table": "Table table",
     "pykafka4.wire.records.hot": "Delivery Record RecordColumns SentRows",
 }
-_BY_NAME_ONLY = ("aio", "messages", "spark", "testing")  # modules that an application has to import by name
+_BY_NAME_ONLY = ("aio", "messages", "spark", "testing")  # for these modules, the error shows the import
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = sorted([*_HOME, "__version__"])

@@ -45,7 +45,7 @@ def _run() -> int:
     if missing:
         sys.stderr.write(
             f"the command line needs {' and '.join(missing)}: pip install 'pykafka4[cli]'\n"
-            f"these commands do not need them: pykafka4 {', '.join(WITHOUT_PACKAGES)} (each with --help)\n"
+            f"these commands work without pykafka4[cli]: pykafka4 {', '.join(WITHOUT_PACKAGES)} (each with --help)\n"
         )
         return 1
     for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP; nohup ignores it

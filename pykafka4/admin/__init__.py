@@ -1,6 +1,6 @@
 """Defines the class `AdminClient`.
 
-Invariant: a description or a plan changes nothing, and the error of one item never hides the outcome of another.
+Invariant: a change raises an error unless it is done completely.
 
 Modules; each line imports only from lines below it:
     topics     topics: create, describe, extend, delete, list
@@ -8,13 +8,13 @@ Modules; each line imports only from lines below it:
     records    records before an offset: delete; offsets of logs: list
     shares     start offsets of share groups: describe, set, delete
     cluster    brokers, the quorum of controllers, features: describe; levels of features: change; a broker: unregister
-    transactions  producers of partitions; transactions: list, describe, abort a hanging one
+    transactions  producers of partitions: describe; transactions: list, describe; hanging transactions: find, abort
     acls       access control lists: describe, create, delete
     users      users that log in with SCRAM: list, describe, set passwords, delete
     quotas     client quotas: describe, change
     tokens     delegation tokens: create, describe, renew, expire
     replicas   log directories: describe; replicas: move; leaders: elect
-    rewinding  plans new offsets: earliest, latest, an offset, a time, a shift
+    rewinding  new offsets of groups: plan
     groups     groups: list, describe, delete; lag and offsets of groups: describe; offsets: set, delete
     calls      common parts of the calls
     session    begins the questions of application threads on the loop
@@ -87,7 +87,7 @@ class AdminClient(
     A call that describes several named things returns a dict with an outcome for each: its value, or a KafkaError (AuthorizationError,
     KafkaTimeoutError, BrokerError). A call about one thing, or with a filter, raises its error, but `list_groups` and `list_transactions`
     return the errors of brokers. A change that is not done completely raises the error that all items have in common, or PartialFailure
-    with `errors` and `done`. A call sends its requests to different brokers at the same time.
+    with `errors` and `done`.
     """
 
     _name = "AdminClient"
@@ -229,7 +229,7 @@ class AdminClient(
     def delete_groups(self, groups: Collection[str], timeout: float | None = None) -> None:
         """Delete groups of any type, with their offsets.
 
-        Raises GroupNotEmpty, with the members, for a group that has members; BrokerError GROUP_ID_NOT_FOUND, AuthorizationError (DELETE),
+        Raises GroupNotEmpty, with the members, if `describe_groups` shows any; BrokerError GROUP_ID_NOT_FOUND, AuthorizationError (DELETE),
         KafkaTimeoutError; PartialFailure with the deleted groups in `done`. Source: KIP-229, Kafka 1.1.
         """
         self._groups.delete(as_groups(groups), self._begin(timeout))

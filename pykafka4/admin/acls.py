@@ -1,4 +1,5 @@
-"""Describes, creates and deletes ACLs (access control lists). Invariant: a wrong argument is refused before a request is sent."""
+"""Describes, creates and deletes ACLs (access control lists). Invariant: an argument of a wrong type is refused before a request
+is sent."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Checks arguments about groups and their offsets. Invariant: a wrong argument is refused before a request is sent, and its error shows the
-correct use."""
+"""Checks arguments about groups and their offsets. Invariant: the error for a wrong argument shows the correct use."""
 
 from __future__ import annotations
 
@@ -82,5 +81,5 @@ def _timestamp(to: datetime | timedelta) -> int:
         raise ConfigError(f"to={to!r}: has no time zone; add one, such as time.replace(tzinfo=timezone.utc)")
     found = (to - EPOCH) // MILLISECOND
     if found < 0:
-        raise ConfigError(f"to={to!r}: is before 1970")
+        raise ConfigError(f"to={to!r}: is before 1970; 'earliest' moves to the first offsets")
     return found

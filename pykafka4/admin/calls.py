@@ -59,12 +59,13 @@ def require_all_done(what: str, found: Mapping[K, V | KafkaError]) -> dict[K, V]
 
 
 def are_too_old(errors: Mapping[Any, KafkaError]) -> bool:
-    """Whether there are errors, and all say that brokers lack the request. The texts differ, because each names its broker."""
+    """Whether there are errors, and each is an UnsupportedVersion. Their texts may differ."""
     return bool(errors) and all(isinstance(one, UnsupportedVersion) for one in errors.values())
 
 
 def cause_of(error: KafkaError) -> object:
-    """The same value for errors that need only one message: brokers lack the request, the same right is missing, or the texts are equal."""
+    """The same value for errors that need only one message: each is an UnsupportedVersion, the same right is missing, or
+    the texts are equal."""
     if isinstance(error, UnsupportedVersion):
         return UnsupportedVersion
     return error.subject if isinstance(error, AuthorizationError) else str(error)

@@ -1,5 +1,5 @@
-"""Reads and writes files of offsets: the CSV of `kafka-consumer-groups --export` and `--from-file`, and JSON. Invariant: an error names the
-line or item that cannot be read.
+"""Reads and writes the text of files of offsets: the CSV of `kafka-consumer-groups --export` and `--from-file`, and JSON. Invariant: the
+error for a wrong line or item names its place.
 
 CSV: `topic,partition,offset` for one group, `group,topic,partition,offset` for several, without a header. JSON: a list of objects with
 these keys. The text shows the format; the file's name does not matter. A group id can be any text, so spaces around it and line ends
@@ -116,7 +116,7 @@ def _of_csv(text: str, where: str) -> Iterable[Row]:
 
 def _number(place: str, text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 19:
-        raise ConfigError(f"{place}: {shown(text)} is not a number")
+        raise ConfigError(f"{place}: {shown(text)} must be a number of 1 to 19 digits")
     return int(text)
 
 

@@ -73,7 +73,7 @@ class Groups:
         return found
 
     def find(self, group: str, deadline: Deadline) -> GroupDescription | None:
-        """Return the group's description, or None if no group of consumers has this id."""
+        """Return the group's description, or None if no classic or consumer group has this id."""
         found: GroupDescription | KafkaError = self._session.ask(calls.described([group]), deadline).wait()[group]
         if isinstance(found, BrokerError) and found.code.name == "GROUP_ID_NOT_FOUND":
             return None
@@ -111,7 +111,7 @@ class Groups:
             return {}
         what = f"offsets of group {group} cannot be {done}"
         if any(map(in_doubt, refused.values())):
-            what = f"it is unknown whether offsets of group {group} were {done}, because a response was lost; they cannot be {done} now"
+            what = f"it is unknown whether an earlier request has {done} offsets of group {group}; they cannot be {done} now"
         try:
             self.require_empty(group, what, REWIND_INSTEAD if done == "set" else STOP_MEMBERS, deadline)
         except GroupNotEmpty as error:

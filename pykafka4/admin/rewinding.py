@@ -71,7 +71,7 @@ class Rewinding:
     def _logs(self, group: str, partitions: list[TopicPartition], goal: Goal, deadline: Deadline) -> dict[TopicPartition, Log]:
         """Raises PartialFailure, UnsupportedVersion."""
         wanted = ((EARLIEST, partitions), (LATEST, partitions), (goal.timestamp or 0, partitions if goal.timestamp is not None else []))
-        # All three questions are in flight at once, so the call takes the time of one ListOffsets request.
+        # All three questions are in flight at once, so they take the time of one ListOffsets request.
         asked = [self._session.ask_leaders(ListOffsets(dict.fromkeys(of, timestamp)), of, deadline) for timestamp, of in wanted]
         try:
             starts, ends, times = (answers.wait() for answers in asked)
@@ -101,7 +101,7 @@ def _among(topics: tuple[list[str], list[TopicPartition]], offsets: Collection[T
     names, single = set(topics[0]), set(topics[1])
     given = {tp.topic for tp in offsets}
     if without := [*sorted(names - given), *map(str, sorted(single.difference(offsets)))]:
-        have = f"only partitions of {listed(sorted(given))} have one"
+        have = f"the offsets are for partitions of {listed(sorted(given))}"
         raise ConfigError(
             f"no offset is given for {listed(without)}: {have}; name only partitions with offsets to set, or give their offsets"
         )

@@ -1,4 +1,4 @@
-"""Describes and changes the start offsets of share groups (KIP-932). Coordinators change them only while the group has no members."""
+"""Describes and changes the start offsets of share groups (KIP-932). Coordinators refuse changes while a group has members."""
 
 from __future__ import annotations
 

@@ -48,8 +48,8 @@ class TokenCalls(AdminCalls):
     def describe_tokens(self, owners: Iterable[str] | None = None, *, timeout: float | None = None) -> tuple[DelegationToken, ...]:
         """Return the tokens of some owners, or of all (None), secrets included.
 
-        The result has a token of another user only if the caller has DESCRIBE on the token or DESCRIBE_TOKENS on its owner. The result
-        comes from one broker, which may not know the latest changes yet.
+        The result has a token of another user only if the caller is a renewer of the token, or has DESCRIBE on the token or DESCRIBE_TOKENS
+        on the owner. The result comes from one broker, which may not know the latest changes yet.
         """
         names = None if owners is None else [as_principal(one) for one in _principals("owners", owners)]
         found = self._ask_any_broker(DescribeTokens(names), [TOKEN], self._begin(timeout))

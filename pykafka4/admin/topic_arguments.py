@@ -1,5 +1,4 @@
-"""Checks arguments about topics and settings. Invariant: a wrong argument is refused before a request is sent, and its error shows the
-correct use."""
+"""Checks arguments about topics and settings. Invariant: the error for a wrong argument shows the correct use."""
 
 from __future__ import annotations
 
@@ -86,7 +85,7 @@ def as_resource(resource: object) -> Resource:
     kind, name = resource
     if kind not in NUMBERED:
         if not isinstance(name, str) or not name:
-            raise ConfigError(f"{shown(resource)}: the name of a {kind} is a str")
+            raise ConfigError(f"{shown(resource)}: the name of a {kind} is a str, not empty")
         return (kind, check_topic(name) if kind == "topic" else str.__str__(name))
     if name is ALL_BROKERS and kind == "broker":
         return (kind, name)
@@ -135,7 +134,7 @@ def _as_configs(configs: object) -> dict[str, str]:
 
 def _setting(name: object) -> str:
     if not isinstance(name, str) or not name:
-        raise ConfigError(f"setting {shown(name)}: the name of a setting is a str, such as 'retention.ms'")
+        raise ConfigError(f"setting {shown(name)}: the name of a setting is a str, not empty, such as 'retention.ms'")
     return str.__str__(name)
 
 

@@ -162,7 +162,7 @@ class TopicCalls(AdminCalls):
         """Wait until every broker that is up knows of `changes`. Raises KafkaTimeoutError, or a broker's error with a note."""
         if not changes:
             return
-        what = f"topics {listed(sorted(changes))} are {done}, but not known to every broker"
+        what = f"{listed(sorted(changes))}: {done}, but not known to every broker"
         lagging: dict[int, KafkaError] = {}
         while True:
             left = deadline.left

@@ -85,7 +85,7 @@ class UserCalls(AdminCalls):
         """Delete the credentials of users for some `mechanisms`, or all (None); return pairs of a user and a mechanism.
 
         Open connections stay logged in. A user without a credential has the error RESOURCE_NOT_FOUND. Needs ALTER on the cluster. Raises
-        the same errors as `upsert_users`.
+        ConfigError, BrokerError, AuthorizationError; PartialFailure with the same keys as for `upsert_users`.
         """
         names, wanted = _users(users), _mechanisms(tuple(MECHANISMS) if mechanisms is None else mechanisms)
         found = self._altered({one: DeleteUsers(one) for one in wanted}, names, self._begin(timeout))

@@ -80,7 +80,7 @@ class PlannedOffset:
 class OffsetPlan:
     """The offsets that `set_offsets` would commit. The plan itself changes nothing.
 
-    `description` is None if no group of consumers has this id. `has_committed` says whether any offsets are committed under the id,
+    `description` is None if no classic or consumer group has this id. `has_committed` says whether any offsets are committed under the id,
     perhaps by a group of another type, such as a streams group.
     """
 
@@ -91,7 +91,7 @@ class OffsetPlan:
 
     @property
     def exists(self) -> bool:
-        """Whether the id has a group of consumers, or committed offsets; otherwise `set_offsets` would create the group."""
+        """Whether a classic or consumer group, or a committed offset, has this id."""
         return self.description is not None or self.has_committed
 
     @property

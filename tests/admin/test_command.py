@@ -177,7 +177,7 @@ def test_a_file_without_an_offset_for_a_topic_that_was_named_is_wrong_usage(serv
         for more in ([], ["--execute"]):
             code, out, err = groups(command, "g", "--topic", "t", "--topic", "u:0", "--topic", "u:1", "--from-file", str(file), *more)
             assert (code, out) == (2, "")
-            assert "no offset is given for t, u-1: only partitions of u have one" in err
+            assert "no offset is given for t, u-1: the offsets are for partitions of u" in err
     assert server.committed("g") == {}
 
 

@@ -148,9 +148,7 @@ def test_a_topic_of_somebody_else_is_not_taken_for_the_one_that_was_to_be_create
 
 def test_a_broker_that_does_not_know_of_a_change_is_waited_for(admin: AdminClient, server: ModelServer) -> None:
     server.fail("Metadata", "LEADER_NOT_AVAILABLE", topic="t", times=1000)
-    with pytest.raises(
-        KafkaTimeoutError, match=r"topics t are created, but not known to every broker .*broker 1 does not know of the change yet"
-    ):
+    with pytest.raises(KafkaTimeoutError, match=r"t: created, but not known to every broker .*broker 1 does not know of the change yet"):
         admin.create_topics({"t": 1}, wait=True, timeout=1.0)
     server.do(lambda cluster: cluster.heal())
     admin.create_partitions({"t": 2}, wait=True)

@@ -2,7 +2,7 @@
 
 Modules; each line imports only from lines below it:
     books        Books: all figures of a running agent
-    hooks        the producer's hook, which counts messages that failed or may be in Kafka twice
+    hooks        a hook of the producer, which counts messages that failed or may be in Kafka twice
     balance      the account at one moment, from the producer, the ledger and the spool
     ledger       counts of refused bytes and discarded messages
     reports      reports of intervals

@@ -44,7 +44,7 @@ class SpoolState(Protocol):
 
 
 class SpoolCounts(Protocol):
-    """The spool's methods for the account. The agent's loop calls them."""
+    """The spool's methods for the account."""
 
     def state(self) -> SpoolState: ...
 

@@ -1,4 +1,4 @@
-"""Writes a line for each discarded message, and for bytes that are not a message, to a file, the discard log.
+"""Writes lines about discarded messages, and about bytes that are not a message, to a file, the discard log.
 
 Invariant: a full or broken disk delays only the end of the agent; entries that cannot be written are left out and counted.
 
@@ -34,7 +34,7 @@ class DiscardLog:
     """The queue of entries and the thread that writes them. Any thread may call the methods."""
 
     def __init__(self, settings: DiscardLogSettings, wall_clock: Callable[[], float] = time.time) -> None:
-        """`wall_clock` is in seconds since the epoch. Opens no file: `start` does."""
+        """`wall_clock` is in seconds since the epoch. Opens no file."""
         self._path, self._most, self._wall_clock = settings.path, settings.max_prefix_size, wall_clock
         self._file = LogFile(settings.path, settings.max_file_size, settings.max_archive_size, wall_clock)
         self._changed = Condition()
@@ -119,14 +119,14 @@ class DiscardLog:
         if error is not None:
             self._fail(error, left_out)
         elif self._left_out_before is not None:
-            log.warning("agent: discard log %s: written again; %d entries were left out", self._path, left_out - self._left_out_before)
+            log.warning("agent: discard log %s: written again; entries left out: %d", self._path, left_out - self._left_out_before)
             self._left_out_before = None
 
     def _fail(self, error: OSError, left_out: int) -> None:
         """Log the first failure of a series. `left_out` entries had been left out before."""
         if self._left_out_before is None:
             self._left_out_before = left_out
-            log.warning("agent: discard log %s: %s; entries are left out until it can be written; the agent continues", self._path, error)
+            log.warning("agent: discard log %s: %s; entries are left out until a write succeeds; the agent continues", self._path, error)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
         """Wait up to `timeout_s` for the queued entries, then log the number of left-out entries. Later entries are left out.
@@ -143,4 +143,4 @@ class DiscardLog:
             self._left_out += self._unwritten
             self._unwritten = 0
             if self._left_out:
-                log.warning("agent: discard log %s: %d entries were left out since the start", self._path, self._left_out)
+                log.warning("agent: discard log %s: entries left out since the start: %d", self._path, self._left_out)

@@ -21,7 +21,7 @@ UNDELIVERED: Final = "CLOSED"  # the code of the undelivered records that `Produ
 
 
 class BatchOutcomes(ProducerHooks):
-    """The hook of the agent's producer."""
+    """The hook that counts the messages of failed and repeated batches."""
 
     def __init__(self, ledger: Ledger, reasons: Reasons, keeps_undelivered: bool) -> None:
         """With `keeps_undelivered` the hook does not count the records that `Producer.close` returns, because a spool takes them."""

@@ -1,4 +1,5 @@
-"""Appends lines to a file, rotates the file, and removes old archives. Invariant: the file is cut to complete lines after a failed write.
+"""Appends lines to a file, rotates the file, and removes old archives. Invariant: after a failed write, the file is cut to
+complete lines, unless the cut fails too.
 
 Only one thread may use a LogFile. When the next line does not fit, FILE becomes the archive FILE.MS. MS is the time in milliseconds since
 the epoch, or one more than the newest archive's number if that is higher.

@@ -18,11 +18,11 @@ NAME: Final = 249  # characters of a topic in a line: as many as a legal topic m
 ERROR: Final = 1_000  # characters of an error in a line
 
 _TEXTS: Final = {
-    Reason.MALFORMED: "datagrams or frames that are not messages, from {}",
-    Reason.API_KEY: "messages of an unknown kind (API key), from {}",
-    Reason.VERSION: "messages of an unknown version, from {}",
-    Reason.UNCLEAN_UNIX: "unfinished messages at the end of connections, from {}",
-    Reason.UNCLEAN_TCP: "unfinished messages at the end of connections, from {}",
+    Reason.MALFORMED: "datagrams or frames that are not messages: {}, from {}",
+    Reason.API_KEY: "messages of an unknown kind (API key): {}, from {}",
+    Reason.VERSION: "messages of an unknown version: {}, from {}",
+    Reason.UNCLEAN_UNIX: "unfinished messages at the end of connections: {}, from {}",
+    Reason.UNCLEAN_TCP: "unfinished messages at the end of connections: {}, from {}",
 }
 
 
@@ -78,7 +78,7 @@ class Notices:
         text = _TEXTS.get(reason)
         # Without `ascii`, a line break in a topic would let a client write its own lines into the log. The name is cut before and after
         # `ascii`, because the escapes of 249 characters may have 2,490.
-        what = f"messages, the last of topic {ascii(last[:NAME])[:NAME]}" if text is None else text.format(last)
+        what = f"messages: {count}, the last of topic {ascii(last[:NAME])[:NAME]}" if text is None else text.format(count, last)
         when = "" if since_s is None else f"in the last {since_s:.0f} s: "
         why = f": {ascii(error)[1:-1][:ERROR]}" if error else ""
-        log.warning("agent: discarded (%s): %s%d %s%s", reason, when, count, what, why)
+        log.warning("agent: discarded (%s): %s%s%s", reason, when, what, why)

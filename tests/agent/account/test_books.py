@@ -90,7 +90,8 @@ def test_failed_batches_are_discards_with_reason_and_times_and_the_log_names_the
     assert account.topics["t"].discards == Discards({Reason.NOT_AUTHORIZED: 3}, 3, 9)
     assert account.topics["u"].discards == Discards({Reason.KAFKA_ERROR_ACK: 1}, 1, 1)
     assert agent.books.unfinished_report().topics == {topic: row.discards for topic, row in account.topics.items()}
-    lines = [line for line in caplog.messages if line.startswith("agent: discarded (KAFKA_ERROR_ACK): 1 messages, the last of topic 'u': ")]
+    start = "agent: discarded (KAFKA_ERROR_ACK): messages: 1, the last of topic 'u': "
+    lines = [line for line in caplog.messages if line.startswith(start)]
     assert len(lines) == 1
     assert "INVALID_TIMESTAMP" in lines[0]
 

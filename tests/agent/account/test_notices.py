@@ -16,7 +16,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def counted(line: str) -> int:
-    return int(re.findall(r"(\d+) messages", line)[0])
+    return int(re.findall(r"messages: (\d+)", line)[0])
 
 
 def test_each_reason_has_at_most_one_line_in_30_s_with_the_number_since(caplog: pytest.LogCaptureFixture) -> None:
@@ -28,12 +28,12 @@ def test_each_reason_has_at_most_one_line_in_30_s_with_the_number_since(caplog: 
     clock.now = 29.9
     ledger.discarded(message("views"), Reason.NO_MEM)
     assert lines(caplog) == [
-        "agent: discarded (NO_MEM): 1 messages, the last of topic 'clicks'",
-        "agent: discarded (MALFORMED): 1 datagrams or frames that are not messages, from tcp",
+        "agent: discarded (NO_MEM): messages: 1, the last of topic 'clicks'",
+        "agent: discarded (MALFORMED): datagrams or frames that are not messages: 1, from tcp",
     ]
     clock.now = 30.0
     ledger.discarded(message("views"), Reason.NO_MEM)
-    assert lines(caplog)[2:] == ["agent: discarded (NO_MEM): in the last 30 s: 101 messages, the last of topic 'views'"]
+    assert lines(caplog)[2:] == ["agent: discarded (NO_MEM): in the last 30 s: messages: 101, the last of topic 'views'"]
 
 
 def test_the_rest_of_a_burst_is_logged_although_nothing_follows(caplog: pytest.LogCaptureFixture) -> None:
