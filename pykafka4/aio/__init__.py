@@ -4,8 +4,8 @@ loop.
 `Producer`, `Consumer`, `Client` and `AdminClient` have most methods of the classes of the same name in `pykafka4`; methods that would block
 a thread are awaited. The client's own loop is still a thread, which wakes tasks through `call_soon_threadsafe`, one call for many tasks.
 Nothing runs on asyncio's executor. Hooks of batches and requests run on the client's callback thread, other hooks inside the calls, on the
-event loop. Three things run on separate threads: the last step of `close`, which joins the client's thread and can call `on_close` of
-hooks; the reading of an Arrow batch; each call of an admin client. The constructors, `stats`, `status`, `purge` and `group_metadata` are
+event loop. Separate threads run the last step of `close`, which joins the client's thread and can call `on_close` of hooks, the reading
+of an Arrow batch, and each call of an admin client. The constructors, `stats`, `status`, `purge` and `group_metadata` are
 plain calls, which wait at most for turns of the client's loop.
 
 Modules; each line imports only from lines below it:

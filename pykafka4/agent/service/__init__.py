@@ -4,7 +4,7 @@ Modules; each line imports only from lines below it:
     main        the command line: `pykafka4 agent`
     agent       Agent: start, signals, failures of parts, the end
     parts       Parts: all parts, opened and closed in order
-    on_loop     calls of other threads that run on the agent's loop
+    on_loop     runs functions of other threads on the agent's loop
     ending      delivers waiting messages when the agent ends, and logs the last report
     reload      reads the settings again, and logs the changes
     check       checks of settings against this machine

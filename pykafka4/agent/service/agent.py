@@ -27,7 +27,7 @@ __all__ = ["Agent"]
 
 log = logging.getLogger("pykafka4.agent")
 CANNOT_START: Final = (OSError, KafkaError, InputError, SpoolUnusable)
-BEAT_S: Final = 2.0  # seconds between two checks of the producer
+BEAT_S: Final = 2.0  # most seconds between two checks of the producer
 TICK_S: Final = 1.0  # seconds between two calls of `Ledger.tick`
 QUIET_S: Final = 30.0  # seconds between two log lines about connections of the pages
 CRASH_S: Final = 10.0  # seconds for deliveries after a part has failed; also the time beyond deliveries that systemd must grant
@@ -66,7 +66,7 @@ class Agent:
         return await self._finish(parts)
 
     def end(self) -> None:
-        """Begin to end the agent; a second call ends the wait for deliveries. The loop calls this."""
+        """Begin to end the agent; if the agent already ends, end the wait for deliveries. The loop calls this."""
         if self._ended.is_set():
             log.warning("agent: ends at once, without delivery of the waiting messages")
             self._hurried.set()

@@ -83,7 +83,10 @@ def _folder_problems(settings: AgentSettings) -> Iterator[str]:
     """Check that the folders of all paths exist: the agent creates only the spool's own folder."""
     for key, path in _paths(settings):
         if not path.parent.is_dir():
-            yield f"{key}={str(path)!r}: the folder {path.parent} does not exist; create it, or let systemd do it (RuntimeDirectory=)"
+            yield (
+                f"{key}={str(path)!r}: the folder {path.parent} does not exist; create it, or let systemd do it (RuntimeDirectory= for a "
+                "socket, StateDirectory= for the spool, LogsDirectory= for the discard log)"
+            )
         elif key != "spool.path" and path.is_dir():
             yield f"{key}={str(path)!r}: this path is a folder; choose the path of a file"
 
@@ -146,7 +149,7 @@ def _others(settings: AgentSettings) -> Iterator[tuple[str, str]]:
     security = f", {config.security_protocol}" + (f" with {config.sasl_mechanism}" if config.sasl_mechanism else "")
     yield "Kafka", ", ".join(f"{host}:{port}" for host, port in config.bootstrap_servers) + security
     named = ", ".join(settings.topics.named)
-    yield "topics", f"default: {settings.topics.default.batching}" + (f"; of their own: {named}" if named else "")
+    yield "topics", f"default: {settings.topics.default.batching}" + (f"; with a table: {named}" if named else "")
     if settings.http is not None:
         yield "pages", f"http://{settings.http.host}:{settings.http.port}/"
     if settings.spool is not None:

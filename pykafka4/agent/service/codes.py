@@ -18,8 +18,8 @@ class Exit(IntEnum):
         member.meaning = meaning
         return member
 
-    OK = 0, "ended by a signal; the messages that waited were delivered, or are in the spool"
-    CANNOT_START = 1, "a socket, a folder or the port of the pages could not be opened"
+    OK = 0, "ended by a signal; no message was discarded because of the end"
+    CANNOT_START = 1, "the agent could not start: the log has the reason"
     SETTINGS = 2, "the settings have errors"
-    UNDELIVERED = 3, "ended by a signal; some messages were discarded at the end: the log counts them"
+    UNDELIVERED = 3, "ended by a signal; messages were discarded because of the end: the log counts them"
     CRASHED = 70, "a bug; messages that waited were delivered, spooled, or discarded and counted"

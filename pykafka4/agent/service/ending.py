@@ -1,4 +1,4 @@
-"""Delivers waiting messages when the agent ends, within `shutdown_ms`, and reports the discards."""
+"""Delivers waiting messages when the agent ends, and reports the discards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["deliver", "report"]
 log = logging.getLogger("pykafka4.agent")
 STEP_S = 0.5  # seconds of one wait: after a second signal, the wait for deliveries ends within this time
 PROGRESS_S = 5.0  # seconds between two log lines
-MOST_ROWS = 100  # lines of the final report
+MOST_ROWS = 100  # rows of the final report: a topic, a count and a reason each
 
 
 async def deliver(producer: Producer, shutdown_s: float, hurried: asyncio.Event) -> list[ProducerRecord]:
@@ -30,7 +30,7 @@ async def deliver(producer: Producer, shutdown_s: float, hurried: asyncio.Event)
             if time.monotonic() >= told + PROGRESS_S:
                 told = time.monotonic()
                 stats = await asyncio.to_thread(producer.stats)
-                log.info("agent: ending: %d messages wait; %.0f s left", stats.queued + stats.in_flight, max(0, deadline - told))
+                log.info("agent: ending: waiting messages: %d; %.0f s left", stats.queued + stats.in_flight, max(0, deadline - told))
         except KafkaError as error:  # the producer has crashed
             log.error("agent: the waiting messages cannot be delivered: %s", error)
             break
@@ -38,7 +38,7 @@ async def deliver(producer: Producer, shutdown_s: float, hurried: asyncio.Event)
 
 
 def report(account: Account) -> None:
-    """Log the discards since the start, a line for each topic and reason, then the account."""
+    """Log the discards since the start by topic and reason, then the totals."""
     total = account.total
     rows = [
         (topic, reason, count)
@@ -48,12 +48,12 @@ def report(account: Account) -> None:
     ]
     rows.sort(key=lambda row: -row[2])
     for topic, reason, count in rows[:MOST_ROWS]:
-        log.warning("agent: discarded since the start: %s: %d messages: %s", _shown(topic), count, reason)
+        log.warning("agent: messages discarded since the start: %s: %d (%s)", _shown(topic), count, reason)
     if len(rows) > MOST_ROWS:
         more = sum(count for _, _, count in rows[MOST_ROWS:])
-        log.warning("agent: discarded since the start: %d messages in %d more rows", more, len(rows) - MOST_ROWS)
+        log.warning("agent: messages discarded since the start: %d more (further topics and reasons: %d)", more, len(rows) - MOST_ROWS)
     level = logging.WARNING if total.discards.count else logging.INFO
-    text = "agent: ended; of %d messages %d were acknowledged, %d are in the spool, %d were discarded; %d had no outcome"
+    text = "agent: ended; messages: %d; acknowledged: %d; in the spool: %d; discarded: %d; without an outcome: %d"
     log.log(level, text, total.accepted, total.acknowledged, total.spooled, total.discards.count, total.queued)
 
 

@@ -47,7 +47,7 @@ class _Lines(logging.Handler):
 
 
 class Logs:
-    """The handler of all loggers of the process."""
+    """The root logger's handler, and the thread that writes its lines."""
 
     def __init__(self, level: str, environment: Mapping[str, str] = os.environ) -> None:
         self._lines: queue.Queue[str | None] = queue.Queue(MOST_WAITING)
@@ -78,7 +78,7 @@ class Logs:
         while (line := self._lines.get()) is not None:
             _write_to_stderr(line)
         if self._handler.dropped:  # not through the queue, which may be full
-            text = f"{self._handler.dropped} lines of the log were dropped: standard error was too slow"
+            text = f"lines of the log that were dropped, because standard error was too slow: {self._handler.dropped}"
             record = logging.makeLogRecord({"name": "pykafka4.agent", "levelno": logging.WARNING, "levelname": "WARNING", "msg": text})
             _write_to_stderr(self._handler.format(record) + "\n")
 
@@ -91,7 +91,7 @@ def _write_to_stderr(line: str) -> None:
 
 
 def _is_journal(variable: str) -> bool:
-    """Whether standard error is the stream that systemd named in JOURNAL_STREAM; a shell may have redirected it since."""
+    """Whether standard error is the stream that systemd named in JOURNAL_STREAM; a shell may have redirected standard error since."""
     try:
         there = os.fstat(STDERR)
     except OSError:

@@ -43,7 +43,7 @@ class Parts:
     """The parts of a running agent."""
 
     def __init__(self, settings: AgentSettings) -> None:
-        """Bind the sockets, which may need root; then become the agent's user, and open the other parts. The loop calls this.
+        """Bind the sockets, which may need root; then become the agent's user, and open the other parts, except the pages.
 
         Raises InputError, ConfigError, SpoolUnusable or OSError, after closing the open parts.
         """
@@ -146,7 +146,7 @@ class Parts:
             count_undelivered(self.ledger, without_room)
 
     async def close(self) -> Account:
-        """Close the other parts; return the last account."""
+        """Close the pages, the ledger and the discard log; return the last account."""
         if self._pages is not None:
             await self._pages.stop()
         await asyncio.to_thread(self._outcomes.wait, OUTCOMES_S)
@@ -165,7 +165,7 @@ class Parts:
         status = self.producer.status()
         counts, why = status["producer"], f" ({status['reason']})" if status.get("reason") else ""
         # A producer that does not respond has no counts in its status, and its `stats` would raise.
-        figures = f"{counts['acked']:,} messages acknowledged, {counts['queued'] + counts['in_flight']:,} wait; " if counts else ""
+        figures = f"messages: {counts['acked']:,} acknowledged, {counts['queued'] + counts['in_flight']:,} waiting; " if counts else ""
         return status["state"], f"{figures}cluster {status['state']}{why}"
 
 

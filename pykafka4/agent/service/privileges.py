@@ -24,9 +24,9 @@ class Identity:
 
 
 def identity_of(user: str, group: str | None) -> Identity:
-    """Return a user by name or number, with all its groups; `group` becomes the primary group.
+    """Return a user by name or number, with its groups; `group` replaces the primary group.
 
-    Raises ConfigError for an unknown name, or if the process already runs as `user`, but with another group.
+    Raises ConfigError for an unknown user or group, or if the process already runs as `user`, but with another group.
     """
     try:
         found = pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user)

@@ -8,7 +8,7 @@ from pathlib import Path
 __all__ = ["systemd_unit"]
 
 # systemd starts the agent as an unprivileged user, so the settings need no `user`. RuntimeDirectory creates a folder for the sockets,
-# StateDirectory a folder for the spool. The unit does not limit memory: `max_buffer` does.
+# StateDirectory a folder for the spool. The unit sets no memory limit, because `max_buffer` limits the memory for messages.
 UNIT = """\
 # pykafka4-agent.service, written by `pykafka4 agent --systemd-unit`. Put it into /etc/systemd/system, then:
 #   systemctl daemon-reload && systemctl enable --now pykafka4-agent

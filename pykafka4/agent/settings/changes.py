@@ -25,7 +25,7 @@ class Change:
 
 
 def changes(old: AgentSettings, new: AgentSettings) -> list[Change]:
-    """The settings that differ, by their dotted keys, in the order of the schema."""
+    """The settings that differ, by their dotted keys."""
     return _changes(old, new, (), False)
 
 

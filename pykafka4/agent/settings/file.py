@@ -1,5 +1,5 @@
-"""Reads the agent's TOML file. Invariant: the errors of all keys are reported together, each with the file, the key, and the line if the
-file has the key or one of its tables."""
+"""Reads the agent's TOML file. Invariant: an error in a key is reported with the file, the key, and the line if the file has the key or one
+of its tables."""
 
 from __future__ import annotations
 

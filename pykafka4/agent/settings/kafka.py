@@ -19,7 +19,7 @@ from pykafka4.options.policies import SETTINGS
 
 __all__ = ["options_of"]
 
-# Options that belong elsewhere, or that the agent sets itself: option -> reason or way out.
+# Options that [kafka] must not have: option -> reason or way out.
 ELSEWHERE: Final = {
     **{name: f"set it in [topics.default]: {name}" for name in SETTINGS},
     "topic_policies": 'set them in [topics."name"]',

@@ -1,4 +1,5 @@
-"""Declares the settings as values, with one class for each table of the TOML file. Invariant: a value that exists is valid."""
+"""Declares the settings as values, with classes for the tables of the TOML file. Invariant: a value that exists is valid, except for
+`AgentSettings.kafka`, which the reader of the file checks."""
 
 from __future__ import annotations
 
@@ -233,10 +234,12 @@ class SpoolSettings:
     """A folder for messages that the cluster cannot take now. Without this table, such messages wait in memory only."""
 
     path: Path = folder_or_file("The folder. It belongs to one agent.")
-    max_size: int = size(1024 * MIB, "Most bytes on the disk; messages beyond the limit are discarded (`SPOOL_FULL`).", low=1 * MIB)
+    max_size: int = size(
+        1024 * MIB, "Most bytes on the disk, without damaged files; messages beyond the limit are discarded (`SPOOL_FULL`).", low=1 * MIB
+    )
     sync: Sync = word(Sync.INTERVAL, Sync, "When files are synced: after each write, every `sync_interval_ms`, or when the system does it.")
     sync_interval_ms: int = number(1000, "ms", 'Interval of `sync = "interval"`.', low=1, high=3_600_000)
-    always: bool = switch(False, "Whether every message is written to the disk before it is sent.")
+    always: bool = switch(False, "Whether messages are written to the disk before they are sent, unless the disk refuses writes.")
 
 
 @attrs.frozen
@@ -246,7 +249,9 @@ class ServiceSettings:
     shutdown_ms: int = number(
         30_000, "ms", "Time for the delivery of waiting messages at the end. Undelivered messages are spooled or discarded.", live=True
     )
-    user: str | None = name("User that the process becomes after it has opened its sockets; the process must be started as root.")
+    user: str | None = name(
+        "User that the process becomes after it has opened the sockets of inputs; the process must be started as root or as this user."
+    )
     group: str | None = name("Primary group of the process after it has become `user`. Not set: the group of `user`.")
     log_level: LogLevel = word(LogLevel.INFO, LogLevel, "Severity of the least severe lines that are logged, to standard error.", live=True)
 

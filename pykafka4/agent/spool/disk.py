@@ -27,7 +27,7 @@ MIB: Final = 1024 * 1024
 # A segment leaves the disk as a whole. Smaller segments free room sooner, larger ones need fewer files.
 LARGEST_SEGMENT: Final = 8 * MIB
 SMALLEST_SEGMENT: Final = 64 * 1024
-PARTS: Final = 64  # a segment takes up to 1/64 of max_size, within the limits above
+PARTS: Final = 64  # a segment is full at 1/64 of max_size, within the limits above
 DAMAGED_PART: Final = 8  # damaged segments may use 1/8 of max_size, at least LARGEST_SEGMENT, in addition to max_size
 RETRY_S: Final = 1.0  # seconds of pause after a refusal of the disk; doubles
 LONGEST_RETRY_S: Final = 30.0

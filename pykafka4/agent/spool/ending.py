@@ -76,6 +76,6 @@ def _put_topic(topic: str, records: list[ProducerRecord], fifo_of: Callable[[str
     try:
         fifo_of(topic).put_in_front(b"".join(frames), len(frames), records[0].timestamp_ms or 0)
     except OSError as refused:
-        disk.fail(f"write {len(frames)} undelivered messages of topic {topic}", refused)
+        disk.fail(f"write the undelivered messages of topic {topic}", refused)
         return records
     return list(itertools.islice(records, len(frames), None))

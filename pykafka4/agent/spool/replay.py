@@ -37,7 +37,8 @@ MOST_AT_ONCE: Final = 5_000  # messages that leave the disk in one turn of the l
 LEAVING_COST: Final = 500  # the cost of removing an empty topic, in messages: removing a folder may take a millisecond
 PAUSE_S: Final = 0.1  # seconds; the pause of a topic without room in the producer; doubles
 LONGEST_PAUSE_S: Final = 1.0
-PAUSE_OF_EACH_S: Final = 0.002  # a pause lasts at least this time per topic, so there are at most 500 attempts a second
+# Seconds per topic: a pause for lack of room is at least this long, so that pausing topics make at most 500 attempts a second.
+PAUSE_OF_EACH_S: Final = 0.002
 # Codes of messages that failed only because the producer ended or crashed. Such messages stay on disk; all other outcomes are definite.
 GIVEN_UP: Final = (ClosedError.code, KafkaError.code)
 
@@ -131,7 +132,7 @@ class Replay:
         return self._window // max(1, len(self._turns))
 
     def pause(self) -> float | None:
-        """Return the seconds until the first topic is tried again, None if no topic pauses."""
+        """Return the seconds until the first pause of a topic ends, None if no topic pauses."""
         now = self._clock()
         pauses = [replay.paused_until - now for replay in self._turns if replay.paused_until > now]
         return min(pauses, default=None)

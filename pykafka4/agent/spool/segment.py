@@ -78,7 +78,7 @@ class Segment:
             _write(fd, data, self.size)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return up to `length` bytes of frames at `offset`. Raises OSError. Any thread may call this."""
+        """Return up to `length` bytes at `offset`. Raises OSError. Any thread may call this."""
         length = min(length, self.size - offset)
         with _opened(self.path, os.O_RDONLY) as fd:
             return os.pread(fd, length, offset)

@@ -173,7 +173,7 @@ class Spool:
             task.add_done_callback(_report)
 
     async def stop(self) -> None:
-        """Stop sending from the disk. `add` and `write` still work.
+        """Stop the tasks, so that no more messages are sent from the disk. `add` and `write` still work.
 
         Call this before `Producer.close`: afterwards each attempt to send would fail, and the replay would try again without end.
         """

@@ -77,7 +77,8 @@ class Syncing:
         if failure is not None and self.failure is None:
             self.failing_since = self._clock()
             log.warning(
-                "spool: cannot %s; a loss of power would lose the messages written since the last successful sync: read the kernel's log",
+                "spool: cannot %s; a loss of power would lose the messages written since the last successful sync: "
+                "see the error and the kernel's log",
                 failure,
             )
         elif failure is None and self.failure is not None:

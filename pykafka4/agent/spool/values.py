@@ -53,7 +53,7 @@ class Discards(Protocol):
         """Count a lost message."""
 
     def damaged(self, topic: str, count: int) -> None:
-        """Count messages that can no longer be read. If a length is damaged, `count` is the least possible number."""
+        """Count messages that can no longer be read. `count` is the least possible number."""
 
     def kept(self, topic: str, reason: Reason, count: int) -> None:
         """Count messages that failed in the producer, but are on disk."""

@@ -143,7 +143,7 @@ def test_a_producer_that_does_not_respond_is_no_bug(agent: Agent, monkeypatch: p
     assert run(agent) is Exit.OK
     (stuck, text), (_, later) = looks
     assert (stuck, text) == ("unresponsive", "cluster unresponsive (the client's thread did not respond)")
-    assert later.startswith("0 messages acknowledged, 0 wait; cluster conn")
+    assert later.startswith("messages: 0 acknowledged, 0 waiting; cluster conn")
 
 
 def test_the_watchdog_hears_nothing_of_a_producer_that_does_not_respond(
@@ -206,5 +206,5 @@ def test_messages_of_a_producer_that_fails_are_counted(
     monkeypatch.setattr("pykafka4.agent.service.agent.BEAT_S", 0.05)
     with caplog.at_level(logging.INFO, "pykafka4.agent"):
         assert run(Agent(settings)) is Exit.CRASHED
-    assert "agent: discarded since the start: clicks: 3 messages: BUG" in caplog.text
-    assert "of 3 messages 0 were acknowledged, 0 are in the spool, 3 were discarded; 0 had no outcome" in caplog.text
+    assert "agent: messages discarded since the start: clicks: 3 (BUG)" in caplog.text
+    assert "messages: 3; acknowledged: 0; in the spool: 0; discarded: 3; without an outcome: 0" in caplog.text

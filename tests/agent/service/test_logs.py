@@ -40,4 +40,4 @@ def test_the_last_line_counts_the_dropped_lines_although_the_queue_was_full_at_t
     os.close(reader)
     lines = b"".join(taken).decode().splitlines()
     assert [line.partition(" INFO ")[2] for line in lines[:3]] == [LONG, "line 0", "line 1"]
-    assert lines[3].endswith(" WARNING 3 lines of the log were dropped: standard error was too slow")
+    assert lines[3].endswith(" WARNING lines of the log that were dropped, because standard error was too slow: 3")

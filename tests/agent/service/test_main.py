@@ -37,7 +37,7 @@ def test_check_sums_up_what_would_be_opened_and_opens_nothing(tmp_path: Path, ca
         "localhost:9092, PLAINTEXT",
         "http://127.0.0.1:9191/",
         f"{tmp_path}/spool, up to 1,073,741,824 bytes",
-        "of their own: clicks",
+        "with a table: clicks",
         "134,217,728 bytes",
     ):
         assert expected in shown.out
