@@ -57,13 +57,13 @@ class HandedOut:
     def within(self, held: int) -> dict[Claim, OffsetAndEpoch]:
         """The finished offset of each claim that the list moves, if the last `held` returned records are unfinished.
 
-        Any thread may call it.
+        Threads other than the application's call `Cursors._read_handed`.
         """
         positions = dict(self.positions)
         if (iterator := self.iterator) is None:
             return positions
-        # `given` is read before the list: the application's thread may shorten the list in between (`Reader._shorten`). Then this method
-        # counts too few records as finished, never too many: at worst a commit lags by a few records.
+        # `given` is read before the list: the application's loop may take a record in between. Then this method counts too few records as
+        # finished, never too many: at worst a commit lags by a few records.
         given = iterator.given
         return _first_of(iterator.records[max(0, given - held) :], positions, positions)
 
@@ -131,8 +131,20 @@ class Cursors:
         positions.update({claim.tp: position for claim, position in self.handed.within(held).items() if claim.live})
         return positions
 
+    def _read_handed(self, held: int) -> tuple[HandedOut, dict[Claim, OffsetAndEpoch]]:
+        """`handed` with the result of its `within`, on any thread.
+
+        The application's thread may remove a partition's records from the list between the two reads. Then the former `handed` counts these
+        records as returned, and auto-commit would skip them. `Reader._shorten` replaces `handed` first, so the second check finds this.
+        """
+        while True:
+            handed = self.handed
+            positions = handed.within(held)
+            if handed is self.handed:
+                return handed, positions
+
     def lags(self) -> dict[TopicPartition, int]:
-        claims, listed = self.claims.copy(), self.handed.within(IN_LIST)
+        claims, listed = self.claims.copy(), self._read_handed(IN_LIST)[1]
         ends = {tp: (claim.end, claim.position if (found := listed.get(claim)) is None else found[0]) for tp, claim in claims.items()}
         return {tp: max(0, end - position) for tp, (end, position) in ends.items() if position is not None and end >= 0}
 
@@ -153,7 +165,7 @@ class Cursors:
 
     def standing(self) -> dict[TopicPartition, tuple[int, int]]:
         """The known position of each partition, and the end of its log (-1: unknown)."""
-        claims, listed = self.claims.copy(), self.handed.within(IN_LIST)
+        claims, listed = self.claims.copy(), self._read_handed(IN_LIST)[1]
         known = {tp: (claim.position if (found := listed.get(claim)) is None else found[0], claim.end) for tp, claim in claims.items()}
         return {tp: (position, end) for tp, (position, end) in known.items() if position is not None}
 
@@ -200,9 +212,10 @@ class Cursors:
     def progress(self) -> dict[TopicPartition, OffsetAndEpoch]:
         """The finished offsets, as auto-commit stores them, with the progress of a running `for` loop."""
         outdated = self._outdated()
-        handed, finished = self.handed, self.finished.copy()
+        handed, positions = self._read_handed(IN_LOOP)
+        finished = self.finished.copy()
         if handed.held == IN_LOOP:
-            _advance(finished, handed.within(IN_LOOP))
+            _advance(finished, positions)
         return _without(finished, outdated)
 
     def committable(self) -> dict[TopicPartition, OffsetAndEpoch]:
