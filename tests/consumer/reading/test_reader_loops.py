@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -208,33 +210,36 @@ def test_before_the_first_record_of_a_loop_nothing_of_its_list_is_reached(harnes
     assert harness.reached() == 0
 
 
+def progress_while(change: Callable[[], None], at: int, harness: ReaderHarness) -> tuple[Any, int]:
+    """`progress`, with a change by the application's thread before its line number `at`; and how many lines ran until then."""
+    lines = 0
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        nonlocal lines
+        if event == "line" and "/pykafka4/consumer/reading/" in frame.f_code.co_filename:
+            lines += 1
+            if lines == at:
+                sys.settrace(None)
+                change()
+        return trace
+
+    tracer = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        return harness.reader.progress(), lines
+    finally:
+        sys.settrace(tracer)
+
+
 def test_auto_commit_leaves_out_records_that_a_revocation_removes_while_it_counts() -> None:
-    """The application's thread removes a partition from a loop's list between any two lines of the loop thread's `progress`."""
-    for place in count():
+    for at in count(1):
         harness = ReaderHarness(2)
         harness.put(0, 3, 0)
         harness.put(7, 3, 1)
-        cursor = harness.loop()
-        first = next(cursor)
+        first = next(harness.loop())
         other, start = (1, 7) if first.partition == 0 else (0, 0)  # none of its records was returned
-        lines = 0
-
-        def interrupt(frame: Any, event: str, _: Any) -> Any:
-            nonlocal lines
-            if event == "line" and "/pykafka4/consumer/reading/" in frame.f_code.co_filename:
-                lines += 1
-                if lines == place + 1:
-                    sys.settrace(None)
-                    harness.reader.purge([harness.claims[other]])  # noqa: B023
-            return interrupt  # noqa: B023
-
-        tracer = sys.gettrace()
-        sys.settrace(interrupt)
-        try:
-            progress = harness.reader.progress()
-        finally:
-            sys.settrace(tracer)
-        assert progress.get(tp(other), (start, -1))[0] == start, place
-        if lines <= place:
-            assert place > 10
+        progress, lines = progress_while(partial(harness.reader.purge, [harness.claims[other]]), at, harness)
+        assert progress.get(tp(other), (start, -1))[0] == start, at
+        if lines < at:
+            assert at > 10
             return
