@@ -56,7 +56,7 @@ class TaskWork(HandlerWork):
         # Handlers run in the context of the call of `process`, although a callback or the end of another handler may start them.
         self._context = contextvars.copy_context()
         self._tasks: set[asyncio.Task[Any]] = set()  # the workers
-        self._none_runs = asyncio.Event()  # set when a partition has no running handler or open delivery left; then `_until` checks again
+        self._ended = asyncio.Event()  # set when a handler ends or its record is acknowledged; then `_until` checks again
 
     # ---------------------------------------------------------------- workers
 
@@ -119,12 +119,13 @@ class TaskWork(HandlerWork):
 
     def _count(self, task: TaskInHand, change: int) -> None:
         super()._count(task, change)
-        if not task.progress.running:
-            if system.get_ident() == self._thread:
-                self._none_runs.set()
-            else:
-                with contextlib.suppress(RuntimeError):  # the event loop is closed
-                    self._loop.call_soon_threadsafe(self._none_runs.set)
+        if change > 0 or self._ended.is_set():
+            return
+        if system.get_ident() == self._thread:
+            self._ended.set()
+        else:
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
+                self._loop.call_soon_threadsafe(self._ended.set)
 
     # ---------------------------------------------------------------- ends
 
@@ -170,9 +171,10 @@ class TaskWork(HandlerWork):
     async def _until(self, condition: Callable[[], bool], timeout: float) -> bool:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
+                self._ended.clear()  # before the condition: otherwise a callback between the two would find the event set, and wake nobody
                 while not condition():
-                    self._none_runs.clear()
-                    await self._none_runs.wait()
+                    await self._ended.wait()
+                    self._ended.clear()
         return condition()
 
 

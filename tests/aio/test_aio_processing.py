@@ -47,6 +47,28 @@ def test_a_drain_starts_no_other_handler() -> None:
     asyncio.run(main())
 
 
+def test_a_handler_that_ends_its_partition_goes_on_when_the_other_handlers_have_returned() -> None:
+    """A handler that closes the consumer awaits `end`, while a handler of another key runs."""
+
+    async def main() -> None:
+        async def handle(one: Record) -> None:
+            if one.offset == 0:
+                await begun.wait()
+                waited.set_result(await made.end([TopicPartition("t", 0)], 3600.0))
+            elif one.offset == 1:
+                begun.set()
+                for _ in range(9):
+                    await asyncio.sleep(0)
+
+        begun, waited = asyncio.Event(), asyncio.get_running_loop().create_future()
+        made = work(handle)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert waited.result()
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("when", ["before the drain", "during the drain"])
 def test_a_cancelled_run_waits_for_the_end_of_its_handlers(when: str) -> None:
     async def main() -> None:

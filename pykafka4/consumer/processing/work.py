@@ -63,7 +63,7 @@ class HandlerWork:
         self.limits = plan.limits
         self._threads = Workers("pykafka4-process", plan.workers, plan.limits.where)  # daemons: a stuck handler does not keep Python alive
         self._lock = system.RLock()  # guards changes of the attributes below, except `_runs`
-        self._ends = Signal()  # notified when `running` of a partition becomes 0
+        self._ends = Signal()  # notified when a handler ends or its record is acknowledged
         self._ordered: dict[Hashable, OrderedRecords] = {}
         self._turns = PartitionTurns()  # calls that no worker has begun
         self._waiting: list[tuple[float, int, OrderedRecords]] = []  # a heap by the time of the next attempt at the first record
@@ -363,7 +363,7 @@ class HandlerWork:
     def _count(self, task: TaskInHand, change: int) -> None:
         self._running += change
         task.progress.running += change
-        if not task.progress.running:
+        if change < 0:
             self._ends.notify()
 
     def _fail(self, error: BaseException, task: TaskInHand | None = None) -> None:

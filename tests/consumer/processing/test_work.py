@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import random
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
+from integration.waiting import until
 from pykafka4.consumer.dead_letters import DeadLetters
 from pykafka4.consumer.processing.plan import Retries
 from pykafka4.consumer.processing.work import HandlerWork, Processed
@@ -226,6 +228,29 @@ def test_the_end_of_a_partition_waits_for_what_is_in_hand_and_starts_nothing_mor
     executor.run_all()
     assert handled == [0, 5]
     assert (first(todo), todo.held) == ({}, 0)
+
+
+def test_a_handler_that_ends_its_partition_goes_on_when_the_other_handlers_have_returned() -> None:
+    """A handler that closes the consumer calls `end`, while a handler of another key runs."""
+    begun, waited = threading.Event(), list[bool]()
+
+    def handle(one: Record) -> None:
+        if one.offset == 0:
+            assert begun.wait(30)
+            waited.append(todo.end([T0], 30.0))
+        else:
+            begun.set()
+            until(lambda: todo._ends.waiting, 30, "the wait of the other handler")
+
+    todo, executor = work(handle)
+    todo.add([record(0, b"a"), record(1, b"b")])
+    threads = [threading.Thread(target=fn, args=args) for fn, args in executor.waiting]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert (waited, time.monotonic() - began < 15) == ([True], True)
 
 
 def test_what_is_taken_is_told_before_the_first_handler_starts() -> None:
