@@ -43,8 +43,8 @@ TOKEN = DelegationToken("id", "User:alice", None, (), 1, 2, 3, SECRET.encode())
         (lambda: AclFilter(pattern="all"), "pattern='all': must be one of MATCH, LITERAL, PREFIXED"),
         (lambda: QuotaEntity(), "a quota is for a user, a client_id, both, or an ip"),
         (lambda: QuotaEntity(user="a", ip="::1"), "a quota is for a user, a client_id, both, or an ip"),
-        (lambda: QuotaEntity(user=QuotaScope.ANY), "a quota is for a user"),
-        (lambda: QuotaFilter(user=""), "'': takes a name, or QuotaScope.DEFAULT"),
+        (lambda: QuotaEntity(user=QuotaScope.ANY), "QuotaScope.ANY is only for filters"),
+        (lambda: QuotaFilter(user=""), "'': user, client_id and ip take a name, or QuotaScope.DEFAULT"),
     ],
 )
 def test_a_wrong_word_is_named_where_it_is_written(make: Callable[[], object], text: str) -> None:

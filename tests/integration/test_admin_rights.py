@@ -267,7 +267,7 @@ def test_tokens_of_others_cannot_be_seen_or_renewed(admin: AdminClient, alice: A
     soon(lambda: ids(admin), [token.token_id])
     assert alice.describe_tokens() == ()
     for call in (alice.renew_token, alice.expire_token):
-        with pytest.raises(KafkaError, match=r"DELEGATION_TOKEN_OWNER_MISMATCH \(only the owner of a token and its renewers"):
+        with pytest.raises(KafkaError, match=r"DELEGATION_TOKEN_OWNER_MISMATCH \(log in as the owner or a renewer of the token"):
             call(token)
 
 

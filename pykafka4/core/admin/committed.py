@@ -106,7 +106,7 @@ class FetchOffsetsOfPartitions(PartitionQuestion):
         return OffsetFetchRequest(group_id=self._group, topics=topics, require_stable=self._stable)
 
     def fit(self, message: OffsetFetchRequest, version: int) -> None:
-        """Use the layout for many groups from `many_from` on; require stable offsets only if `version` has the field."""
+        """Use the layout for many groups from `FetchOffsets.many_from` on; require stable offsets only if `version` has the field."""
         message.require_stable = self._stable and version >= STABLE_FROM
         if version >= FetchOffsets.many_from:
             kind = OffsetFetchRequest.Group

@@ -1,4 +1,4 @@
-"""Describes and changes settings of topics, brokers, groups and client metrics.
+"""Describes and changes settings of resources (topics, brokers, loggers, groups, client metrics), and lists resources.
 
 Invariant: requests about the settings of one broker go to that broker.
 """
@@ -148,7 +148,7 @@ class ConfigChangerChoice(ConfigReaderChoice):
 
 class ResourceQuestion(Question[Resource, Any]):
     def what(self, key: Resource) -> str:
-        """`topic orders`, `broker 1` or `all brokers`."""
+        """For example `topic orders`, `broker 1` or `all brokers`."""
         return _named(key)
 
     def error(self, key: Resource, refusal: Refusal) -> BrokerError:

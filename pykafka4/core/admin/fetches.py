@@ -49,7 +49,7 @@ class FetchLimits:
     min_bytes: int
     isolation: int
     max_response: int  # bytes, receive_message_max_bytes
-    max_decompressed: int  # bytes of one batch
+    max_decompressed: int  # bytes of one batch; also `most` of `decode_all`
 
 
 @attrs.frozen
@@ -114,7 +114,7 @@ class Fetch(PartitionQuestion):
                     found[tp] = NEXT_REQUEST
         if not self._grew and found and all(one is NEXT_REQUEST for one in found.values()):
             # Brokers return a first batch whole (KIP-74). A broker that returned only a part would get the same request again and again.
-            found.update((tp, self._broken(tp, "the broker returns only a part of the next batch, again and again")) for tp in found)
+            found.update((tp, self._broken(tp, "the broker returned only a part of the next batch")) for tp in found)
         return found
 
     def _broken(self, tp: TopicPartition, reason: str) -> UndecodedPartition:

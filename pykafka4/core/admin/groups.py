@@ -1,4 +1,4 @@
-"""Lists, describes and deletes groups. The outcome of a description is `UnknownGroup` if no group of the protocol has the id."""
+"""Lists, describes and deletes groups."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pykafka4.wire.protocol.messages_share import ShareGroupDescribeRequest, Sha
 __all__ = ["DeleteGroups", "DescribeClassic", "DescribeConsumer", "DescribeShare", "ListGroups", "UnknownGroup"]
 
 NOT_FOUND: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
-TURNED_OFF: Final = BY_NAME["UNSUPPORTED_VERSION"].code  # as the error of a group: its protocol is turned off at the broker
+TURNED_OFF: Final = BY_NAME["UNSUPPORTED_VERSION"].code  # as the error of a group: the broker has the protocol turned off
 DEAD: Final = "Dead"  # the state in DescribeGroups, up to v5, of a group that does not exist or has another protocol
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"  # the protocol type of groups of consumers, whose assignments can be read
 
@@ -146,7 +146,7 @@ class NewerGroupQuestion(GroupQuestion):
 
 
 class DescribeConsumer(NewerGroupQuestion):
-    """The question about groups of the consumer protocol (KIP-848); UnknownGroup for any other group."""
+    """The question about groups of the consumer protocol (KIP-848); the outcome is UnknownGroup for any other group."""
 
     api = "ConsumerGroupDescribe"
     kind, protocol_type = CONSUMER, CONSUMER_PROTOCOL_TYPE
@@ -173,7 +173,7 @@ def _partitions(
 
 
 class DescribeShare(NewerGroupQuestion):
-    """The question about share groups (KIP-932); UnknownGroup for any other group."""
+    """The question about share groups (KIP-932); the outcome is UnknownGroup for any other group."""
 
     api = "ShareGroupDescribe"
     kind = protocol_type = SHARE

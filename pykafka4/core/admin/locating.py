@@ -17,7 +17,7 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["located", "sizes_of"]
 
-SIZES_S: Final = 5.0  # seconds in which brokers must return the sizes of their replicas
+SIZES_S: Final = 5.0  # seconds after the start of the call in which brokers can return sizes
 Selection = Mapping[str, "tuple[int, ...] | None"]  # the partitions of each topic; None: all
 Done = Callable[[dict[Any, Any]], None]
 Sizes = Callable[[Collection[TopicPartition]], "Question[int, dict[TopicPartition, int]]"]  # makes the question about sizes

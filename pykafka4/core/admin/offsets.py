@@ -35,7 +35,7 @@ SPECS_FROM: Final = {
 UNCOMMITTED: Final = 0  # the isolation level that includes records of open transactions
 ISOLATION_FROM: Final = 2  # the first version of ListOffsets with an isolation level; older brokers have no transactions
 CLIENT: Final = -1  # the replica id of clients
-MOST_PARTITIONS: Final = 1_000  # partitions in a request
+MOST_PARTITIONS: Final = 1_000  # most partitions, or topics, in a request
 COORDINATION: Final = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
 GROUP_ERRORS: Final = {
     BY_NAME[name].code for name in ("GROUP_AUTHORIZATION_FAILED", "INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", *COORDINATION)

@@ -1,4 +1,4 @@
-"""Describes producers and transactions, and aborts transactions. Invariant: an abort whose response is lost is not sent again."""
+"""Describes producers; lists, describes and aborts transactions. Invariant: an abort whose response is lost is not sent again."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class ActiveProducer:
     """The state that the leader of a partition keeps about one producer. Times are milliseconds since 1970.
 
     `transaction_start` is the offset of the first record of the producer's open transaction, None without an open transaction.
-    `coordinator_epoch` is None until a coordinator has ended a transaction of the producer in this partition. `last_sequence` and
-    `last_timestamp_ms` are None if the state has no batch of the producer.
+    `coordinator_epoch` is None until a coordinator has ended a transaction of the producer in this partition. `last_sequence` is
+    None if the state has no batch of the producer.
     """
 
     producer_id: int

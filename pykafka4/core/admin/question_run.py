@@ -1,10 +1,10 @@
 """Sends the requests of one question, retries them, and settles its keys.
 
-Invariant: unless the question is dropped, each key is settled once: by a response, by an outcome that needs no request, by an error that a
-retry cannot cure, or at the deadline.
+Invariant: unless the question is dropped, each key is settled once: by a response, by an outcome that needs no request, by an error after
+which the request is not repeated, or at the deadline.
 
 Keys with the same broker share requests; requests to different brokers are in flight at the same time. A request has the full
-`request_timeout_ms`, even if the deadline is earlier: a request that times out closes a connection that other requests use.
+`request_timeout_ms`, even if the deadline is earlier, because a request that times out closes a connection that other requests use.
 
 A poll checks only keys with news. Brokers that accept one group in a request send as many responses as there are keys. If each response led
 to a check of all keys, the number of checks would grow with the square of the number of keys.
@@ -137,7 +137,7 @@ class BrokerChoice(ABC, Generic[K]):
 
     @abstractmethod
     def node(self, key: K) -> int | None:
-        """The broker of `key`, or ANY; None while the broker is not known."""
+        """The broker of `key`, ANY or CONTROLLER; None while the broker is not known."""
 
     def find(self, now: float, key: K) -> None:
         """Find the broker of `key`."""
@@ -172,7 +172,7 @@ class KeyState:
     due: float = -INFINITY
     check_at: float = INFINITY
     is_sent: bool = False  # a broker may have the last request about the key
-    in_flight: Request | None = None  # the last request, until it has an outcome
+    in_flight: Request | None = None  # the last request, until any request about the key has an outcome
     is_lost: bool = False  # the response to a request about the key was lost
     is_undecided: bool = False  # a response was lost, or had an error that leaves open whether the request was carried out
     backoff: Backoff | None = None
@@ -303,7 +303,7 @@ class QuestionRun(Generic[K, V]):
                 self._ask(now, node, keys[first : first + self._most])
 
     def _ask(self, now: float, node: int, keys: list[K]) -> None:
-        # Another broker may answer sooner than a frozen one: after OTHER_BROKER_S the request is sent to another broker as well.
+        # Another broker may answer sooner than a frozen one, so after OTHER_BROKER_S the request is sent to another broker as well.
         again = now + OTHER_BROKER_S if node == ANY and self._question.repeatable else INFINITY
         question, timeout = self._question, self._context.config.request_timeout_ms / 1000 + self._question.wait_s
         lane = question.lane if self._choice.lane is None else self._choice.lane

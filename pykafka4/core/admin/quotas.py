@@ -36,7 +36,8 @@ Client: TypeAlias = "str | QuotaScope | None"
 
 def _checked(value: Any) -> Any:
     if value is not None and not isinstance(value, QuotaScope) and (not isinstance(value, str) or not value):
-        raise ConfigError(f"{shown(value)}: takes a name, or QuotaScope.DEFAULT for all clients without a quota of their own")
+        what = "user, client_id and ip take a name, or QuotaScope.DEFAULT for all clients without a quota of their own"
+        raise ConfigError(f"{shown(value)}: {what}")
     return str.__str__(value) if isinstance(value, str) else value
 
 
@@ -54,7 +55,7 @@ class QuotaEntity:
 
     def __attrs_post_init__(self) -> None:
         if (self.ip is None) == (self.user is None and self.client_id is None) or QuotaScope.ANY in self.named.values():
-            raise ConfigError(f"{self}: a quota is for a user, a client_id, both, or an ip")
+            raise ConfigError(f"{self}: a quota is for a user, a client_id, both, or an ip; QuotaScope.ANY is only for filters")
 
     @property
     def named(self) -> dict[str, Any]:

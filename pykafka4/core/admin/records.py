@@ -1,4 +1,4 @@
-"""Deletes records before an offset. Invariant: only the leader of a partition moves the start of its log, and only forward."""
+"""Deletes records before an offset. The leader of a partition moves the start of the log forward, never back."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class LogDir:
 
     @property
     def size(self) -> int:
-        """The bytes of all replicas in the directory."""
+        """The bytes of all `replicas`."""
         return sum(replica.size for replica in self.replicas.values())
 
 

@@ -1,8 +1,8 @@
 """Sends a message of the application to one broker. Invariant: a message that may change something is written at most once.
 
 A message that only reads (a reader) may be repeated. If the broker of a reader was looked up, the reader is repeated after a response that
-refuses everything because another broker is the right one, or because a coordinator is loading. All other responses are passed on. A
-message that may change something is not repeated after a response: the broker may have carried it out before losing its role.
+refuses everything because the broker is not, or not yet, the right one. All other responses are passed on. A message that may change
+something is not repeated after a response, because the broker may have carried the message out before losing its role.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _api(message: Any) -> str:
 class OneMessage(Question[Any, Any]):
     """A message of the application, which is written at most once, because it might change something.
 
-    The only key is the target: a broker, a group, or a partition. Subclasses are for messages that change nothing.
+    The only key is the target: a node, a group or a partition. Subclasses are for messages that change nothing.
     """
 
     lane = Lane.FOREIGN

@@ -1,6 +1,7 @@
-"""Makes the stateless calls of a client: offsets, fetches, commits, single messages. Invariant: each item of a call has its own outcome.
+"""Makes the stateless calls of a client: offsets, fetches, coordinators, commits, single messages. Invariant: each item of a call has
+its own outcome.
 
-Each function returns a `Begin`, which starts the call. When the call ends, `done` gets a dict with the outcome of each key: for
+Each public function returns a `Begin`, which starts the call. When the call ends, `done` gets a dict with the outcome of each key: for
 `found_coordinator` and `sent` a value or an error, otherwise a value with a field `error`.
 """
 
@@ -92,7 +93,7 @@ def committed_of(group: str, partitions: list[TopicPartition], *, stable: bool) 
 
 
 def committing(group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Begin:
-    """The call for a `CommitResult` of each partition. If the group has members, the error GroupNotEmpty names them."""
+    """The call for a `CommitResult` of each partition. If a description of the group shows members, the error GroupNotEmpty names them."""
     from pykafka4.core.admin.calls import describing, is_occupied
     from pykafka4.core.admin.committed import CommitOffsets
 
@@ -123,7 +124,7 @@ def committing(group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) 
                 refuse(tp, found)
             else:
                 refused[tp] = found
-                describe([group])  # a second call does nothing: the question already has the group
+                describe([group])  # a second call does no harm: only the first description counts
 
         return call.begin(
             offsets, call.question(CommitOffsets(group, offsets), GroupCoordinatorChoice(machine.coordinators, group), settled)

@@ -26,11 +26,11 @@ __all__ = ["TOKEN", "CreateToken", "DelegationToken", "DescribeTokens", "ExpireT
 
 V = TypeVar("V")
 TOKEN: Final = "token"  # the only key of questions about tokens
-OWNER_FROM: Final = 3  # the first version of the requests with an owner, and with the requester of a token
+OWNER_FROM: Final = 3  # the first version of CreateDelegationToken with an owner, and of responses with a requester
 HINTS: Final = {
     "DELEGATION_TOKEN_AUTH_DISABLED": "set delegation.token.secret.key, the same on all brokers and controllers",
     "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED": "log in over SASL, or with a client's certificate, and not with a delegation token itself",
-    "DELEGATION_TOKEN_OWNER_MISMATCH": "only the owner of a token and its renewers may renew and expire it",
+    "DELEGATION_TOKEN_OWNER_MISMATCH": "log in as the owner or a renewer of the token",
     "INVALID_PRINCIPAL_TYPE": "a token's owner and renewers are users: 'User:alice'",
 }
 NOT_FOUND: Final = BY_NAME["DELEGATION_TOKEN_NOT_FOUND"].code
@@ -73,7 +73,7 @@ class TokenQuestion(OneAnswer[str, V], Generic[V]):
 
 
 class CreateToken(TokenQuestion[DelegationToken]):
-    """Creates a token. A request is not repeated, because a second request would create a second token."""
+    """Creates a token. A request whose response was lost is not repeated, because a second request could create a second token."""
 
     api = "CreateDelegationToken"
     task = "a delegation token cannot be created"
@@ -93,7 +93,7 @@ class CreateToken(TokenQuestion[DelegationToken]):
     def fit(self, message: CreateDelegationTokenRequest, version: int) -> None:
         if version < OWNER_FROM and self._owner is not None:
             raise UnsupportedVersion(
-                f"a token for another owner needs CreateDelegationToken v{OWNER_FROM}, of Kafka 3.3; leave owner out and log in as it"
+                f"a token for another owner needs CreateDelegationToken v{OWNER_FROM}, of Kafka 3.3; omit owner and log in as the owner"
             )
 
     def answer(self, message: Any, reply: Reply) -> DelegationToken:

@@ -137,7 +137,7 @@ class DescribePages(Question[str, TopicDescription]):
         return kind(topics=[kind.Topic(name=name)], response_partition_limit=PAGE_PARTITIONS, cursor=cursor)
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, TopicDescription | Refusal]:
-        """The topic after its last page; NEXT_REQUEST after any other page."""
+        """The topic after its last page; NEXT_REQUEST after another page with new partitions."""
         (row,) = [row for row in reply.message.topics if row.name in keys] or [None]
         if row is None:
             return {}
@@ -165,7 +165,7 @@ class DescribeTopics(Question["str | UUID", TopicDescription]):
         return MetadataRequest(topics=rows, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
 
     def fit(self, message: MetadataRequest, version: int) -> None:
-        """Request authorized operations only if the broker reports them. Raises UnsupportedVersion for an id that it cannot look up."""
+        """Request authorized operations only if brokers report them. Raises UnsupportedVersion for an id that a broker cannot look up."""
         if version < IDS_FROM and any(row.name is None for row in message.topics or ()):
             raise UnsupportedVersion(f"describing a topic by its id needs Metadata v{IDS_FROM}, of Kafka 3.1; give its name")
         message.include_topic_authorized_operations = version >= RIGHTS_FROM

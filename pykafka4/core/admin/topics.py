@@ -63,7 +63,7 @@ class NewPartitions:
 class CreatedTopic:
     """A topic that was created, or that got more partitions.
 
-    `topic_id` is None before Kafka 2.8; the numbers are -1 if the broker does not report them (before 2.4). A response to
+    `topic_id` is None before Kafka 2.8; the numbers are -1 if the broker does not report them. A response to
     CreatePartitions has neither `topic_id` nor `replication_factor`.
     """
 

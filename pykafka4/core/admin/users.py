@@ -96,7 +96,7 @@ class DescribeUsers(UserQuestion):
 
 
 class AlterUsers(UserQuestion):
-    """Changes credentials of one mechanism: brokers accept one change per user in a request. The outcome is True for a changed user."""
+    """Changes credentials of one mechanism, because a request can have one change per user. The outcome is True for a changed user."""
 
     api = "AlterUserScramCredentials"
     changes = True

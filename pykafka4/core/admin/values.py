@@ -1,4 +1,4 @@
-"""Declares the results of administration and of stateless calls. Invariant: results are frozen."""
+"""Declares the results of calls about groups, offsets and records. Invariant: results are frozen."""
 
 from __future__ import annotations
 

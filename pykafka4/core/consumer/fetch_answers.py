@@ -1,9 +1,9 @@
-"""Applies Fetch responses to positions. Invariant: records and errors of a partition apply only to a position that is still read, at the
-requested offset.
+"""Applies Fetch responses to positions. Invariant: the records and the error of a partition in a response apply only to a position that is
+still read, at the requested offset.
 
-So two brokers that both believe that they lead a partition cannot cause duplicates. Data goes to the application undecoded. After an error
-a partition waits for a new leader or a backoff; errors that neither can cure are raised as well. A failed request counts as an error of
-each requested partition, unless its response is too large.
+So two brokers that both believe that they lead a partition cannot cause duplicates. Data goes to the application undecoded. After most
+errors a partition waits for a new leader or a backoff; errors that neither can cure are raised as well. A failed request counts as an error
+of each requested partition, unless its response is too large.
 """
 
 from __future__ import annotations
@@ -103,7 +103,10 @@ class FetchAnswers:
             position.behind_open = max(0, answer.high_watermark - stable)
 
     def _confirm(self, fetch: InFlightFetch) -> None:
-        """Confirm offsets of partitions without an error, also if omitted: no response omits a partition whose offset is out of range."""
+        """Confirm the offsets of requested partitions without an error, even if the response omits them.
+
+        No response omits a partition whose offset is out of range.
+        """
         for asked in fetch.asked.values():
             position = asked.position
             if position.is_unconfirmed and not position.reported and self._awaits(position, asked.offset):
@@ -171,7 +174,7 @@ class FetchAnswers:
         row, node = error_code(answer.error_code), fetch.source.node
         if self._followers.serves(position, node) and (row.code or answer.diverging_epoch.epoch >= 0):
             what = f"fetching {position.tp} at offset {position.offset}"
-            reason = broker_error(row.code, what, None, "Fetch") if row.code else KafkaError(f"{what}: its log diverges")
+            reason = broker_error(row.code, what, None, "Fetch") if row.code else KafkaError(f"{what}: the follower's log diverges")
             self._followers.leave(now, position, reason)
             return
         if (row.name == "OFFSET_OUT_OF_RANGE" or answer.diverging_epoch.epoch >= 0) and not self._followers.leads(position, node):
