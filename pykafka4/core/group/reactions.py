@@ -16,7 +16,7 @@ class Reaction(enum.Enum):
     RETRY = "retry after a backoff"
     STALE = "the member has another epoch by now: retry with that epoch"
     REFIND = "find the coordinator, then retry"
-    REJOIN = "the group is rebalancing: revoke the partitions and rejoin"
+    REJOIN = "the group is rebalancing: rejoin"
     STRANGER = "unknown member: the partitions are lost, join as a new member"
     OUTDATED = "stale generation or fenced epoch: the partitions are lost, rejoin"
     NAMED = "rejoin with the member id in the response"

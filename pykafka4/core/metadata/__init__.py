@@ -9,6 +9,6 @@ Modules; each line imports only from lines below it:
     known           lookups of partitions, leaders and topic ids in the metadata
     topic           one topic: its id, its leaders and their epochs
     brokers         a broker's id, address and rack; events for added and removed brokers
-    events          the events that `Client.events` passes to the application
+    events          the events of brokers, metadata and lost offsets, for `Client.events`
     metadata_queue  the topics of the next Metadata request; a limit for topics that were often requested without success
 """

@@ -1,9 +1,10 @@
 """Collects the changed topics, and the partitions that came online again, until a machine takes them.
 
 Rule: a machine checks a topic only after the topic has changed, and once for all its changes since the last check. So the cost of a turn
-depends on the number of changed topics, not on the number of topics. The exception is a share consumer, which checks all its partitions
-after any change. Each machine that uses the metadata has its own `TopicChanges`, and an index from each topic to the machine's state of
-that topic. A machine reads the metadata when it adds a topic to this index, because `TopicChanges` collects only later changes.
+depends on the number of changed topics, not on the number of topics. Exceptions are a share consumer and a consumer without a
+group, which check all their partitions after any change. Each machine that follows this rule has its own `TopicChanges`, and an index from
+each topic to the machine's state of that topic. A machine reads the metadata when it adds a topic to this index, because `TopicChanges`
+collects only later changes.
 """
 
 from __future__ import annotations

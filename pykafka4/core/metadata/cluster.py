@@ -154,7 +154,7 @@ class Cluster(KnownMetadata):
         return found
 
     def want(self, topic: str, user: object, create: bool = False) -> None:
-        """Request `topic` and keep its metadata up to date until `forget` is called for `user`. A second call for the same user is allowed.
+        """Keep the metadata of `topic` up to date until `forget` is called for `user`. A second call for the same user is allowed.
 
         With `create`, brokers may create the topic (allow_auto_create_topics) until it has existed once: a topic that is deleted later is
         not created again. Raises TypeError or ConfigError for an invalid name, because every later request with that name would fail.
@@ -189,7 +189,7 @@ class Cluster(KnownMetadata):
             self._drop(topic)
 
     def refresh(self, now: float, topics: Collection[str] | None = None) -> None:
-        """Request those of `topics` that are in use (None: all, and the brokers): at once the first time, then with backoff.
+        """Request each of `topics` that is in use (None: all topics in use, and the brokers): at once the first time, then with backoff.
 
         The broker that sent the current metadata may have nothing newer, so the request prefers other brokers.
         """

@@ -4,7 +4,7 @@ delays requests; it ends no membership before a timeout.
 An eager member releases all its partitions before it joins. A cooperative member (KIP-429) keeps the partitions of its subscription: after
 SyncGroup it releases the held partitions that the assignment lacks, and joins again when the application has released them. Until the
 response to JoinGroup it sends heartbeats and commits in the last generation, so that it soon notices its removal from the group.
-In a rewind (`rewind_group`), the owner of a rewound partition loses it, and gets it back at the new offset in the next generation.
+In a rewind (`rewind_group`), a member loses the rewound partitions that it holds, so that they are assigned again, at the new offsets.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ClassicProtocol(ConsumerGroupMember):
         self._given_back: set[TopicPartition] = set()  # partitions that were revoked, or lost by a rewind, in this generation
         self._asked = False  # a JoinGroup has been sent since the last assignment
         self._came_back = False  # the last JoinGroup had no member id
-        self._why = ""  # the reason for the next JoinGroup, as Java words it (KIP-800)
+        self._why = ""  # the reason for the next JoinGroup, in the style of Java (KIP-800)
         self._why_leaving = ""
         where = config.log_name
         self._strategies = Strategies(config, where, outbox)
@@ -79,7 +79,7 @@ class ClassicProtocol(ConsumerGroupMember):
         self._assignor: str | None = None  # the name of the group's assignor, from the response to JoinGroup
         self._attempt: GroupInFlight | None = None  # the JoinGroup or SyncGroup in flight; responses to earlier ones are ignored
         self._join_by = INFINITY  # until then the join waits for commits of the last generation
-        self._alive = 0.0  # the coordinator has counted the session from this time, or from a later one
+        self._alive = 0.0  # the time from which this member counts its session
         self._beating = False  # a heartbeat is in flight
 
     # ---------------------------------------------------------------- calls of the assignee
@@ -394,7 +394,7 @@ class ClassicProtocol(ConsumerGroupMember):
             self._given_back.update(rewound, gone)
             self._assignee.lost(rewound, REWOUND)  # a later commit of the application would undo the rewind
         if gone:
-            self._assignee.revoke(gone, now + self._rebalance_timeout, "the group assigned them to other members")
+            self._assignee.revoke(gone, now + self._rebalance_timeout, "this member's new assignment lacks them")
         if starts:  # after `lost`, which fails the queued commits of these partitions
             self.rewinds.commit(now, self.identity, starts)
         self._assignee.assigned(fresh, starts)

@@ -46,7 +46,7 @@ __all__ = ["ConsumerProtocol"]
 
 log = get_log("pykafka4.group")
 
-UNKNOWN_TOPIC_S: Final = 30.0  # seconds until a log line reports an assigned topic that the metadata lacks
+UNKNOWN_TOPIC_S: Final = 30.0  # seconds until a log line reports an assigned topic that stays unknown
 # Seconds until the metadata is requested again for an assigned topic id without a name. LOOK_SELDOM_S applies after the log line: with a
 # pattern, each request is followed by a request for the list of all topics, which may be long.
 LOOK_AGAIN_S, LOOK_SELDOM_S = 1.0, 30.0
@@ -67,7 +67,7 @@ class Ownership:
     ids: dict[TopicPartition, UUID] = attrs.Factory(dict)  # the topic's id when the partition was assigned
     revoking: set[TopicPartition] = attrs.Factory(set)  # partitions that the application has to release
     closing: dict[TopicPartition, float] = attrs.Factory(dict)  # released partitions, with the latest time to give them back
-    _reported: frozenset[Owned] | None = None  # the report, kept until `ids` changes: every turn of the loop needs it
+    _reported: frozenset[Owned] | None = None  # the report, kept until `ids` changes, because most polls need it
 
     def report(self) -> frozenset[Owned]:
         """(topic id, partition) of the owned partitions."""
@@ -116,12 +116,12 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         self._target: dict[UUID, frozenset[int]] | None = None  # the assignment; None: there is none yet
         self._topics: tuple[str, ...] = ()  # the subscribed topics when the assignment and the held partitions were last compared
         self._told_application = False  # the application has the first assignment since the join, which may be empty
-        self._settled = False  # the held partitions are the assigned ones, or are about to be
-        self._look_at = INFINITY  # when to compare again, because the metadata lacks an assigned topic
+        self._settled = False  # since the last comparison, no assignment came and no partition was given back
+        self._look_at = INFINITY  # when to compare again, because an assigned topic is unknown
         self._look_pause = LOOK_AGAIN_S
-        self._version = 0  # the version of the metadata that lacked the topic
+        self._version = 0  # the version of the metadata at the last comparison with an unknown topic
         self._unknown_since: float | None = None  # since when an assigned topic has been unknown, or when a log line last reported it
-        self._release_first = False  # leave before the next join: the coordinator has a member with this member id or instance id
+        self._release_first = False  # leave before the next join: the coordinator may have a member with this member id or instance id
         self._unreleased_since: float | None = None  # since when the coordinator has rejected joins, because the instance id is in use
 
     # ---------------------------------------------------------------- calls of the assignee
@@ -189,9 +189,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         gone = [tp for tp in self._assignee.held if tp not in owned.revoking and not (tp.topic in topics and self._is_assigned(tp))]
         if gone:
             owned.revoking.update(gone)
-            self._assignee.revoke(
-                gone, now + self._rebalance_timeout, "the coordinator assigned them to others, or the subscription changed"
-            )
+            self._assignee.revoke(gone, now + self._rebalance_timeout, "the assignment or the subscription no longer has them")
         fresh = self._fresh(now, topics)
         if fresh or not self._told_application:
             self._told_application = True
@@ -241,7 +239,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
             self._look_at = now + LOOK_SELDOM_S
             log.warning(
                 "%s: cannot read the assigned topics with the ids %s: the subscription has no topics with these ids; "
-                "the topics were deleted, or the pattern has another meaning in RE2 than in Python",
+                "the topics were deleted, or a pattern has another meaning in RE2 than in Python",
                 self._config.log_name,
                 ", ".join(sorted(map(str, unknown))),
             )
@@ -368,7 +366,9 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         """
         if self._unreleased_since is None:
             self._unreleased_since = now
-            log.warning("%s: %s; trying again until the session with that id has ended", self._config.log_name, error)
+            log.warning(
+                "%s: %s; trying again for at most %g s, until the session with that id ends", self._config.log_name, error, UNRELEASED_S
+            )
         if now >= self._unreleased_since + UNRELEASED_S:
             self.fail(error)
             return

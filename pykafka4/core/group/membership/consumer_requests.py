@@ -1,5 +1,5 @@
-"""Makes the heartbeats of the consumer protocol (KIP-848). Invariant: a heartbeat omits the values that are
-unchanged since the last confirmed report."""
+"""Makes the heartbeats of the consumer protocol (KIP-848). Invariant: a heartbeat omits the parts of a report that
+are unchanged since the last confirmed report."""
 
 from __future__ import annotations
 

@@ -122,16 +122,16 @@ class CoordinatedMember(ABC):
     @property
     @abstractmethod
     def _may_be_known(self) -> bool:
-        """Whether the coordinator may know this member, so that the member has to leave."""
+        """Whether the member has to leave, because the coordinator may know it."""
 
     @property
     @abstractmethod
     def _commits_under_way(self) -> bool:
-        """Whether a commit that needs the membership is incomplete."""
+        """Whether commits are incomplete, so that the member does not leave yet."""
 
     @abstractmethod
     def _ignore_responses(self) -> None:
-        """From now on, ignore the responses to the requests that are in flight."""
+        """From now on, ignore responses to earlier requests that would bring the member into the group."""
 
     @abstractmethod
     def _send_leave(self, now: float, node: int) -> Request:
@@ -139,7 +139,7 @@ class CoordinatedMember(ABC):
 
     @abstractmethod
     def _forget_membership(self) -> None:
-        """Forget the identity of a member that has left, and report that it has left."""
+        """Reset the state of a member that has left, and report that the member has left."""
 
     @abstractmethod
     def _lost(self, reason: str) -> None:
@@ -311,7 +311,7 @@ class HeartbeatMember(CoordinatedMember):
     @property
     @abstractmethod
     def _has_topics(self) -> bool:
-        """Whether the subscription has topics, so that the member joins."""
+        """Whether the member may join; False without a subscription."""
 
     @abstractmethod
     def _report(self) -> Any:

@@ -36,10 +36,10 @@ class Application(Protocol):
     loop_wanted: bool  # True, set by the loop: the next poll wakes the loop
 
     def idle_since(self) -> float | None:
-        """The time at which the last poll returned; None during a poll, -INFINITY before the first."""
+        """The time of the last return from a poll, or of later progress of a `for` loop; None during a poll, -INFINITY before the first."""
 
     def poll_mark(self) -> object:
-        """A value that changes when the application gets other records."""
+        """A value that changes when the application polls again, or takes a record of a `for` loop."""
 
     def put(self, item: object) -> None:
         """Pass an event to the application, in order with the data."""
@@ -80,7 +80,7 @@ class Membership:
         self._claims: dict[TopicPartition, Claim] = {}  # the held partitions
         self._ending: list[Ended] = []  # revocations and losses whose partitions the application has not released yet
         self._when_left: list[Callable[[], None]] = []
-        self._rejected = False  # the group has rejected this member since the last call of `subscribe`
+        self._rejected = False  # an error has ended this member since the last call of `subscribe`
         self.assignments = 0  # assignments received so far
 
     @property
@@ -167,7 +167,7 @@ class Membership:
         return until if until > ends and mark == self._application.poll_mark() else ends
 
     def extend_lease(self, now: float, seconds: float) -> str | None:
-        """Extend the lease until `seconds` from now; the extension ends early when the application gets other records.
+        """Extend the lease until `seconds` from now; the extension ends early when the `poll_mark` changes.
 
         Return None, or the reason for a refusal: there is no lease (any more), or the group is rebalancing and cannot wait that long.
         """
@@ -209,7 +209,7 @@ class Membership:
         claims = tuple(Claim(tp) for tp in dict.fromkeys(partitions) if tp.topic in subscribed)
         generation, self.assignments = self.protocol.generation, self.assignments + 1
         where, count = self._config.log_name, len(claims)
-        log.info("%s: generation %d, %d partitions", where, generation, count, generation=generation, partitions=count)
+        log.info("%s: generation %d, new partitions: %d", where, generation, count, generation=generation, partitions=count)
         self._claims.update((claim.tp, claim) for claim in claims)
         self._partitions.adopt(claims, Start.COMMITTED, self.subscription.fallback)
         self._application.put(Assigned(claims))
@@ -219,7 +219,7 @@ class Membership:
 
     def revoke(self, partitions: Collection[TopicPartition], deadline: float, reason: str) -> None:
         """Have the application release `partitions` by `deadline`. The next owner reads the records that the application has not read."""
-        log.info("%s: revoking %d partitions: %s", self._config.log_name, len(partitions), reason, partitions=len(partitions))
+        log.info("%s: revoking partitions (%d): %s", self._config.log_name, len(partitions), reason, partitions=len(partitions))
         claims = tuple(self._claims[tp] for tp in partitions)
         # Without partitions, the application still has to confirm the revocation, but there is nothing to lose at a deadline.
         self._end(Ended(claims, Ending.REVOKED, reason, deadline if claims else INFINITY))
@@ -229,7 +229,7 @@ class Membership:
         lost = set(partitions) - self.losses().keys()
         if not lost:
             return
-        log.warning("%s: lost %d partitions: %s", self._config.log_name, len(lost), reason, partitions=len(lost))
+        log.warning("%s: lost partitions (%d): %s", self._config.log_name, len(lost), reason, partitions=len(lost))
         for ended in self._ending:
             if any(claim.tp in lost for claim in ended.claims):
                 ended.ending, ended.reason, ended.deadline = Ending.LOST, reason, INFINITY
@@ -259,8 +259,8 @@ class Membership:
             then()
 
     def on_fatal(self, error: KafkaError) -> None:
-        """React to a FindCoordinator error that is not retriable: report a missing right, which may be granted later; otherwise end the
-        member."""
+        """React to a FindCoordinator error that is not retriable, if there is a subscription: report a missing right, which may be granted
+        later; otherwise end the member."""
         if self.subscription.active and isinstance(error, AuthorizationError):
             self.denied(error)
         elif self.subscription.active:

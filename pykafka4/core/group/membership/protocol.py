@@ -3,8 +3,8 @@
 Invariant: the protocol deals with the coordinator, the assignee with the application; neither does the work of the other.
 
 The assignee (`membership`) owns the *partitions*: an assignment adds some, a revocation or loss removes some. The protocol owns the
-*generation* and the member *identity*, with which commits are sent. Each protocol implements `GroupProtocol`, and reaches the application
-only through `Assignee`.
+*generation* and the member *identity*, with which commits are sent. Each protocol implements `GroupProtocol`, and passes
+partitions to the application through `Assignee`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Subscription(Protocol):
         """The patterns of the subscription, or None. `names` includes the topics that they select."""
 
     def look_for_topics(self, now: float) -> None:
-        """Request the list of topics, because the coordinator has assigned partitions of a topic that the subscription lacks."""
+        """If there is a pattern, request the list of topics: the coordinator has assigned partitions of a topic that is unknown."""
 
 
 class Assignee(Protocol):
@@ -68,7 +68,7 @@ class Assignee(Protocol):
         """End the reading of `partitions`, which may already belong to other members."""
 
     def refused(self, error: KafkaError) -> None:
-        """Report that the group has rejected this member with `error`."""
+        """Report `error`, which has ended this member."""
 
     def denied(self, error: KafkaError) -> None:
         """Report that this member lacks a right. The request is repeated, because the right may still be granted."""
@@ -149,13 +149,13 @@ class GroupProtocol(Protocol):
         """End the member with an error that is not retriable. The member does nothing more until `start_over` or `leave`."""
 
     def start_over(self) -> None:
-        """Let a member that was rejected try again, because the subscription has changed."""
+        """Let a member that an error has ended (`fail`) try again."""
 
     def dispose(self) -> None:
         """React to the end of the subscription: a leader no longer needs the metadata of the group's topics."""
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
-        """React to an error that concerns the member, in the response to a commit that was sent in `generation`.
+        """React to an error, which may concern the member, in the response to a commit that was sent in `generation`.
 
         Return whether to send the commit again, because the member keeps its partitions and continues in another generation.
         """

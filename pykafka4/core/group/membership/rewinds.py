@@ -229,7 +229,7 @@ class Rewinds:
         From now on, the partitions count as being committed, so that an assignment that repeats the rewind does not rewind them twice.
         """
         where, rewind_id, partitions = self._config.log_name, self._taken, frozenset(starts)
-        log.info("%s: rewinding %d partitions", where, len(starts), partitions=len(starts))
+        log.info("%s: rewinding partitions (%d)", where, len(starts), partitions=len(starts))
         self._committing[rewind_id] = self._committing.get(rewind_id, NOTHING) | partitions
 
         def done(error: KafkaError | None) -> None:

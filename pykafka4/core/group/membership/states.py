@@ -63,7 +63,7 @@ CONSUMER_MOVES: Final = Transitions(
         S.LEAVING: {S.UNJOINED},
         S.FATAL: {S.UNJOINED},
     },
-    {**_MEANINGS, S.STABLE: "sends heartbeats, and reads what it is assigned"},
+    {**_MEANINGS, S.STABLE: "sends heartbeats, and reads its partitions"},
 )
 SHARE_MOVES: Final = Transitions(
     "member of a share group",
@@ -74,7 +74,7 @@ SHARE_MOVES: Final = Transitions(
         S.LEAVING: {S.UNJOINED},
         S.FATAL: {S.UNJOINED},
     },
-    {**_MEANINGS, S.STABLE: "sends heartbeats, and acquires records of what it is assigned"},
+    {**_MEANINGS, S.STABLE: "sends heartbeats, and acquires records of its partitions"},
 )
 LONE_MOVES: Final = Transitions(
     "subscriber without a group",

@@ -70,7 +70,7 @@ class SubscribedTopics:
         self.matching: frozenset[str] | None = None  # the last list of topics that the filter selects; None: not known yet
         self.deleted: set[str] = set()  # found topics that are gone
         self.listed: tuple[str, ...] = ()  # topics subscribed to by name
-        self._sizes: dict[str, int] = {}  # number of partitions per topic when it was first known: partitions from this number on are new
+        self._sizes: dict[str, int] = {}  # topic -> number: partitions from this number on are new
         self._ids: dict[str, UUID | None] = {}  # topic ids: a topic with another id is another topic, whose partitions are all new
         self._asked: dict[str, int] = {}  # number of the last Metadata request before the subscription to each topic
         self._fresh: deque[str] = deque()  # topics of the subscription whose metadata has not been requested yet
@@ -92,7 +92,7 @@ class SubscribedTopics:
         self.deleted.clear()
         if self._changes is None:
             self._changes = TopicChanges(self._cluster)
-        for topic in set(names).intersection(self._asked):  # errors of these topics are reported again
+        for topic in set(names).intersection(self._asked):  # a missing right is reported again
             self._cluster.want(topic, self)
             self._changes.note(topic)
         if filter is None:
@@ -175,10 +175,10 @@ class SubscribedTopics:
 
     def _log(self, found: Collection[str], fresh: Collection[str], gone: Collection[str]) -> None:
         log.info(
-            "%s: %d topics match %s; new: %s; no longer: %s",
+            "%s: topics that match %s: %d; new: %s; no longer: %s",
             self._config.log_name,
-            len(found),
             self.filter,
+            len(found),
             _shortened(fresh),
             _shortened(gone),
         )
