@@ -1,8 +1,8 @@
 """Polls all machines of one client and passes their requests to the network; a turn is the same under the real loop and in the simulation.
 
 Invariant: an exception in one machine (in `poll`, in a handler of its responses and jobs, or in a call for the machine) stops that machine
-alone, and fails the calls and records that wait for it. Only an exception in the shared parts (network, cluster, recovery) leaves `turn`,
-and stops the client.
+alone, and fails the calls and records that wait for it. Only an exception in the shared parts (network, cluster, recovery) stops the
+client.
 """
 
 from __future__ import annotations
@@ -186,7 +186,10 @@ class Engine:
         # A new tuple, because `turn` may be iterating over the old one. The slot stays in `_all`, for `failure`.
         self._slots = tuple(other for other in self._slots if other is not slot)
         log.critical(
-            "%s: an internal error stopped a %s; the client and its other users continue", self.config.client_id, slot.what, exc_info=error
+            "%s: an internal error stopped the %s; the client and its other users continue",
+            self.config.client_id,
+            slot.what,
+            exc_info=error,
         )
         self._deliver += self._shut_down(slot.machine, reason)
         for listener in self.on_failure:

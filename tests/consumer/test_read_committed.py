@@ -103,13 +103,13 @@ def test_what_follows_an_open_transaction_waits_and_status_says_so(make: Maker, 
 
     def waits() -> Any:
         found: dict[str, Any] = consumer.status()
-        return "the end of a transaction at offset 1; 2 offsets follow (isolation_level=read_committed)" in str(found)
+        return "the end of the transaction that began at offset 1; waiting offsets: 2 (isolation_level=read_committed)" in str(found)
 
     poll_until(consumer, waits)
     writers.abort()
     assert values(read(consumer, 1)) == [b"plain"]
     reaches(consumer, 4)
-    assert "the end of a transaction" not in str(consumer.status())
+    assert "the end of the transaction" not in str(consumer.status())
 
 
 def test_latest_begins_at_the_last_stable_offset(make: Maker, writers: Writers, server: ModelServer) -> None:

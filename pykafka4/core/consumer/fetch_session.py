@@ -19,9 +19,9 @@ Behaviour of brokers in a session (Kafka's `FetchSession`):
   does not fit, `check` raises, and a full Fetch is sent instead.
 * A full Fetch ends the session that it names. Its response has session id 0 if the broker has no room for a new session: then the next
   Fetch is also full.
-* Apart from that, a broker ends a session only to make room for a new one, after two minutes without a request or if the new session has
-  more partitions. A restart of the broker loses all its sessions. A consumer that closes does not end its sessions, because its Fetch is
-  nearly always held back, and brokers read nothing else from that connection meanwhile.
+* A broker may also end a session to make room for a new one, for example after two minutes without a request. A restart of the broker
+  loses all its sessions. A consumer that closes does not end its sessions, because its Fetch is nearly always held back, and brokers read
+  nothing else from that connection meanwhile.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ __all__ = ["Fetcher"]
 
 PAUSE_BESIDE_S: Final = 0.05  # seconds until the next Fetch, after a Fetch beside a held one has returned no records
 # Seconds for which a broker may hold back a Fetch that leaves out a partition without room (which may have room soon), or a Fetch
-# for a bounded partition.
+# from a source that `nears_end`.
 SHORT_WAIT_S: Final = 0.05
 
 
@@ -59,7 +59,7 @@ class Fetcher:
         wall_ms: Callable[[], int],
         events: EventSink,
     ) -> None:
-        """There are two `lanes` for Fetch and ListOffsets, because a broker without new data holds back all requests after a Fetch."""
+        """There are two `lanes` for Fetch and ListOffsets, because requests on the connection of a held Fetch wait for that Fetch."""
         self._config, self._cluster, self._recovery = config, cluster, recovery
         self._intake, self.lanes, self._outbox = intake, lanes, outbox
         self.positions = Positions(intake)
@@ -224,7 +224,7 @@ class Fetcher:
                 self.positions.located.append(self.positions[tp])
 
     def _fetch_located(self) -> None:
-        """Fetch positions that were just located or sought, without waiting for a Fetch that does not include them.
+        """Fetch positions that were just located or sought, without waiting for a Fetch that does not include them, if a lane is free.
 
         Positions that can be fetched again (they were paused, or had another leader) do not wait either, if that Fetch may be held back for
         long.
@@ -238,7 +238,7 @@ class Fetcher:
     # ---------------------------------------------------------------- requests
 
     def _look_at_all(self) -> None:
-        """Check all sources for a Fetch, because there may be room; first the sources that had too little."""
+        """Let `_fetch_due` check all sources, because there may be room; first the sources that had too little."""
         self._due.update(self._short_of_room)
         self._due.update(self._sources.with_positions)
         self._short_of_room.clear()
@@ -296,22 +296,22 @@ class Fetcher:
         source.finish(fetch)
         self.positions.located += source.take_left_out()
         self._reserved -= fetch.reserved
-        self._due.update(self._short_of_room)  # they may use the room of `fetch` before its source does
+        self._due.update(self._short_of_room)  # these sources may use the room of `fetch` before `source` does
         if source.found_nothing(fetch, outcome):
             self._timers.at(now + PAUSE_BESIDE_S, lambda _: self._due.setdefault(source))
         else:
             self._due[source] = None
         self._short_of_room.clear()
         self.answers.apply(now, source, fetch, outcome)
-        self._intake.news()  # the application reads the records while this poll requests the next ones
+        self._intake.news()  # the application reads the records while the next poll requests more
         self._sources.retire(source)
 
 
 def _waits_for(position: Position) -> str | None:
-    """Why a partition with a leader is not read; None if it is read."""
+    """Why a partition with a leader waits, or None."""
     if position.refusal is not None:
         return str(position.refusal)
     held = position.behind_open
     if not held or position.offset < position.claim.end:
         return None
-    return f"the end of a transaction at offset {position.claim.end}; {held} offsets follow (isolation_level=read_committed)"
+    return f"the end of the transaction that began at offset {position.claim.end}; waiting offsets: {held} (isolation_level=read_committed)"

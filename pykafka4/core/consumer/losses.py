@@ -1,5 +1,4 @@
-"""Reports offsets that a consumer will never read. Invariant: reading continues after a gap only with a report, unless compaction made the
-gap.
+"""Reports lost offsets. Invariant: reading continues after lost offsets only with a report.
 
 Each loss is a warning in the log, an `OffsetsLost` event of the client, and a count in `stats()`. With auto_offset_reset=none, `poll`
 raises an error instead of skipping a gap, and nothing is lost yet.

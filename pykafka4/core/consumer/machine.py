@@ -1,5 +1,5 @@
-"""Polls all parts of one consumer on the loop: membership, fetcher, auto-commit, offsets, coordinator. Invariant: each turn polls a part
-before the parts to which it passes work."""
+"""Polls the parts of one consumer on the loop: membership, fetcher, auto-commit, offsets, coordinator, rewinds. Invariant: each turn polls
+a part before the parts to which it passes work."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class ConsumerMachine:
     def leave(self, now: float, timeout: float, then: Callable[[], None], reason: str = CLOSING) -> None:
         """Send the commits, then leave the group; call `then` afterwards, after `timeout` seconds at the latest.
 
-        If the coordinator is known, the first queued commit and LeaveGroup are sent, in this order, even without time for responses.
+        If the coordinator is known, the first queued commit is sent before the request to leave, even without time for responses.
         """
         self.offsets.poll(now)
         self.membership.leave(now, timeout, then, reason)
@@ -177,8 +177,8 @@ class ConsumerMachine:
     def _auto_commit(self, now: float) -> float:
         """Once per auto_commit_interval_ms, commit the offsets after finished records, except stored offsets.
 
-        Only the application's thread changes `progress`, so the loop reads it without a lock. When the thread that polls releases revoked
-        partitions, it commits all their finished records (`commit_last`). Offsets of lost partitions are not committed.
+        Only the application's thread changes the finished offsets, so the loop reads them without a lock. When the thread that polls
+        releases revoked partitions, it commits all their finished records (`commit_last`). Offsets of lost partitions are not committed.
         """
         if now < self._next_auto:
             return self._next_auto

@@ -83,7 +83,7 @@ class Positions(dict[TopicPartition, Position]):
         return self.get(position.tp) is position
 
     def of_assignment(self, claim: Claim) -> Position | None:
-        """The position of the assignment of `claim`, even after seeks; None if the assignment has ended."""
+        """The position of the assignment of `claim`, even after seeks; None if the assignment is not read."""
         position = self.get(claim.tp)
         return position if position is not None and position.claim.origin is claim.origin else None
 

@@ -1,5 +1,5 @@
-"""Looks up the first and last offsets of logs, and offsets of times, with ListOffsets. Invariant: a lookup is repeated at the partition's
-leader until it has a result or the result is no longer wanted."""
+"""Looks up the earliest and latest offsets of logs, and offsets of times, with ListOffsets. Invariant: a lookup is repeated at the
+partition's leader until it has a result or the result is no longer wanted."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class LeaderConnections(Protocol):
     """The connections to the brokers that lead partitions."""
 
     def address(self, node: int) -> int:
-        """The connection for a request that must not wait for requests that the broker holds back."""
+        """The connection on which a request waits least for requests that the broker holds back."""
 
 
 class Searches:
@@ -163,14 +163,14 @@ class Searches:
         if row is None:
             self._failed(now, search, KafkaError(f"{search.tp}: missing in the ListOffsets response"), True)
         elif row.error_code:
-            what = f"{search.tp}: looking up the {search.target.value} offset"
+            what = f"{search.tp}: looking up an offset ({search.target.value})"
             error = broker_error(row.error_code, what, None, "ListOffsets", topic=search.tp.topic)
             code = error_code(row.error_code)
             self._failed(now, search, error, code.retriable or code.name == "UNKNOWN_SERVER_ERROR")  # transient, as for Fetch
         elif row.offset < 0 and search.absent():
             self._recovery.healthy(search.tp)
         elif row.offset < 0:
-            self._failed(now, search, KafkaError(f"{search.tp}: the leader returned no {search.target.value} offset"), True)
+            self._failed(now, search, KafkaError(f"{search.tp}: the leader returned no offset ({search.target.value})"), True)
         else:
             self._recovery.healthy(search.tp)
             self._end(search)

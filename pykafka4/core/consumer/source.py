@@ -37,7 +37,7 @@ __all__ = ["Answer", "InFlightFetch", "Source"]
 BY_NAME_ONLY: Final = 12  # the last version of Fetch in which topics go by name, not by id
 EPOCHS_FROM: Final = 12  # the first version with `last_fetched_epoch`, which shows a broker that its log was truncated
 NO_SESSION: Final = -1
-# After this many rejected sessions in a row, Fetches have no session for WITHOUT_SESSIONS_S: each rejection costs a round trip.
+# After this many rejected sessions in a row, Fetches have no session for WITHOUT_SESSIONS_S, because each rejection costs a round trip.
 REFUSALS: Final = 3
 WITHOUT_SESSIONS_S: Final = 60.0
 LONGEST_HOLD_WAITS: Final = 10  # times fetch_max_wait_ms
@@ -75,8 +75,7 @@ class InFlightFetch(Request):
         self.fetcher.fetch_ended(now, self, outcome)
 
     def asks_for(self, position: Position) -> bool:
-        """Whether the response can be used for `position`. It cannot after a seek or reset, or if another broker has since served
-        `position`."""
+        """Whether the response can be used for `position`. It cannot after a seek, or after a change of the offset."""
         asked = self.asked.get(position.tp)
         return asked is not None and asked.position is position and asked.offset == position.offset
 
@@ -101,7 +100,7 @@ class Source:
         self.usual_wait = config.fetch_max_wait_ms / 1000
         longest = LONGEST_HOLD_WAITS if config.fetch_min_bytes <= 1 else 1
         self._longest_wait = max(self.usual_wait, min(longest * self.usual_wait, MOST_WAIT_S))
-        self.wait = self.usual_wait  # seconds for which the broker may hold the next Fetch back
+        self.wait = self.usual_wait  # seconds for which the broker may hold the next Fetch back, if none is left behind
         self.undecodable = False  # the last response could not be decoded
         self.session = FetchSession()
         self._holding: dict[TopicPartition, None] = {}  # have data that the application has not read
@@ -222,7 +221,7 @@ class Source:
         last_turn: int,
         fetcher: FetchOwner,
     ) -> InFlightFetch:
-        """The next Fetch of a source that `has_work`: for at most `budget` bytes; the broker may hold it back for `wait` seconds.
+        """The next Fetch of a source that `has_work`: for at most `budget` bytes; the broker may hold it back for `wait` seconds at most.
 
         `last_turn` is the highest turn of all positions, at any source.
         """
@@ -337,7 +336,7 @@ class Source:
         return fetch.beside and not isinstance(outcome, Failed) and not any(map(_has_records, outcome.message.responses))
 
     def conclude(self, now: float, fetch: InFlightFetch, outcome: Outcome) -> bool:
-        """Update the session. True if `outcome` concerns only the session: the next Fetch repeats the request."""
+        """Update the wait and the session. True if `outcome` concerns only the session: the next Fetch repeats the request."""
         self._choose_wait(outcome)
         session = fetch.session
         if session is None:

@@ -36,7 +36,7 @@ class Sources:
         self._of: dict[TopicPartition, Source] = {}  # the source whose `positions` have the partition
 
     def address(self, node: int) -> int:
-        """The connection for requests that must not wait for the response to a Fetch."""
+        """The connection on which a request waits least for the response to a Fetch."""
         source = self._by_node.get(node)
         return via(self._lanes[0], node) if source is None else source.address
 

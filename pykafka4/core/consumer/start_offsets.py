@@ -28,7 +28,7 @@ __all__ = ["RETRY_LOOKUP_S", "StartOffsets"]
 
 log = get_log("pykafka4.fetcher")
 
-RETRY_LOOKUP_S: Final = 1.0  # seconds to the next lookup of committed offsets, after an error that only an administrator can fix
+RETRY_LOOKUP_S: Final = 1.0  # seconds to the next lookup of committed offsets, after a lookup that ended with an error
 
 
 class PositionSearch(Search):
@@ -56,7 +56,7 @@ class StartSearch(PositionSearch):
 
     def found(self, now: float, offset: int, epoch: int) -> None:
         what = self.target.value
-        log.info("%s: %s: reading from offset %d, the %s", self._owner.log_name, self.tp, offset, what, tp=self.tp, offset=offset)
+        log.info("%s: %s: reading from offset %d (%s)", self._owner.log_name, self.tp, offset, what, tp=self.tp, offset=offset)
         self._owner.continue_at(self._position, offset)
 
 
@@ -191,7 +191,7 @@ class StartOffsets:
             first = None  # records have been fetched since the rewind
         target = self.policy if first is None else Start.EARLIEST
         log.warning(
-            "%s: %s: offset %d is out of range; continuing at the %s offset",
+            "%s: %s: offset %d is out of range; the position is reset to %s",
             self.log_name,
             position.tp,
             position.offset,
@@ -304,7 +304,7 @@ class StartOffsets:
         if before is None:
             return False
         tp, offset = position.tp, position.offset
-        log.warning("%s: %s: the topic was recreated; offset %d is no longer valid", self.log_name, tp, offset, tp=tp, offset=offset)
+        log.warning("%s: %s: the topic was recreated; its earlier offsets are no longer valid", self.log_name, tp, tp=tp, offset=offset)
         position.claim.recreated += 1
         first = position.offset if position.gap is None else position.gap.first
         if first >= 0:

@@ -30,7 +30,8 @@ log = get_log("pykafka4.group")
 VERSION_BYTES: Final = 2  # bytes of the version, before the names of topics
 WITHOUT_OWNED, WITH_OWNED = b"\0\0", b"\0\1"  # the first two versions of a subscription: the second added the owned partitions
 NO_NAMES: Final = bytes(4)  # an empty array of topic names
-PROTOCOL_DATA_VERSION: Final = 3  # version of subscription and assignment bytes; older clients read the fields that they know (as in Java)
+# version of subscription and assignment bytes, as in Java; older Java clients read the fields that they know
+PROTOCOL_DATA_VERSION: Final = 3
 
 
 def subscription_bytes(
@@ -125,7 +126,7 @@ def assignment_bytes(tps: Iterable[TopicPartition]) -> bytes:
 
 
 def assigned_partitions(assignment: bytes) -> list[TopicPartition]:
-    """The partitions in the assignment of a SyncGroup response; empty bytes mean none. Raises DecodeError."""
+    """Empty bytes mean no partitions. Raises DecodeError."""
     if not assignment:
         return []
     decoded = decode_data(ConsumerProtocolAssignment, assignment)

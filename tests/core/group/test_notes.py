@@ -16,7 +16,7 @@ NOTES = [
     NO_NOTE,
     Note(Rewind("id", {TP: 5, TopicPartition("ü", 0): 1 << 60}), 7),
     Note(done={"id": frozenset([TP]), "other": frozenset()}),
-    Note(Rewind("id", {}), refusal="no member is subscribed to t-3"),
+    Note(Rewind("id", {}), refusal="no member is assigned t-3"),
 ]
 
 

@@ -3,8 +3,8 @@
 Invariant: at most one commit is in flight, so an older commit overwrites a newer one only if the response to the older one was lost; a
 commit without a response never counts as stored.
 
-Such a commit may still be executed after a later one. So its partitions stay out of `stored` for LATE_S, even when a later commit of these
-partitions is confirmed: auto-commit sends offsets that `stored` lacks, and so repeats the later commit.
+Such a commit may still be executed after a later one. So for LATE_S, confirmed offsets of its partitions stay out of `stored`: auto-commit
+sends offsets that `stored` lacks, and so repeats the later commit.
 """
 
 from __future__ import annotations

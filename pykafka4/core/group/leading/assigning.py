@@ -95,13 +95,13 @@ class AssignorRun:
         if placement is None or not 0 <= tp.partition < len(placement.leaders):
             raise InvalidAssignment(f"returned {tp} for member {visible(member.member_id)}, and that partition does not exist")
         if tp in owners:
-            raise InvalidAssignment(f"returned {tp} for two members, {visible(owners[tp])} and {visible(member.member_id)}")
+            raise InvalidAssignment(f"returned {tp} twice, for members {visible(owners[tp])} and {visible(member.member_id)}")
 
     def _check_owned(self, owners: Mapping[TopicPartition, str]) -> None:
         """Check that a cooperative assignor moves no partition that a member owns.
 
-        The owner releases a partition only when its assignment lacks it: until then two members would read the partition. As in Java, the
-        built-in cooperative assignor is not checked: to it, a member that has missed a generation owns nothing.
+        The owner releases a partition only after an assignment without that partition: until then two members would read the partition.
+        As in Java, the built-in cooperative assignor is not checked: to it, a member that has missed a generation owns nothing.
         """
         if is_builtin(self.assignor):
             return

@@ -4,7 +4,7 @@ a rebalance.
 A leader with a `client_rack` also begins a rebalance when replicas move to other racks (as in Java).
 
 A static leader that rejoins keeps the assignment (`skip_assignment`, from Kafka 3.2 on), which it does not know. Partitions may have been
-added since the assignment, so the leader requests it from the coordinator (DescribeGroups).
+added since the assignment, so the leader requests the assignment from the coordinator (DescribeGroups).
 
 A group can have thousands of topics, and each member a different list. A helper reads long lists, and the loop goes through the topics in
 steps.
@@ -104,7 +104,7 @@ class Leadership:
         self._changes: TopicChanges | None = None  # None unless this member leads
 
     def decide(self, response: JoinGroupResponse, due: float, assign_by: float) -> str | None:
-        """Begin the assignment if this member leads. Return the name of the group's assignor if this client lacks it, otherwise None."""
+        """If this member leads, begin the assignment, or return the name of the group's assignor if this client lacks that assignor."""
         self.abandon()
         self.holds = response.leader == response.member_id
         if not self.holds:

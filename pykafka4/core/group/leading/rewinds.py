@@ -96,4 +96,4 @@ def with_rewind(wish: MemberRewind, shares: Mapping[str, bytes], members: Iterab
 
 def _without_owner(places: Mapping[TopicPartition, int], owners: Mapping[str, set[TopicPartition]]) -> str:
     free = sorted(places.keys() - set[TopicPartition]().union(*owners.values()))
-    return f"no member is subscribed to {listed(free)}" if free else ""
+    return f"no member is assigned {listed(free)}" if free else ""

@@ -70,8 +70,8 @@ def test_members_that_are_left_out_get_nothing_and_pairs_are_partitions() -> Non
         ({"m": [tp(0, "u")]}, "returned u-0 for member m, which is not subscribed to that topic"),
         ({"m": [tp(2)]}, "returned t-2 for member m, and that partition does not exist"),
         ({"m": [tp(-1)]}, "returned t--1 for member m, and that partition does not exist"),
-        ({"m": [tp(0)], "n": [tp(0)]}, "returned t-0 for two members, m and n"),
-        ({"m": [tp(0), tp(0)]}, "returned t-0 for two members, m and m"),
+        ({"m": [tp(0)], "n": [tp(0)]}, "returned t-0 twice, for members m and n"),
+        ({"m": [tp(0), tp(0)]}, "returned t-0 twice, for members m and m"),
     ],
 )
 def test_nonsense_is_an_error_that_names_it(returns: Any, says: str) -> None:

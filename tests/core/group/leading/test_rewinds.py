@@ -84,7 +84,7 @@ def test_members_that_cannot_rewind_are_named_to_the_asker_alone() -> None:
 
 def test_a_partition_without_an_owner_is_named() -> None:
     notes = carried_out([row("a", Note(WANTED)), row("b")], {"a": [tp(0)], "b": [tp(1)]})
-    assert notes == {"a": Note(Rewind("1", {}), refusal="no member is subscribed to t-2"), "b": None}
+    assert notes == {"a": Note(Rewind("1", {}), refusal="no member is assigned t-2"), "b": None}
 
 
 def test_a_note_that_cannot_be_read_asks_for_nothing() -> None:

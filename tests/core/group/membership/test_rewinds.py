@@ -244,8 +244,8 @@ def test_a_join_that_fails_is_repeated_with_the_wish(cooperative: Member) -> Non
 
 
 def test_the_leaders_refusal_ends_the_wish_and_moves_nothing(eager: Member) -> None:
-    asked(eager).assign_with([tp(0)], Rewind("1", {}), refusal="no member is subscribed to t-2")
-    assert "nothing has changed: no member is subscribed to t-2" in str(eager.outcomes[0])
+    asked(eager).assign_with([tp(0)], Rewind("1", {}), refusal="no member is assigned t-2")
+    assert "nothing has changed: no member is assigned t-2" in str(eager.outcomes[0])
     assert eager.pending(OffsetCommitRequest) == []
 
 
@@ -259,14 +259,14 @@ def missed(member: Member) -> Member:
 
 def test_a_wish_whose_assignment_was_missed_does_not_claim_that_nothing_changed(eager: Member) -> None:
     """Other members may have rewound their partitions in that generation. The next leader refuses, because one of them has left."""
-    missed(eager).assign_with([tp(0)], Rewind("1", {}), generation=3, refusal="no member is subscribed to t-2")
+    missed(eager).assign_with([tp(0)], Rewind("1", {}), generation=3, refusal="no member is assigned t-2")
     text = str(eager.outcomes[0])
     assert "nothing has changed" not in text
-    assert "might not be rewound for t-0, t-2: no member is subscribed to t-2" in text
+    assert "might not be rewound for t-0, t-2: no member is assigned t-2" in text
 
 
 def test_a_refusal_that_lists_rewound_partitions_names_the_others(eager: Member) -> None:
-    missed(eager).assign_with([tp(0)], Rewind("1", {}), generation=3, refusal="no member is subscribed to t-2", done=[tp(0)])
+    missed(eager).assign_with([tp(0)], Rewind("1", {}), generation=3, refusal="no member is assigned t-2", done=[tp(0)])
     assert "might not be rewound for t-2: no member" in str(eager.outcomes[0])
 
 
@@ -274,8 +274,8 @@ def test_a_join_that_was_answered_with_an_error_changed_nothing(eager: Member) -
     """As the first join of each new member, which gets its id with an error."""
     asked(eager).join(error="REBALANCE_IN_PROGRESS", generation=2)
     eager.run(1)
-    eager.assign_with([tp(0)], Rewind("1", {}), refusal="no member is subscribed to t-2")
-    assert "nothing has changed: no member is subscribed to t-2" in str(eager.outcomes[0])
+    eager.assign_with([tp(0)], Rewind("1", {}), refusal="no member is assigned t-2")
+    assert "nothing has changed: no member is assigned t-2" in str(eager.outcomes[0])
 
 
 @pytest.mark.parametrize(("step", "known"), [("checking", "nothing has changed"), ("joining", "it may still be carried out")])
