@@ -133,9 +133,9 @@ class SubscribedTopics:
         kept = {topic for topic in self._found_before(found) if not (first or self._is_gone(topic))}
         names = tuple(found.union(kept, self.listed))
         fresh, gone = set(names).difference(self.names), set(self.names).difference(names)
-        if not first:
+        if not first:  # the topics of the former filter exist, as far as this list can tell
             self._sizes.update(dict.fromkeys(fresh.difference(self.listed), 0))
-        self.deleted = (self.deleted | gone).difference(names)
+            self.deleted = (self.deleted | gone).difference(names)
         if first or fresh or gone:
             self._log(found, fresh, gone)
         self._set(names)

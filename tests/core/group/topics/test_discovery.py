@@ -241,6 +241,7 @@ def test_another_subscription_replaces_the_topics_of_the_pattern(harness: Consum
     listed(harness, "t1", "u1")
     assert topics(harness) == ("u1",)
     assert [topic for topic in ("t1", "t2", "u1") if topic in harness.cluster.users] == ["u1"]
+    assert not harness.machine.membership.subscription.deleted
     harness.machine.membership.subscribe(("z",))
     harness.run(1000)
     assert topics(harness) == ("z",)

@@ -29,6 +29,7 @@ HOSTILE = (
     r"(\)|a+)+b",
     "([]a]+)+b",
     "(?#a comment)(a+)+b",
+    "((a+)+){}",
 )
 USUAL = (
     "orders",
