@@ -1,4 +1,4 @@
-"""Declares the events of a client, which machines emit and `Client.events` passes to the application. Events are frozen values."""
+"""Declares events of a client, which machines emit and `Client.events` passes to the application. Events are frozen values."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Keeps failed partitions offline, and brings each back online as soon as requests for it may succeed.
 
-Invariant: a partition is offline until its leader is connected, and its own backoff has ended or its leader has changed; no partition
-waits for another.
+Invariant: an offline partition of a topic in use stays offline until its leader is connected, and its own backoff has ended or its leader
+has changed; no partition waits for another.
 
 A partition's backoff keeps doubling until a request for the partition succeeds (`healthy`), so that a partition whose requests always fail
-is not retried too often. A partition that went offline although no request for it failed (`take_offline`) has no backoff.
+is not retried too often. A partition that went offline although no request for it failed (`take_offline`) waits for no backoff.
 
 A poll checks only partitions with an event: their topic changed, the broker that they wait for is connected, or their backoff has ended.
 Thousands of partitions that have no leader for hours cost nothing. The cluster requests topics without a leader again (`Cluster._pace`,
@@ -42,7 +42,7 @@ SLACK_PART = 0.1  # the maximum of the slack as a part of retry_backoff_ms, so t
 
 @attrs.frozen
 class PartitionOffline:
-    """Event: a request for `tp` failed, or `tp` has no leader that can be reached; the client sends nothing to `tp` until it is online."""
+    """Event: a request for `tp` failed, or `tp` has no reachable leader; the client sends nothing to `tp` until `tp` is online."""
 
     tp: TopicPartition
     reason: KafkaError
@@ -62,7 +62,7 @@ class Offline:
     since: float
     reason: KafkaError
     attempts: int  # failed attempts; 0: no request could be sent
-    failed: Leader | None  # the leader that failed; None: no leader failed, or another leader has already replaced it
+    failed: Leader | None  # the leader that failed; None: no leader failed, or the leader that failed no longer leads
     not_before: float
     awaits: int | None = None  # the broker for whose connection the partition waits
 
@@ -124,7 +124,7 @@ class Recovery:
     def take_offline(self, now: float, tp: TopicPartition, reason: KafkaError, since: float | None = None) -> None:
         """Take `tp` offline although no request for it failed: `tp` has no leader, or there is no connection to its leader.
 
-        The partition has no backoff. This call requests no metadata: `Cluster` or `_ask_later` does.
+        The partition waits for no backoff. This call requests no metadata: `Cluster` or `_ask_later` does.
         """
         if (known := self.offline.get(tp)) is not None:
             known.reason = reason
@@ -254,7 +254,7 @@ class Recovery:
 
     def _end(self, tp: TopicPartition) -> None:
         self._await(tp, self.offline[tp], None)
-        if not self.offline.pop(tp).attempts:  # no request for `tp` has failed, so its trouble ends before a request succeeds
+        if not self.offline.pop(tp).attempts:  # `take_offline`: the trouble of `tp` ends before a request succeeds
             self._network.troubles.over(tp)
         outage = self._outages[tp.topic]
         del outage.partitions[tp]

@@ -1,7 +1,7 @@
 """Keeps the metadata of one topic; `Cluster` sends the requests, and stores their responses here.
 
-Invariant: an older leader epoch or a replaced topic id is ignored, unless responses have contained nothing newer for CONTRADICTED_S, or the
-topic has no id and has been missing.
+Invariant: an older leader epoch or a replaced topic id is ignored, unless responses have contained only older metadata for
+CONTRADICTED_S, or the topic has no id and has been missing.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Topic:
         return not self.leaders or len(self.available) < len(self.leaders)
 
     def was_missing(self, seconds: float) -> bool:
-        """Whether brokers have reported the topic as missing for `seconds`. The time ends with the last report: since then, there may have
-        been no broker to send a request to."""
+        """Whether brokers have reported the topic as missing for `seconds`. The time ends with the request for the last report: since then,
+        there may have been no broker to send a request to."""
         return self.missing_since is not None and self.missing_since + seconds <= self.missing_at
 
     def refusal(self, name: str, after_request: int) -> BrokerError | None:
@@ -97,7 +97,8 @@ class Topic:
         return self.topic_id, tuple(self.leaders), self.error, self.replicas
 
     def lead(self, partition: int, node: int | None, epoch: int) -> None:
-        """Store the leader, unless `epoch` is lower than the known epoch. Old brokers return -1, which is accepted until an epoch is known.
+        """Store the leader, unless `epoch` is lower than the known epoch. For old brokers, `epoch` is -1, which is accepted until an epoch
+        is known.
 
         Most responses change nothing, and some have thousands of partitions, so storing an unchanged leader allocates nothing.
         """
@@ -129,7 +130,7 @@ class Topic:
             self.forget_epochs(older)
 
     def _contradicted(self, now: float) -> bool:
-        """Whether responses have had nothing newer for so long that older metadata is accepted. Called for each older response."""
+        """Whether all responses have been older for so long that older metadata is accepted. Called for each older response."""
         if self.behind_since is None:
             self.behind_since = now
         return now - self.behind_since >= CONTRADICTED_S

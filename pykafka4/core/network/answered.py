@@ -15,4 +15,4 @@ class Answered:
 
     def __init__(self) -> None:
         self.negotiated: set[str] = set()  # addresses that answered ApiVersions: Kafka brokers, which demand no TLS if the client uses none
-        self.served: set[str] = set()  # addresses that answered another request: they demand no SASL if the client uses none
+        self.served: set[str] = set()  # addresses that answered after the handshake: they demand no SASL if the client uses none

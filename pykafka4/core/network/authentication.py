@@ -34,7 +34,7 @@ Step: TypeAlias = Callable[[], Any] | SaslHandshakeRequest | SaslAuthenticateReq
 UNSUPPORTED: Final = BY_NAME["UNSUPPORTED_SASL_MECHANISM"].code
 REFUSED: Final = BY_NAME["SASL_AUTHENTICATION_FAILED"].code
 CALLABLE: Final = "the application's callable for the credentials"
-KERBEROS: Final = {"GSSAPI": "the Kerberos library"}  # mechanism -> what its jobs wait for, if not for CALLABLE
+KERBEROS: Final = {"GSSAPI": "the Kerberos library"}  # mechanism -> the code that its jobs call, if not CALLABLE
 SHOWN_MECHANISMS: Final = 500  # characters of a broker's list of mechanisms that an error shows
 
 

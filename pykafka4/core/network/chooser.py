@@ -2,7 +2,7 @@
 
 Invariant: a request waits for a connection only if no connected broker responds. The order of preference among connected nodes: brokers,
 avoided brokers, bootstrap addresses, nodes that throttle this client or authenticate it again, and last nodes that have left a request
-unanswered for long (stalled). The client connects to bootstrap addresses only while no broker of the cluster is connected.
+unanswered for long (stalled). The client connects to bootstrap addresses only while no broker of the cluster is connected, lanes aside.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class BrokerChooser:
         return least_failed(self.unconnected(now)) or least_failed(e for e in self._spares(now) if e.not_before <= now)
 
     def unconnected(self, now: float) -> list[Endpoint]:
-        """Return the brokers to which the client can connect at `now`; while no broker is connected, also bootstrap addresses."""
+        """Return the brokers to which the client can connect at `now`, and bootstrap addresses if no broker is connected, lanes aside."""
         least = 0 if any(0 <= node < LANE for node in self._ready) else -INFINITY
         return [
             e for e in self._endpoints.values() if least <= e.node < LANE and e.connection is None and not e.leaving and e.not_before <= now
@@ -155,7 +155,7 @@ class RequestsForAny:
         return True
 
     def serve(self, now: float) -> float:
-        """Pass the requests to a connected broker, or try to connect. Return the time of the next call; -INFINITY: there is output now."""
+        """Pass the requests to a connected broker, or try to connect. Return the time of the next call; -INFINITY: there may be output."""
         self._fail_late(now)
         if not self.waiting:
             return INFINITY

@@ -61,7 +61,7 @@ Answer: TypeAlias = tuple[Request, Outcome]
 
 
 class HandshakeRequest(Request):
-    """A request of the handshake, whose response the connection reads itself."""
+    """A request of the handshake or of an authentication; the connection reads the response itself."""
 
     __slots__ = ()
 
@@ -190,7 +190,7 @@ class Connection:
         self._queued: deque[Request] = deque()
         self._flying: deque[Flight] = deque()  # handed out; the responses come in this order
         self._silent: deque[Flight] = deque()  # handed out; no response will come
-        self._own: list[Buffer] = []  # bytes of the handshake, which are written before requests
+        self._own: list[Buffer] = []  # bytes of handshake requests, which are written before other requests
         self._asked_version = FIRST_ASKED_VERSION
         self._correlation = 0
 
@@ -255,7 +255,7 @@ class Connection:
             self._mark_idle(now)
 
     def lost(self, now: float, reason: KafkaError) -> None:
-        """End the connection, whose socket was closed. The error is `reason`, or a guess at the cause."""
+        """End the connection, whose socket was closed or could not be opened. The error may be a guess at the cause."""
         exchange = self._authentication
         if exchange is not None and exchange.is_talking and reason.__cause__ is None and not isinstance(reason, AuthenticationError):
             self.poison(exchange.cut_off(reason))
@@ -564,7 +564,7 @@ class Connection:
         self._silent = deque(flight for flight in self._silent if flight.deadline > now)
         self._traffic.not_answered(late)
         self.answers += [(request, Failed(_too_late(request, "no response"), Written.MAYBE)) for request in late]
-        self.poison(ConnectionLost(f"{self.address}: connection closed, no response to {_name(late[0])} within request_timeout_ms"))
+        self.poison(ConnectionLost(f"{self.address}: connection closed, no response to {_name(late[0])} within its timeout"))
 
     def _set_alarm(self) -> None:
         if self.state is S.CLOSED:
@@ -583,4 +583,4 @@ def _name(request: Request) -> str:
 
 
 def _too_late(request: Request, what: str) -> KafkaTimeoutError:
-    return KafkaTimeoutError(f"{_name(request)}: {what} within request_timeout_ms")
+    return KafkaTimeoutError(f"{_name(request)}: {what} within its timeout (usually request_timeout_ms)")

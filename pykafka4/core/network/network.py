@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["LinkStatus", "Network", "NetworkEffects", "via"]
 
 SPARE_IDLE_S = 30.0  # seconds until an unused spare connection is closed; longer than the pauses between checks of a coordinator
-LEFT = "left the cluster"
+LEFT = "left the cluster, or its lane was dropped"
 READY, CLOSED = ConnectionState.READY, ConnectionState.CLOSED
 
 
@@ -381,7 +381,7 @@ class Network:
     def _retire(self, endpoint: Endpoint) -> None:
         """Send no more requests to `endpoint`, and remove the endpoint when no request is in flight to it."""
         endpoint.leaving, endpoint.wanted = True, False
-        reason = ConnectionLost(f"broker {broker_of(endpoint.node)} ({endpoint.address}) left the cluster")
+        reason = ConnectionLost(f"broker {broker_of(endpoint.node)} ({endpoint.address}) {LEFT}")
         self._answers += [(request, Failed(reason, Written.NO)) for request in endpoint.waiting]
         endpoint.waiting.clear()
         self._unready(endpoint)

@@ -6,11 +6,12 @@ running client are being replaced, brokers refuse the client for a while, and no
 only if that broker has never answered a request of this client, and a refusal by the whole cluster only if no broker has. Credentials and
 the client's certificate are the same for all brokers: once a broker has accepted them, their refusal by another broker is not reported.
 
-A refusal may be only a guess: the broker closes every connection instead of answering, as if the listener demanded SASL, but perhaps the
-network does not work yet. A guess is believed only if for several seconds nothing else happened in the whole cluster, and every attempt led
-to the same guess: all listeners of a cluster demand the same protocol. So a guess about the listener is wrong once any broker has answered,
-and the next attempt comes after the usual backoff. The application's callable for credentials is the same for all brokers: if every failed
-authentication in these seconds was a failure of the callable, its error is reported, even if some brokers could not be reached at all.
+A refusal may be only a guess: the broker closes every connection instead of answering, as if the listener demanded TLS or SASL, but perhaps
+the network does not work yet. A guess is believed only if for several seconds nothing else happened in the whole cluster, and every attempt
+led to the same guess: all listeners of a cluster demand the same protocol. So a guess about the listener is wrong once any broker has
+answered, and the next attempt comes after the usual backoff. The application's callable for credentials is the same for all brokers: if
+every failed authentication in these seconds was a failure of the callable, its error is reported, even if some brokers could not be reached
+at all.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Refusals:
     def __init__(self, endpoints: Mapping[int, Endpoint], ready: Mapping[int, Any]) -> None:
         self.listeners: dict[Refused, None] = {}  # called with (now, broker, error); broker ANY stands for the whole cluster
         self._endpoints, self._ready = endpoints, ready
-        self._accepted: set[int] = set()  # brokers that have answered a request
+        self._accepted: set[int] = set()  # brokers that have answered a request after the handshake
         self._without_credentials = INFINITY  # the start of the first of consecutive failures of the callable; INFINITY: none
 
     def has_answered(self, node: int) -> bool:

@@ -1,5 +1,6 @@
-"""Hides a client's secrets and user names in the texts of broker responses. Invariant: a connection filters each text while it decodes the
-response; only a response for which the request has a decoder (`Request.decode`) bypasses the filter."""
+"""Hides a client's secrets and user names in the texts of broker responses. Invariant: a connection filters error messages while it
+decodes a response, except messages of SASL, which the mechanism filters; a response for which the request has a decoder
+(`Request.decode`) bypasses the filter."""
 
 from __future__ import annotations
 

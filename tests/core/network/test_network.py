@@ -149,7 +149,7 @@ def test_the_time_to_answer_begins_when_a_request_is_written(node: int) -> None:
     assert harness.closed == [link]
     assert (slow.failure.written, str(slow.failure.reason)) == (
         Written.MAYBE,
-        "MetadataRequest: no response within request_timeout_ms",
+        "MetadataRequest: no response within its timeout (usually request_timeout_ms)",
     )
 
 

@@ -1,6 +1,7 @@
 """Gives batches their outcomes, acknowledged or failed, and collects their callbacks for the callback executor.
 
-Invariant: each record gets exactly one outcome, despite any exception; the ledger counts an outcome before other threads can see it.
+Invariant: each record gets exactly one outcome, despite any exception; the ledger counts a batch before other threads can see
+its outcome.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class Outcomes:
         self.lose(batch, code, written, error)
 
     def lose(self, batch: Batch, code: str, written: Written, error: KafkaError) -> None:
-        """Fail a batch that is in no queue. The ledger comes first: a thread that sees the outcome may read the ledger."""
+        """Fail `batch` without changing its queue. The ledger comes first: a thread that sees the outcome may read the ledger."""
         try:
             self.ledger.lost(batch.topic, batch.partition if batch.partition >= 0 else None, code, written, batch.count, error, batch.times)
             self._note_trouble(batch, code, error)

@@ -58,7 +58,7 @@ class Deadlines:
         self._timers.at(queue.held_until, lambda _: self._ready.place(queue))
 
     def watch(self, queue: PartitionQueue) -> None:
-        """Set a timer for the delivery timeout of the oldest batch, sealed or not, unless `queue` has a timer."""
+        """Set a timer for the delivery timeout of the head (without sealed batches, the due batch), unless `queue` has a timer."""
         oldest = queue.batches[0] if queue.batches else queue.due
         if not queue.watched and oldest is not None:
             queue.watched = True

@@ -170,7 +170,7 @@ class WaitingBatches:
 
 
 def take_census(acc: Accumulator) -> Census:
-    """The result of `Accumulator.census`, without a tuple for each batch. Call this on the loop thread.
+    """The result of `Accumulator.census`, if possible without a tuple for each batch. Call this on the loop thread.
 
     Only `send` on another thread can change the counts meanwhile. For example, this call reads `accepted`, that thread appends a record to
     a batch, this call counts the record, and the sum exceeds `accepted`. Then `accepted` has changed, so this call counts again. After
