@@ -181,8 +181,8 @@ class ForeignField:
 
 
 def refuse_pickling(owner: str) -> NoReturn:
-    """Raise TypeError for an attempt to pickle a client; the message names the way out."""
+    """Raise TypeError for an attempt to pickle an `owner`, such as a Producer; the message names the way out."""
     raise TypeError(
         f"{with_article(owner)} cannot be pickled: it holds a thread and sockets. Pass its options (a plain dict) and create the {owner} "
-        "where it is used; in Spark, pykafka4.spark.partition_writer(config, …) does that"
+        "where it is used; in Spark, pykafka4.spark.partition_writer(config, …) does that for producers"
     )

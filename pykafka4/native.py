@@ -61,7 +61,7 @@ def whole_socket_class() -> Any:
 
 @functools.cache
 def tls_socket_class() -> Any:
-    """For TLS in a process with greenlets. Call this on a thread of the application, because it imports modules."""
+    """The socket class for TLS in a process with greenlets. Call this on a thread of the application, because it imports modules."""
     return _copy_of("ssl", socket=_copy_of("socket")).SSLSocket
 
 

@@ -13,16 +13,16 @@ class Outcome(Enum):
     """The result of a check."""
 
     FINE = "fine"
-    NOTICE = "notice"  # the thing works in part, or will fail later
+    NOTICE = "notice"  # the thing works, at least in part, but may need an action
     WRONG = "wrong"
-    UNSEEN = "unseen"  # the check was not possible: a right is missing, or an earlier step failed
+    UNSEEN = "unseen"  # the check was not possible, for example because a right is missing
 
 
 @attrs.frozen
 class Finding:
-    """The finding of a step `about` a thing: an address, a broker, a topic or a group; the cluster if `about` is empty.
+    """The finding of a step. `about` names the examined thing, such as an address or a topic; empty for the cluster or the whole step.
 
-    `what` describes the finding in a sentence. `evidence` is the measured value or the answer; `way_out` is the next action, empty if no
+    `what` describes the finding. `evidence` is the measured value or the answer; `way_out` is the next action, empty if no
     action is needed, or if the error in `evidence` is all that is known.
     """
 

@@ -63,7 +63,7 @@ GO_ON = 'on_lost="warn" logs the loss, and continues'  # the way out of a bounde
 REQUEST_DUMP_START = "Request Request("
 STOP_MEMBERS = "stop them first"
 REWIND_INSTEAD = f"{STOP_MEMBERS}, or let a member call `rewind_group` (`groups rewind --live`)"  # not for deletions of offsets
-MOST_LISTED = 10  # a message lists at most this many items: members of a group, partitions of a member, errors
+MOST_LISTED = 10  # items that a message lists, unless a call of `listed` gives another number
 
 
 def shown(value: object) -> str:
@@ -144,7 +144,7 @@ class HostNotAllowed(ConnectionLost):
 class AuthenticationError(ConnectionLost):
     """Raised if the client and a broker could not authenticate each other, or did not agree on the security protocol.
 
-    The message names the broker, the mechanism and the reason. The client tries again after a backoff: the credentials might be corrected.
+    The message names the broker and the reason. The client tries again after a backoff: the credentials might be corrected.
     `certain` is False if the reason is a guess, for example because the broker only closed the connection. `is_local` is True if
     the client got no credentials, for example because the application's callable failed. `is_of_client` is True if the broker refused the
     credentials or the certificate of the client.
@@ -154,7 +154,7 @@ class AuthenticationError(ConnectionLost):
     certain = True
     is_local = False
     is_of_client = False
-    guessed_cause = ""  # the guessed reason, empty if it is certain; a guess is believed only after several equal guesses in a row
+    guessed_cause = ""  # the guess about the listener, empty if there is none; it is believed only after several equal guesses in a row
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
@@ -420,7 +420,7 @@ class ProducerFencedError(BrokerError):
 
 
 class TransactionError(KafkaError):
-    """Raised if a call does not fit the state of the transaction; the message says which call must come first."""
+    """Raised if a call does not fit the state of the transaction."""
 
     code: ErrorCode | str = "INVALID_TXN_STATE"
 

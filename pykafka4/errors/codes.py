@@ -13,14 +13,14 @@ These modules of `core` decide by the name of a code, so a new row or column doe
     admin.committed          groups that do not exist; offsets in open transactions
     admin.fetches            offsets out of range
     admin.groups             groups that do not exist, or are of another protocol
-    admin.offsets            offsets in open transactions; an end that a leader does not know yet
+    admin.offsets            errors about a group, for messages; an end that a leader does not know yet
     admin.replicas           elections, moves and replicas that are not needed, or not there
     admin.requests           responses of a broker that is not, or not yet, the right one
     admin.tokens             tokens that are gone; hints in messages
     admin.topic_queries      topics whose creation has not ended
     admin.topics             topics that already exist, or no longer do; counts of partitions that are refused
     admin.users              credentials that are gone
-    admin.question_run       topics and partitions that do not exist
+    admin.question_run       topics and partitions that do not exist; changes that may still be carried out
     consumer.fetch_answers   damaged batches, offsets out of range, and UNKNOWN_SERVER_ERROR of Fetch
     consumer.searches        UNKNOWN_SERVER_ERROR of ListOffsets
     consumer.fetch_session   ends of fetch sessions

@@ -21,7 +21,7 @@ class Right:
 
     operation: str  # Kafka's name; two names if the response does not show which right is missing: `DESCRIBE or CREATE`
     resource: str  # topic, group, cluster, transactional id or user
-    name: str  # empty: every topic, as limited by `besides`
+    name: str  # an empty name of a topic stands for every topic, as limited by `besides`
     besides: str = ""  # text after the name: another right that is enough or also needed, or a limit on the topics
 
     def __str__(self) -> str:

@@ -4,11 +4,11 @@
 A thread without the GIL raises the flag (`ask`), takes the GIL, and lowers the flag (`got`); a loop lowers it at the end of its turn.
 Meanwhile, threads of the application that see the flag raised release the GIL (`give_way`) until the flag is lowered.
 
-Every hand-over costs the computing thread two thread switches. So for 400 µs after each hand-over, the compiled pump and threads that wake
-up in a `Lock` do not raise the flag (`pause`); after the pause, a loop has more work to do at once. Up to four hand-overs may come in a
-row, because a batch needs several: to send it, to read the response, and to run its callbacks; their pauses follow together. No thread
-pauses for a thread that has begun to wait in a `Lock`: the waiting thread does not compute, and a pause would only delay the end of its
-wait.
+Every hand-over costs the computing thread two thread switches. So while hand-overs come more often than once in 400 µs, the
+compiled pump and threads that wake up in a `Lock` sleep before they raise the flag (`pause`); after the sleep, a loop has more work to do
+at once. Up to four hand-overs may come in a row without a sleep, because a batch needs several: to send it, to read the response, and to
+run its callbacks. No thread pauses for a thread that has begun to wait in a `Lock`: the waiting thread does not compute, and a pause would
+only delay the end of its wait.
 
 If other threads also compute, one of them may take the GIL before the thread that asked, for 5 ms, and then another one may. So a thread
 that gave way gets the GIL back late. After two late returns in a row, no thread of the application gives way for 100 ms: it would hand its
@@ -140,7 +140,7 @@ def done() -> None:
 
 @cython.final
 cdef class Lock:
-    """A lock like `threading.Lock`. A thread that has waited in it asks for the GIL as soon as it has the lock. Linux only."""
+    """A lock like `threading.Lock`. A thread that gets the lock after a sleep asks for the GIL. Linux only."""
 
     cdef int held, sleepers
 

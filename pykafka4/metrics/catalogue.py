@@ -71,7 +71,7 @@ _ALL: Final = (
         "messaging.client.sent.messages",
         C,
         "{message}",
-        "Records with an outcome: acknowledged, or failed with error.type. `written`: whether a failed record may be in the log.",
+        "Records that were acknowledged, or failed with error.type. `written`: whether a failed record may be in the log.",
         (SYSTEM, OPERATION, OPERATION_TYPE, *PLACE, ERROR, WRITTEN),
     ),
     Definition("pykafka4.producer.messages.queued", G, "{message}", "Records that wait to be sent.", PLACE),
@@ -130,7 +130,9 @@ _ALL: Final = (
     Definition("pykafka4.consumer.messages.poison", C, "{message}", "Records that on_poison has left out.", (GROUP,)),
     # share consumers
     Definition("pykafka4.share.acknowledged", C, "{message}", "Records whose acknowledgement is stored.", (GROUP,)),
-    Definition("pykafka4.share.failed", C, "{message}", "Records whose acknowledgement failed: the group delivers them again.", (GROUP,)),
+    Definition(
+        "pykafka4.share.failed", C, "{message}", "Records whose acknowledgement failed: the group may deliver them again.", (GROUP,)
+    ),
     Definition("pykafka4.share.dropped", C, "{message}", "Records whose lock had ended before a poll returned them.", (GROUP,)),
     Definition("pykafka4.share.in_hand", G, "{message}", "Returned records without an acknowledgement.", (GROUP,)),
     Definition("pykafka4.share.buffered", G, "{message}", "Records that wait for a poll.", (GROUP,)),

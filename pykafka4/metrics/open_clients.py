@@ -62,7 +62,7 @@ class OpenClients:
     def read(self) -> Iterator[Metric]:
         with self._lock:
             self._clients = [client for client in self._clients if client.open_sources()]
-            clients = list(self._clients)  # read outside the lock: a client may take `sources.PATIENCE_S`
+            clients = list(self._clients)  # read outside the lock: each source may take `sources.PATIENCE_S`
         seen = set[object]()
         for client in clients:
             for source in client.open_sources():

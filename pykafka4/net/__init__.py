@@ -14,7 +14,7 @@ Modules; each line imports only from lines below it:
     proxies      handshakes with SOCKS5 and HTTP proxies
     transport    the interface of transports, their events, explanations of socket errors
     kerberos     tickets for GSSAPI, from the Kerberos library
-    handoff/     where application threads and client threads meet, with all locks that the loop takes
+    handoff/     the meeting point of application threads and client threads, with all locks that the loop takes
     logs         the thread that runs logging handlers
     hangs        the search for loops that hang, with their stacks
     system       the names of threads, locks and the clock, which the simulation replaces

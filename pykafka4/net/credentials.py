@@ -122,7 +122,7 @@ class Credentials:
         if not held.is_warned:
             held.is_warned = True
             log.warning(
-                "%s: sasl_oauth_token raised %s; the last token is used until it expires, in %.0f s",
+                "%s: sasl_oauth_token gave no valid token (%s); the last token is used until it expires, in %.0f s",
                 self._config.client_id,
                 type(error).__name__,
                 held.token.expires_at - now,

@@ -220,7 +220,9 @@ def test_while_no_token_can_be_had_the_last_one_is_used_until_it_expires(
     with caplog.at_level(logging.WARNING, "pykafka4.credentials"):
         assert [sent(credentials.mechanism("b")) for _ in range(2)] == ["token-1"] * 2
     (line,) = caplog.records
-    assert line.getMessage() == "pykafka4: sasl_oauth_token raised OSError; the last token is used until it expires, in 100 s"
+    assert (
+        line.getMessage() == "pykafka4: sasl_oauth_token gave no valid token (OSError); the last token is used until it expires, in 100 s"
+    )
     clock.now = began + LIFE
     with pytest.raises(OSError, match="is down"):
         credentials.mechanism("b")

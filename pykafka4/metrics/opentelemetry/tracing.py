@@ -184,7 +184,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
                 raise
 
 
-# The spans of records whose `send` has not returned, in this thread or task: several only if a serializer sends records itself.
+# The spans of records whose `send` has not returned, in this thread or task: several if a serializer or a hook sends records itself.
 _sending: ContextVar[tuple[Span, ...]] = ContextVar("_sending", default=())
 
 
