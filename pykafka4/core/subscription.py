@@ -133,7 +133,7 @@ class Claim:
         # written by the application
         self.consumed = 0  # bytes of `delivered` that were read or dropped
         self.position: int | None = None  # offset of the next record to return
-        self.target: Start | Since | None = None  # where reading begins after a seek, until the offset is known
+        self.target: Start | Since | None = None  # the start of a seek without an offset
         self.start: int | None = None if replaces is None else replaces.start  # where reading began, after the assignment or a seek
         self.epoch = -1  # leader epoch of the last record returned
         self.otherwise: int | None = None  # after a rewind: where to read if the log does not have the committed offset
@@ -352,10 +352,10 @@ class Position:
             self.epoch = claim.epoch  # -1 if unknown; with a known epoch, the leader detects a truncation
         self.otherwise = claim.otherwise  # None after its use
         self.paused = False
-        self.turn = 0  # order in Fetch requests, lowest first; the most recently served partition has the highest
-        self.reported = False  # reported to recovery as offline
+        self.turn = 0  # order in Fetch requests, lowest first; a served partition moves to the end
+        self.reported = False  # recovery knows of an error of the partition
         self.own_backoff: PartitionBackoff | None = None
-        self.corruption_reported = False  # the application has received the error of a corrupt log
+        self.corruption_reported = False  # `poll` need not raise the error of a corrupt log again
         self.cut_off = 0  # number of consecutive responses without a complete batch
         self.topic_id: object = None
         self.after_request = 0  # number of the last Metadata request before this position was created

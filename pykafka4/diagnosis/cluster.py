@@ -73,7 +73,7 @@ def _answers(case: Case, brokers: list[Broker], seconds: float) -> Iterator[Find
         ranges.setdefault(tuple(sorted((row.api_key, row.min_version, row.max_version) for row in answer.api_keys)), []).append(broker)
         yield Finding("listeners", _named(broker), Outcome.FINE, "reached at the advertised address", _versions(answer))
     if len(ranges) > 1:
-        evidence = "; ".join(listed(same, lambda broker: str(broker.id)) + " are alike" for same in ranges.values())
+        evidence = "brokers by release: " + "; ".join(listed(same, lambda broker: str(broker.id)) for same in ranges.values())
         yield Finding("versions", "", Outcome.NOTICE, "the brokers run different releases of Kafka", evidence, "complete the upgrade")
 
 

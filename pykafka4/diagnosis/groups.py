@@ -21,7 +21,7 @@ MISSING: Final = "GROUP_ID_NOT_FOUND"
 LOST: Final = "the log has lost records (an unclean election), or the offset belongs to another topic: rewind the group"
 CHECK: Final = "check group_id; a group exists only after its first member has joined, or after its first commit"
 STATES: Final = {  # states of a group that rebalances
-    "PreparingRebalance": "members join: no member reads until all have joined",
+    "PreparingRebalance": "members are joining",
     "CompletingRebalance": "partitions are being assigned",
     "Assigning": "partitions are being assigned",
     "Reconciling": "members give partitions back, or take them",
@@ -72,11 +72,12 @@ def _rights(case: Case, group: GroupDescription, seconds: float) -> Iterator[Fin
 def _group(found: GroupLag) -> Iterator[Finding]:
     group, about = found.description, f"group {found.description.group_id}"
     for row in (row for row in found.partitions if row.lag is not None and row.lag < 0):
-        what, evidence = f"has committed an offset of {row.partition} that does not exist", f"{-(row.lag or 0)} behind the end of the log"
+        what, evidence = f"has committed an offset of {row.partition} that does not exist", f"{-(row.lag or 0)} past the end of the log"
         yield Finding("groups", about, Outcome.WRONG, what, evidence, LOST)
     late = [row for row in found.partitions if row.lag]
     lag = f", lag {found.lag}{': ' if late else ''}{listed(late, _lag)}" if found.partitions else ""
-    evidence = f"state {group.state}, {len(group.members)} members{lag}"
+    members = f"{len(group.members)} member{'s' if len(group.members) != 1 else ''}"
+    evidence = f"state {group.state}, {members}{lag}"
     if not group.members:
         outcome = Outcome.WRONG if late else Outcome.NOTICE
         yield Finding(
@@ -88,9 +89,10 @@ def _group(found: GroupLag) -> Iterator[Finding]:
         yield Finding("groups", about, Outcome.NOTICE, f"is rebalancing: {STATES[group.state]}", evidence, way)
         return
     if orphans := [row for row in late if row.owner is None and all(member.is_readable for member in group.members)]:
+        what = f"{len(orphans)} partition{'s have' if len(orphans) != 1 else ' has'} records and no owner"
         way = "no member subscribes to their topics any more: subscribe, or delete the committed offsets"
-        yield Finding("groups", about, Outcome.NOTICE, f"{len(orphans)} partitions have records and no owner", listed(orphans, _lag), way)
-    yield Finding("groups", about, Outcome.FINE, f"has {len(group.members)} members", evidence)
+        yield Finding("groups", about, Outcome.NOTICE, what, listed(orphans, _lag), way)
+    yield Finding("groups", about, Outcome.FINE, f"has {members}", evidence)
 
 
 def _lag(row: PartitionLag) -> str:

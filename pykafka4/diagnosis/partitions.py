@@ -112,7 +112,7 @@ def compare_rights(step: str, kind: str, name: str, allowed: frozenset[str] | No
 
 def _leaders(without: list[PartitionState], total: int, up: set[int]) -> Iterator[Finding]:
     if not without:
-        yield Finding("leaders", "", Outcome.FINE, f"all of {total} partitions have a leader")
+        yield Finding("leaders", "", Outcome.FINE, f"{total} of {total} partitions have a leader")
         return
     down = sorted({node for part in without for node in part.isr or part.replicas} - up)
     way = (
@@ -129,17 +129,16 @@ def lost_disks(parts: list[PartitionState], up: set[int]) -> Iterator[Finding]:
     """Replicas on failed disks are offline while their broker is up."""
     for node in sorted({node for part in parts for node in part.offline} & up):
         lost = [part.tp for part in parts if node in part.offline]
+        what = f"has lost {len(lost)} replica{'s' if len(lost) != 1 else ''}: a log directory is offline"
         way = "see its log for the directory, repair the disk, and restart the broker"
-        yield Finding(
-            "replicas", f"broker {node}", Outcome.WRONG, f"has lost {len(lost)} replicas: a log directory is offline", listed(lost), way
-        )
+        yield Finding("replicas", f"broker {node}", Outcome.WRONG, what, listed(lost), way)
 
 
 def _replicas(case: Case, parts: list[PartitionState], up: set[int], seconds: float) -> Iterator[Finding]:
-    """Findings about partitions that refuse producers come first."""
+    """Among the partitions, those that refuse producers come first."""
     behind = [part for part in parts if len(part.isr) < len(part.replicas)]
     if not behind:
-        yield Finding("replicas", "", Outcome.FINE, f"all replicas of {len(parts)} partitions are in sync")
+        yield Finding("replicas", "", Outcome.FINE, f"{len(parts)} of {len(parts)} partitions have all replicas in sync")
         return
     down = sorted({node for part in behind for node in part.replicas if node not in part.isr} - up)
     way = f"start broker {_numbers(down)}" if down else "see the logs of the followers: disks, network, and replica.lag.time.max.ms"
@@ -148,7 +147,7 @@ def _replicas(case: Case, parts: list[PartitionState], up: set[int], seconds: fl
     if error is not None:
         yield failed("replicas", "", "min.insync.replicas of some topics is not known", error)
     if refused:
-        what = f"{len(refused)} partitions are under min.insync.replicas: producers with acks=all are refused"
+        what = f"{len(refused)} of {len(parts)} partitions are under min.insync.replicas: producers with acks=all are refused"
         yield Finding("replicas", "", Outcome.WRONG, what, listed(refused), way)
     rest = [part for part in behind if part not in refused]
     for known, effect in ((True, "they can be written and read"), (False, "their min.insync.replicas was not checked")):

@@ -56,7 +56,7 @@ LEAST_S: Final = 0.2  # a check with less time finds nothing
 def diagnose(
     options: Mapping[str, Any], *, topics: Sequence[str] = (), groups: Sequence[str] = (), timeout: float = 30.0
 ) -> Iterator[Finding]:
-    """Yield findings for a client with `options`, the options of `Client`, each as soon as it is known, within `timeout` seconds.
+    """Yield each finding for a client with `options` (the options of `Client`) as soon as it is known, within `timeout` seconds.
 
     With `topics`, the diagnosis covers only these topics and this user's rights on them; otherwise all topics that the user may describe.
     With `groups`, it covers their members and lag, and this user's rights on them. The diagnosis writes nothing, joins no group and creates

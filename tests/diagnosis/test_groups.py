@@ -68,5 +68,5 @@ def test_a_partition_without_owner_is_told_if_the_assignments_can_be_read(
     answer = DescribeGroupsResponse(groups=[kind(group_id="g", group_state="Stable", protocol_type="consumer", members=[member])])
     server.do(lambda cluster: cluster.control("DescribeGroups", lambda call: answer, keep=True))
     found = of(findings(server.bootstrap_servers, groups=["g"]), "groups")
-    assert ("1 partitions have records and no owner" in [one.what for one in found]) is is_told
-    assert found[-1].what == "has 1 members"
+    assert ("1 partition has records and no owner" in [one.what for one in found]) is is_told
+    assert found[-1].what == "has 1 member"

@@ -62,7 +62,7 @@ def test_a_sound_cluster_is_fine_in_every_step(cluster: Cluster, topic: str) -> 
             found = findings(cluster.bootstrap, 30.0, topics=[topic], groups=[topic, shared], **security(cluster))
     assert {one.outcome for one in found} == {Outcome.FINE}, found
     assert [step for step in outcomes(found) if step != "tls"] == STEPS
-    assert [one.evidence.partition(", lag")[0] for one in of(found, "groups") if "members" in one.what] == ["state Stable, 1 members"] * 2
+    assert [one.evidence.partition(", lag")[0] for one in of(found, "groups") if "member" in one.what] == ["state Stable, 1 member"] * 2
 
 
 def admitted(cluster: Cluster, group: str) -> bool:

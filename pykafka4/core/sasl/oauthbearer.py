@@ -51,7 +51,7 @@ def _expiry(value: float | None) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ConfigError(f"the expiry of the OAuth token must be a number of seconds since 1970, or None, not {type(value).__name__}")
     if not 0 < value < LATEST_S:
-        raise ConfigError("the expiry of the OAuth token must be in seconds since 1970, not in milliseconds")
+        raise ConfigError("the expiry of the OAuth token must be a positive number of seconds since 1970, not of milliseconds")
     return float(value)
 
 
@@ -84,7 +84,7 @@ class Token(Secret):
 
     value: str = attrs.field(converter=_value, repr=hidden)
     expires_at: float | None = attrs.field(converter=_expiry, default=None)
-    principal: str | None = attrs.field(converter=_principal, default=None)  # for messages
+    principal: str | None = attrs.field(converter=_principal, default=None)  # only shown in `repr`
     extensions: Mapping[str, str] = attrs.field(converter=_extensions, default=None, hash=False, repr=_names)
 
     def refresh_at(self, now: float, jitter: float) -> float:
@@ -98,8 +98,8 @@ class Token(Secret):
 
 
 def token_of(returned: object, now: float, source: str = "the OAuth token callable") -> Token:
-    """The token that `source` returned in one of the SHAPES. Raises ConfigError for another object, and for a token that has expired by
-    `now`."""
+    """The token that `source` returned in one of the SHAPES. Raises ConfigError for another object, an invalid token, or one that has
+    expired by `now`."""
     if isinstance(returned, Token):
         token = returned
     elif isinstance(returned, str):

@@ -1,4 +1,4 @@
-"""Authenticates a client by PLAIN (RFC 4616), which sends the password itself: the caller must warn if the connection has no TLS."""
+"""Authenticates a client by PLAIN (RFC 4616), which sends the password itself, so the caller must warn if the connection has no TLS."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def _checked_salt(value: str) -> bytes:
 
 def _checked_iterations(value: str) -> int:
     if not NUMBER.fullmatch(value):
-        raise failed(f"the broker's number of iterations is not a number; {ODD}")
+        raise failed(f"the broker's number of iterations is not a positive number; {ODD}")
     if len(value) > len(str(MOST_ITERATIONS)) or int(value) > MOST_ITERATIONS:  # `int` of thousands of digits raises
         raise failed(
             f"the broker asks for more than {MOST_ITERATIONS:,} iterations, which would take a long time; store the credential with fewer"

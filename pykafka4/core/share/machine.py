@@ -1,5 +1,5 @@
 """Joins the share group, divides the assigned partitions among sources, and ends sessions and membership in `leave`. The machine acquires
-records only for a poll: the lock of a prefetched record could end before a poll returns the record."""
+records only for a poll, because the lock of a prefetched record could end before a poll returns the record."""
 
 from __future__ import annotations
 

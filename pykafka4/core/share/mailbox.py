@@ -1,6 +1,7 @@
-"""Passes acquired records and errors from the loop to the thread that polls. Invariant: each attribute is set by only one of these threads.
+"""Passes acquired records and errors from the loop to the thread that polls.
 
-The loop appends to the deques; the thread that polls empties them. Nothing here waits or takes a lock.
+Invariant: each attribute is assigned by only one of these threads. Both threads append to `notices`, and only the loop appends to
+`arrivals`; the thread that polls empties both deques. Nothing here waits or takes a lock.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ class Mailbox:
         self._notify = notify
         # written by the loop
         self.arrivals: deque[Acquired] = deque()
-        self.notices: deque[KafkaError] = deque()  # each is raised by one poll
+        self.notices: deque[KafkaError] = deque()  # each is raised by one poll; both threads append
         self.fatal: KafkaError | None = None  # every poll raises it
         self.lock_seconds: float | None = None  # duration of a lock, from the last successful ShareFetch; None before the first
         # written by the application
         self.waiting = False  # a poll waits for records
-        self.taken = 0  # number of polls that have begun to take records from `arrivals`
+        self.taken = 0  # number of times that a poll has begun to take records from `arrivals`
         self.limit = 1  # number of records that the last poll may return
         self.idle_since: float = INFINITY  # when the last poll returned; INFINITY during a poll, and before the first
 

@@ -85,7 +85,7 @@ class ShareMember(HeartbeatMember):
         self._polled = True
 
     def leave(self, now: float, by: float, done: Callable[[], None]) -> None:
-        """Leave the group; call `done` after the response, at the time `by` at the latest. Then the member joins again if the
+        """Leave the group; call `done` when the member has left, at the time `by` at the latest. Then the member joins again if the
         application has subscribed and polled."""
         self._done = done
         self._consumer.assign(frozenset())

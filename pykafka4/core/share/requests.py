@@ -76,7 +76,7 @@ def share_fetch(
 def share_acknowledge(
     config: ShareConsumerConfig, member_id: str, epoch: int, acknowledgements: Collection[Acknowledgements]
 ) -> ShareAcknowledgeRequest:
-    """With epoch CLOSE the broker also ends the session, and releases all other records of its partitions."""
+    """With epoch CLOSE the broker also ends the session, and releases all other records of the session's partitions."""
     kind = ShareAcknowledgeRequest.Topic
     topics: dict[UUID, list[ShareAcknowledgeRequest.Topic.Partition]] = {}
     merged = by_partition(acknowledgements)

@@ -85,7 +85,7 @@ class ShareInFlight(Request):
 class PartitionPause:
     """The pause of a partition after its error: no request fetches from it before `until`.
 
-    A broker answers a ShareFetch at once while a partition of the session has an error: without the pause, the source would
+    A broker answers a ShareFetch at once while a partition of the session has an error, so without the pause the source would
     fetch in a busy loop.
     """
 
@@ -322,7 +322,7 @@ class ShareSource:
         self._paused_until, self._error = now + self._backoff.next(), error
 
     def _end(self, reason: str) -> None:
-        """End all leases; a later request opens another session."""
+        """End all leases; a later request would open another session."""
         self._epoch, self._in_session = 0, {}
         leases, self.leases = self.leases, {}
         for lease in leases.values():

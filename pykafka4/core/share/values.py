@@ -35,7 +35,7 @@ SHOWN = 5  # ranges of offsets in an error's text
 # A lease remembers the last delivery of each offset. Records that the application never acknowledges would stay in it until the session
 # ends. So a lease with at least FEW offsets sometimes forgets the offsets whose locks ended more than REMEMBERED_S ago.
 FEW = 1_000
-REMEMBERED_S = 60.0  # seconds
+REMEMBERED_S = 60.0
 
 
 class AcknowledgeType(enum.Enum):
@@ -131,7 +131,7 @@ def shown_offsets(offsets: Iterable[int]) -> str:
     """`offset 7`, or `offsets 3-5, 7`, for messages."""
     runs = list(ranges(offsets))
     shown = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs[:SHOWN])
-    more = f" and {len(runs) - SHOWN} more ranges" if len(runs) > SHOWN else ""
+    more = f" and {len(runs) - SHOWN} more range{'s' if len(runs) > SHOWN + 1 else ''}" if len(runs) > SHOWN else ""
     return f"offset{'s' if len(runs) > 1 or '-' in shown else ''} {shown}{more}"
 
 

@@ -50,7 +50,7 @@ TABLE = Transitions[S](
         S.ENDED: set(),
     },
     {
-        S.WAITING: "until the next push, or until a broker that accepts metrics is connected",
+        S.WAITING: "until the next request is due, or until a broker that accepts metrics is connected",
         S.ASKING: "GetTelemetrySubscriptions is in flight",
         S.PUSHING: "PushTelemetry is in flight",
         S.ENDED: "nothing is sent any more: the client was closed, or brokers have refused for good",
@@ -215,7 +215,7 @@ class Telemetry:
         return next((codec for codec in accepted if 0 <= codec <= 4), 0) if self._packs else 0
 
     def pushed(self, now: float, outcome: Outcome) -> None:
-        """Schedule the next push; if the client is being closed, push for the last time."""
+        """Schedule the next request. If the client is being closed, push for the last time, or call `ended` after the last push."""
         if self.state is S.ENDED or self.subscription is None:
             self._tell_end()
             return

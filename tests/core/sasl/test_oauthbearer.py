@@ -132,12 +132,12 @@ def test_a_token_may_have_what_rfc_6750_allows() -> None:
     [
         ("soon", "must be a number of seconds since 1970, or None, not str"),
         (True, "not bool"),
-        (float("nan"), "in seconds since 1970, not in milliseconds"),
-        (float("inf"), "in seconds since 1970, not in milliseconds"),
-        (NOW * 1000, "in seconds since 1970, not in milliseconds"),
-        (10**400, "in seconds since 1970, not in milliseconds"),
-        (0, "in seconds since 1970, not in milliseconds"),
-        (-1.0, "in seconds since 1970, not in milliseconds"),
+        (float("nan"), "a positive number of seconds since 1970, not of milliseconds"),
+        (float("inf"), "a positive number of seconds since 1970, not of milliseconds"),
+        (NOW * 1000, "a positive number of seconds since 1970, not of milliseconds"),
+        (10**400, "a positive number of seconds since 1970, not of milliseconds"),
+        (0, "a positive number of seconds since 1970, not of milliseconds"),
+        (-1.0, "a positive number of seconds since 1970, not of milliseconds"),
     ],
 )
 def test_an_expiry_that_is_refused(expires_at: float, why: str) -> None:

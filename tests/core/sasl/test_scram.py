@@ -118,12 +118,12 @@ FIRSTS = {
     f"r={OURS}X,s={SALTED},i=1000001".encode(): "asks for more than 1,000,000 iterations",
     f"r={OURS}X,s={SALTED},i=2000000000".encode(): "asks for more than 1,000,000 iterations",
     f"r={OURS}X,s={SALTED},i=1{'0' * 5000}".encode(): "asks for more than 1,000,000 iterations",
-    f"r={OURS}X,s={SALTED},i=0".encode(): "number of iterations is not a number",
-    f"r={OURS}X,s={SALTED},i=-5000".encode(): "number of iterations is not a number",
-    f"r={OURS}X,s={SALTED},i=04096".encode(): "number of iterations is not a number",
-    f"r={OURS}X,s={SALTED},i=4_096".encode(): "number of iterations is not a number",
-    f"r={OURS}X,s={SALTED},i=\u0664\u0660\u0669\u0666".encode(): "number of iterations is not a number",
-    f"r={OURS}X,s={SALTED},i=4096\n".encode(): "number of iterations is not a number",
+    f"r={OURS}X,s={SALTED},i=0".encode(): "number of iterations is not a positive number",
+    f"r={OURS}X,s={SALTED},i=-5000".encode(): "number of iterations is not a positive number",
+    f"r={OURS}X,s={SALTED},i=04096".encode(): "number of iterations is not a positive number",
+    f"r={OURS}X,s={SALTED},i=4_096".encode(): "number of iterations is not a positive number",
+    f"r={OURS}X,s={SALTED},i=\u0664\u0660\u0669\u0666".encode(): "number of iterations is not a positive number",
+    f"r={OURS}X,s={SALTED},i=4096\n".encode(): "number of iterations is not a positive number",
 }
 
 
