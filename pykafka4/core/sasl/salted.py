@@ -29,7 +29,7 @@ class Keys(Secret):
 
 
 class Salted:
-    """The keys of one password, by algorithm, salt and iterations. Threads may derive keys at once, because `derive` never changes a dict."""
+    """The keys of one password, by algorithm, salt and iterations. Several threads may derive keys: `derive` replaces the dict."""
 
     __slots__ = ("_keys",)
 
