@@ -157,7 +157,7 @@ def test_a_second_producer_fences_the_first(server: ModelServer, make: Maker) ->
     first.send("t", b"zombie", partition=0).result(SECONDS)
     second = begun(make())
     with pytest.raises(
-        ProducerFencedError, match=f"^{ID}: another producer with this transactional_id has been started; its commit was sent"
+        ProducerFencedError, match=f"^{ID}: another producer with this transactional_id has been started; the commit was sent"
     ):
         first.commit_transaction(SECONDS)
     for call in (first.begin_transaction, first.abort_transaction, lambda: first.send("t", b"v")):

@@ -34,7 +34,7 @@ from tests.inspection import inspect
 from tests.net.net_helpers import SECONDS, until
 from tests.producer.producing import Maker
 
-MAYBE = "it may have been committed"
+MAYBE = "the transaction may have been committed"
 
 
 @pytest.fixture(params=["4.4", "3.9"])

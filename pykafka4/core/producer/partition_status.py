@@ -84,7 +84,7 @@ class PartitionStatus:
 
     def _why_parked(self, topic: str) -> str:
         if self._cluster.partitions(topic):
-            return "the oldest record is for a partition that brokers do not report"
+            return "the oldest record waits to be moved into a batch, or is for a partition that brokers do not report"
         error = self._cluster.topic_error(topic)
         if error is not None:
             return f"the brokers report {error.name}"
@@ -92,7 +92,7 @@ class PartitionStatus:
 
     def _obstacle(self, queue: PartitionQueue, now: float) -> tuple[KafkaError | str | None, float | None]:
         if queue.tp.partition < 0:  # partitioner="late"
-            return ("waits for a broker that can take it" if queue.waiting else None), None
+            return ("waits for a broker that can take a batch" if queue.waiting else None), None
         leader = self._recovery.leader(queue.tp)
         if leader is None:
             return "no leader", None
@@ -149,7 +149,7 @@ class PartitionStatus:
 
 
 Row = dict[str, Any]  # a partition in `status()`
-EMPTY: Final[Row] = {  # the row of a partition that the loop has not seen yet
+EMPTY: Final[Row] = {  # the row of records that have no queue yet
     "state": "online",
     "since": None,
     "reason": None,

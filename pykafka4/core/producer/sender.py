@@ -1,8 +1,8 @@
 """Takes sealed batches from the accumulator, keeps them in one queue per partition, and sends them to the current leaders.
 
 Invariant: a batch leaves its queue only when it is acknowledged or fails, when its parts replace it, or when `LateBatches` moves it to the
-queue of a partition. A batch that was written to a socket is *maybe written* until a definite response to it or to a batch before it: with
-idempotence, the sender resends such a batch only with the same producer id, epoch and sequence, or fails it as MAYBE.
+queue of a partition. With idempotence, the sender resends a *maybe written* batch only with the same producer id, epoch and sequence, or
+fails the batch as MAYBE.
 """
 
 from __future__ import annotations
@@ -256,8 +256,8 @@ class Sender:
         self._refusals[broker] = error
 
     def _fail_refused(self, now: float) -> None:
-        """Fail the records that wait for brokers that refuse this client, with the reason: otherwise they would wait for their delivery
-        timeout."""
+        """Fail the records that wait for brokers that refuse this client, with the reason: otherwise the records would wait for their
+        delivery timeout."""
         refusals, self._refusals = self._refusals, {}
         for broker, error in refusals.items():
             for topic in self._parking.topics if broker == ANY else ():
@@ -294,7 +294,7 @@ class Sender:
             if queue.due is batch:
                 queue.due = None
             queue.batches.append(batch)
-            if not batch.ready:  # `designate` filled the batch, or the thread that filled the batch is still compressing it
+            if not batch.ready:  # for example, `designate` filled the batch, or another thread is still compressing it
                 self.compress(batch, queue)
             self._deadlines.watch(queue)
             self._ready.place(queue)

@@ -59,11 +59,11 @@ def test_brokers_partitions_and_the_spool_have_lines_of_their_own() -> None:
 
 def test_a_topic_that_brokers_do_not_know_is_no_partition_that_is_offline() -> None:
     unknown = partition(3, 0, 3, state="offline", reason="the brokers report UNKNOWN_TOPIC_OR_PARTITION", since=2.0)
-    late = partition(5, 5, state="offline", reason="waits for a broker that can take it", since=2.0)
+    late = partition(5, 5, state="offline", reason="waits for a broker that can take a batch", since=2.0)
     rows = {"new (no partition yet)": unknown, "t (no partition yet)": late}
     found = status(partitions=rows, offline={name: {"since": 2.0, "reason": row["reason"]} for name, row in rows.items()})
     assert troubles(attrs.evolve(QUIET, status=found)) == {
-        "partitions": "t (any partition): waits for a broker that can take it",
+        "partitions": "t (any partition): waits for a broker that can take a batch",
         "unknown topics": "new: the brokers report UNKNOWN_TOPIC_OR_PARTITION",
     }
 

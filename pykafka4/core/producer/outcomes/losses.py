@@ -15,11 +15,11 @@ from pykafka4.wire.records.common import dropped_rows
 __all__ = ["NEVER", "NOTHING", "NO_DROPS", "NO_LOSS", "RETIRED", "Dropped", "Drops", "Failed", "Loss", "LossKey", "by_topic"]
 
 RETIRED = 1000  # the maximum number of idle topics whose sums are kept
-NEVER = -1  # the timestamp of a record that does not exist
+NEVER = -1  # stands for a timestamp if there is none
 
 Failed = Mapping[tuple[str, Written], int]
 Dropped = Mapping[str, int]
-LossKey = tuple[str, int | None]  # a partition; with None, a topic
+LossKey = tuple[str, int | None]  # (topic, partition); with None, the records whose partition is unknown or no longer counted
 NOTHING: Mapping[Any, int] = MappingProxyType({})
 
 
@@ -52,7 +52,7 @@ class Drops:
         self.rows, self.by_reason, (self.first_ms, self.last_ms) = rows, by_reason, times
 
     def plus(self, taken: Iterable[list[Any]], known: Collection[str]) -> Drops:
-        """The sums, after adding the counts `taken` from the accumulator. Topics that are not `known` keep only their sums."""
+        """The sums, after adding the counts `taken` from the accumulator. Topics that are not `known` keep at most their sums."""
         rows, reasons, first_ms, last_ms = self.rows.copy(), self.by_reason.copy(), self.first_ms, self.last_ms
         for part in taken:
             for topic, partition, reason, records, first, last in dropped_rows(part):

@@ -41,7 +41,7 @@ class Obstacles:
         if version is None or version >= ZSTD_FROM:
             return None
         return UnsupportedVersion(
-            f"broker {node} is older than Kafka 2.1 and does not support compression_type=zstd; use lz4, or upgrade the broker"
+            f"broker {node} is older than Kafka 2.1 and does not support compression with zstd; use lz4, or upgrade the broker"
         )
 
     def _late(self, queue: PartitionQueue, batch: Batch) -> KafkaTimeoutError:

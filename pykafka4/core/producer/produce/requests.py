@@ -1,6 +1,6 @@
 """Builds Produce requests, and counts the requests in flight to each broker.
 
-Invariant: a batch gets its sequence and its checksum when it is first sent, and keeps them while it may be written.
+Invariant: a batch keeps its sequence and its checksum while it may be written.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ class ProduceAnswers:
             self._act(queue, batch, now, found)
 
     def _is_same_topic(self, flight: InFlightProduce, topic: str) -> bool:
-        """Whether `topic` has not been recreated since `flight` was sent.
+        """Whether `topic` has the same id as when `flight` was sent: a recreated topic has another one.
 
         The leader epochs of the deleted topic may be higher than the epochs of the new topic, whose leaders would then be ignored.
         """

@@ -1,4 +1,4 @@
-"""Keeps the batches that wait to be sent: one queue per partition, in order.
+"""Keeps the sealed batches, in order: one queue per partition.
 
 late             the choice of a partition, at the time of sending, for batches without a partition
 ready            the queues with a batch to send, by leader

@@ -1,8 +1,8 @@
 """Assigns partitions to batches of `partitioner="late"`. Invariant: a batch gets a partition that can send now, and keeps that partition.
 
-Records of a topic that have neither key nor partition share one open batch. The sealed batches of the topic wait in one queue, whose
-partition is -1, until a broker can take a batch: then the oldest batch moves to the queue of that broker's next partition, and is numbered
-and sent from there. A request gets at most one such batch of each topic.
+Records of a topic that have neither key nor partition share one open batch. Their sealed batches wait in one queue with partition -1
+until a broker can take a batch: then the oldest batch moves to the queue of that broker's next partition, and is numbered and sent from
+there.
 
 Brokers get records in proportion to the partitions that they lead. A broker that is ahead of its share waits for brokers that are behind
 theirs, unless they can take nothing for `LAGGARD_S`, or lead no online partition. (The model is Dory's AnyPartition.)
@@ -97,7 +97,7 @@ class LateBatches:
         self.wake_at = INFINITY
 
     def changed(self, topic: str) -> None:
-        """Let the next `assign` compute the shares of `topic` again."""
+        """Let the next `assign` check the leaders of `topic` again."""
         if (shares := self._shares.get(topic)) is not None:
             shares.as_of = (-1, -1)
 

@@ -3,8 +3,8 @@ until one of them is requeued: then the queue sends nothing until the requests w
 
 A queue outlives changes of leaders and connections. A batch is in flight to one leader only: with idempotence, requests to a leader that
 was replaced are *superseded* (`supersede`), and their batches are sent to the new leader. With idempotence a queue has its own (producer
-id, epoch, next sequence), which are kept while the topic is missing from the metadata. Brokers also keep producer state per partition, so
-an error of one partition does not affect the others. The order in `batches` is the order in the log.
+id, epoch, next sequence). Brokers also keep producer state per partition, so an error of one partition does not affect the others. The
+order in `batches` is the order in the log.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class PartitionQueue:
     backoff: Backoff
     depth: int = 1  # maximum number of batches in flight to the current leader
     batches: list[Batch] = attrs.Factory(list)  # not a deque: an empty one takes 600 bytes, and most queues are empty
-    due: Batch | None = None  # an open batch whose linger has ended; sealed when a connection can take it
+    due: Batch | None = None  # a due batch that is still open (`Sender.seal_due`)
     in_flight: int = 0
     strays: int = 0  # number of batches that got their outcome while in flight, and whose requests have not ended
     node: int = -1  # the broker to which the last batch was sent
     leader_epoch: int = -1  # the leader epoch of that broker; -1: unknown
     term: int = 0  # incremented by `supersede`: requests of an earlier term are superseded
     session: tuple[int | None, int] = (None, -1)  # (connection to the leader, leader epoch) at the last call of `meet`
-    acked_at: float = -INFINITY  # when a batch was last acknowledged
+    acked_at: float = -INFINITY  # when the leader last acknowledged a batch
     broken: bool = False  # a batch in flight was requeued: wait for the other batches in flight, then start again from the head
     held_until: float = 0.0
     proven: bool = False  # this leader has acknowledged a batch of this epoch, so it checks the sequence of later batches

@@ -2,7 +2,7 @@
 
 Invariant: a queue never starts at sequence 0 under a (producer id, epoch) that its partition may have seen. Brokers recognise a duplicate
 batch by (producer id, epoch, sequence), per partition. New queues get the latest producer id; each queue raises its own epoch without a
-request. When a queue has no epoch left, or its id is `spent`, the producer requests a new id.
+request. A queue that has no epoch left, or whose id is `spent`, gets a newer id, which the producer requests if necessary.
 """
 
 from __future__ import annotations

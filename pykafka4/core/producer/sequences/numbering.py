@@ -2,7 +2,7 @@
 
 Invariant: a queue begins another epoch only when no batch of its current epoch is in doubt. Otherwise a batch that is in the log would be
 written again in the new epoch, where brokers do not recognise the duplicate. The code that detects a lost numbering (`produce.responses`,
-`PartitionQueue.withdraw`, the sender for a recreated topic) only sets `stale` or `spent`; `may_number` begins the next epoch.
+`PartitionQueue.withdraw`, the sender for a recreated topic) sets `stale`, and perhaps `spent`; `may_number` begins the next epoch.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Numbering:
         self.transactions: Transactions | None = None  # if there are transactions, they replace `identity`
         self._idempotent = config.enable_idempotence
         self._ready, self._batches = ready, batches
-        self._waiting: dict[PartitionQueue, None] = {}  # queues that need another producer id
+        self._waiting: dict[PartitionQueue, None] = {}  # queues that wait for a producer id
 
     @property
     def fatal(self) -> KafkaError | None:

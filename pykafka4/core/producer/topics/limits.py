@@ -1,9 +1,9 @@
 """Looks up the size limits of topics whose batches brokers refused as too large, and repeats the lookups while the topics are in use.
 
 MESSAGE_TOO_LARGE does not contain the limit, so the client requests the `max.message.bytes` of the topic (DescribeConfigs; other topics
-cost no request). After the response new batches fit, and `send` refuses a record that is too large. The client requests the limit again
-when brokers refuse another batch, and every `metadata_max_age_ms`. Without the right to this request, or with brokers before Kafka 1.1,
-the limit stays unknown: batches are split until they fit.
+cost no request). After the response new batches fit, and without compression `send` refuses a record that is too large. The
+client requests the limit again when brokers refuse another batch, and every `metadata_max_age_ms`. Without the right to this request, or
+with brokers before Kafka 1.1, the limit stays unknown: batches are split until they fit.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ log = get_log("pykafka4.producer")
 
 TOPIC: Final = 2  # the kind of resource in DescribeConfigs
 OPTION: Final = "max.message.bytes"
-FRESH_S: Final = 5.0  # seconds after a response, in which brokers may still refuse older batches
+FRESH_S: Final = 5.0  # seconds after a lookup, in which brokers may still refuse older batches
 
 
 class TopicLimits:
     def __init__(self, config: ProducerConfig, network: Network, backoff: Backoff, accumulator: Accumulator) -> None:
         self._client_id, self._max_age, self._acc = config.client_id, config.metadata_max_age_ms / 1000, accumulator
         self._wanted: dict[str, None] = {}  # topics of the next request
-        self._again_at: dict[str, float] = {}  # topic -> the time of the next request for it, after a response
+        self._again_at: dict[str, float] = {}  # topic -> the time of the next request for it, after a lookup
         self._next_at = INFINITY  # the next time in `_again_at`
         self._call = Call(AnyBroker(network), backoff, config.request_timeout_ms / 1000, self._message, self._answered, self._gave_up)
 
     def refused(self, topic: str, now: float) -> None:
-        """Look up the limit of `topic`, unless the last response is younger than FRESH_S."""
+        """Look up the limit of `topic`, unless the last lookup ended less than FRESH_S ago."""
         again_at = self._again_at.get(topic)
         if again_at is None or again_at - self._max_age + FRESH_S < now:
             self._wanted[topic] = None

@@ -15,14 +15,14 @@ from pykafka4.errors.codes import BY_NAME
 
 __all__ = ["MissingTopics"]
 
-CHECK_AGAIN_S: Final = 1.0  # seconds to the next check, if at the end of the wait no broker has reported the topic as missing
+CHECK_AGAIN_S: Final = 1.0  # seconds to the next check, if no broker has reported the topic as missing since the end of the wait
 
 
 class TopicBatches(Protocol):
     """The part of the sender that `MissingTopics` uses."""
 
     def oldest_of(self, topic: str) -> float:
-        """The time when the oldest record in a batch was sent; INFINITY if there is none."""
+        """The time when the oldest record in a sealed or due batch was sent; INFINITY if there is none."""
 
     def fail_old(self, topic: str, now: float, age: float, error: KafkaError) -> None:
         """Fail the batches whose oldest record was sent `age` seconds ago or earlier."""
@@ -59,7 +59,7 @@ class MissingTopics:
             return
         if since + self._patience <= now:
             if not self._cluster.was_missing(topic, self._patience):
-                self._due[topic] = now + CHECK_AGAIN_S  # there was no broker to send a request to
+                self._due[topic] = now + CHECK_AGAIN_S  # perhaps there was no broker to send a request to
                 return
             code = self._cluster.topic_error(topic) or BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"]
             error = broker_error(code.code, f"topic {topic!r} did not exist for {self._patience:g} s", topic=topic)

@@ -102,7 +102,7 @@ class Parking:
         return list(dict.fromkeys([*self._used, *self._waiting]))
 
     def want(self, topic: str) -> None:
-        """Look up `topic`, which a `send` has announced. That `send` then parks its record, or fails."""
+        """Look up `topic`, which a `send` has announced."""
         self._waiting[topic] = self._next_look = -INFINITY
         self._asked[topic] = self._cluster.asked
         self._empty.pop(topic, None)
@@ -256,10 +256,7 @@ class Parking:
         return self._silent.get(topic, -INFINITY)
 
     def _drop_empty(self, topic: str, patience: float, now: float) -> float:
-        """Drop an unknown topic without a record after a while: its first `send` raised an error, for example.
-
-        The accumulator, which announces only topics that it does not have, has to forget the topic before the loop does.
-        """
+        """Drop an unknown topic without a record after a while: its first `send` raised an error, for example."""
         until = self._empty.setdefault(topic, now) + patience
         if now < until:
             return until

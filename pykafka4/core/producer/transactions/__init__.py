@@ -2,6 +2,6 @@
 
 records   the records of the open transaction, in queues and in flight
 machine   the state of the transaction, and its requests to the coordinator
-offsets   offsets of consumer groups that become part of the transaction
+offsets   consumer offsets that become part of the transaction
 requests  requests to coordinators, and the meanings of their error codes
 """

@@ -60,7 +60,7 @@ RENEWS_FROM: Final = 3  # the first version of InitProducerId that can continue 
 SOON_S: Final = 0.02  # seconds: about the time that the previous transaction takes to complete (as in Java)
 INIT_FIRST: Final = "call init_transactions first"
 
-MAYBE_COMMITTED: Final = "its commit was sent, and it may have been committed"
+MAYBE_COMMITTED: Final = "the commit was sent, and the transaction may have been committed"
 
 E = TypeVar("E", bound=KafkaError)
 Done: TypeAlias = Callable[[KafkaError | None], None]
@@ -93,7 +93,7 @@ TABLE = Transitions[S](
         S.FATAL: set(),
     },
     {
-        S.UNINITIALIZED: "init_transactions has not been called, or was denied",
+        S.UNINITIALIZED: "init_transactions has not been called, or may be called again after an error",
         S.INITIALIZING: "InitProducerId has to be sent, or is in flight: it fences older producers and ends their transaction",
         S.READY: "no transaction is open",
         S.IN_TRANSACTION: "records are accepted and sent",
@@ -214,7 +214,7 @@ class Transactions:
         self._move(S.COMMITTING, done)
         self._end = self.call(self._end_message, self._ended, None if self.version_2 else BEFORE_VERSION_2["EndTxn"])
         if dropped := self._records.dropped() - self._dropped:
-            self._must_abort(KafkaError(f"{dropped} of its records were dropped; stats() says why"))
+            self._must_abort(KafkaError(f"{dropped} of its records {'was' if dropped == 1 else 'were'} dropped; stats() says why"))
         self._records.expedite()
 
     def abort(self, now: float, done: Done, why: KafkaError | None = None) -> None:
@@ -244,7 +244,7 @@ class Transactions:
 
     @property
     def trouble(self) -> KafkaError | None:
-        """The last error of a request to the coordinator, or of the search for the coordinator."""
+        """An error of a request to the coordinator, or else of the search for the coordinator."""
         calls = (self._init, self._add, self._end)
         return next((call.last_error for call in calls if call.last_error is not None), None) or self.coordinator.last_error
 
@@ -277,7 +277,7 @@ class Transactions:
         return (queue.producer_id, queue.epoch) == (self.producer_id, self.epoch)
 
     def record_failed(self, error: BaseException) -> None:
-        """Prevent the commit, because accepted records have failed; end the producer if the error is fatal."""
+        """Prevent the commit because of `error`; end the producer if the error is fatal."""
         if isinstance(error, BrokerError) and error.code.fatal:
             self._end_producer(error)
         elif self.state in (S.IN_TRANSACTION, S.COMMITTING):
@@ -429,7 +429,7 @@ class Transactions:
     def _renew(self, then: Callable[[], None]) -> None:
         """Request the next epoch of this producer id (KIP-360): brokers then refuse late requests of the current epoch."""
         if not self._can_renew:
-            why = f"{self.id}: a record may be written late, and brokers before Kafka 2.5 cannot prevent this; create a new producer"
+            why = f"{self.id}: the producer needs another epoch, which brokers before Kafka 2.5 do not give; create a new producer"
             self._end_producer(UnsupportedVersion(why))
             return
         self._renewing = then
@@ -551,7 +551,7 @@ class Transactions:
         return unknown and self.state is S.ABORTING and not self._certain and not self._commits_sent
 
     def note_started(self, certain: bool) -> None:
-        """Record a request that begins the transaction at the coordinator; `certain`: the request has succeeded."""
+        """Record that the coordinator knows of the transaction, or, if not `certain`, may know of it."""
         self._started, self._certain = True, self._certain or certain
 
     def note_unanswered(self) -> None:
@@ -560,7 +560,7 @@ class Transactions:
         self._unanswered += 1
 
     def need_abort(self, error: KafkaError) -> None:
-        """Allow only an abort, or end the producer: a request to store offsets was refused for good."""
+        """Allow only an abort, or end the producer: offsets cannot be stored."""
         if isinstance(error, UnsupportedVersion) and self.state in OPEN:  # before Kafka 2.5 the group's member cannot be named (KIP-447)
             self._must_abort(error)
         else:

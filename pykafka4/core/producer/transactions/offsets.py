@@ -1,4 +1,4 @@
-"""Stores offsets of consumer groups in a transaction. Invariant: no commit is sent before every given offset is stored.
+"""Stores offsets of consumer groups in a transaction. Invariant: EndTxn commits only after every given offset is stored.
 
 The coordinator of the transactional id adds the group (AddOffsetsToTxn, up to transaction.version 1), then the coordinator of the group
 stores the offsets (TxnOffsetCommit), which take effect with the commit.
@@ -46,13 +46,13 @@ class OpenTransaction(Protocol):
         """The verdict on an error code; None if `code` is 0."""
 
     def note_started(self, certain: bool) -> None:
-        """Record a request that begins the transaction; `certain`: the request has succeeded."""
+        """Record that the coordinator knows of the transaction, or, if not `certain`, may know of it."""
 
     def note_unanswered(self) -> None:
         """Count a request that may still be executed."""
 
     def need_abort(self, error: KafkaError) -> None:
-        """Allow only an abort, or end the producer: a request was refused for good."""
+        """Allow only an abort, or end the producer: offsets cannot be stored."""
 
 
 @attrs.define(eq=False)

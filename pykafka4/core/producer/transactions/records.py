@@ -72,7 +72,7 @@ class Transacted:
         return int(self._acc.dropped)
 
     def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int] | None:
-        """An abort calls this in each turn, so the sender checks all queues only if some records are not in flight."""
+        """The transactions may call this in each turn, so the sender checks all queues only if some records are not in flight."""
         undecided = self._acc.accepted - self._acc.acked - self._acc.failed
         return None if undecided == self._ledger.in_flight else self._sender.fail_unsent(now, reason)
 

@@ -228,7 +228,7 @@ def test_records_without_a_partition_are_counted_with_their_topic() -> None:
     assert not any(tp.partition < 0 for tp in stats.partitions)
     found = it.sender.partition_status.look(it.sender.queues.values(), it.now)
     row = show(it.now, found, it.acc.census())["t (no partition yet)"]
-    assert (row["reason"], row["queued"]) == ("waits for a broker that can take it", 5)
+    assert (row["reason"], row["queued"]) == ("waits for a broker that can take a batch", 5)
 
 
 def test_what_is_given_up_comes_back_without_a_partition() -> None:
