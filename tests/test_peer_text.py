@@ -38,3 +38,8 @@ def test_a_remote_text_may_be_like_a_secret_in_a_few_characters() -> None:
 def test_the_user_name_is_hidden_and_the_rest_of_the_text_stays() -> None:
     said = filtered("Authentication failed for user alice: malice", ["secret"], "alice")
     assert said == f"Authentication failed for user {HIDDEN}: malice"
+
+
+def test_a_long_user_name_that_is_hidden_brings_no_secret_before_the_cut() -> None:
+    user = "a" * 50
+    assert "hunter2" not in filtered(f"{user} " * 4 + "and the password is hunter2", ["hunter2"], user)

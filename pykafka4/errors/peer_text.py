@@ -40,6 +40,5 @@ def filtered(text: str, secrets: Iterable[str], user: str = "") -> str:
     start = text[: SHOWN + TELLING]
     if repeats(start, secrets):
         return UNSHOWN
-    if user and user in text:
-        text = re.sub(rf"(?<!\w){re.escape(user)}(?!\w)", HIDDEN, text)
-    return visible(text)
+    shown = visible(text)  # cut first: a long user name that is replaced by HIDDEN would bring unchecked characters before the cut
+    return re.sub(rf"(?<!\w){re.escape(user)}(?!\w)", HIDDEN, shown) if user and user in shown else shown
