@@ -103,7 +103,7 @@ class LogThread:
     def flush(self, timeout: float = FLUSH_S) -> bool:
         """Wait up to `timeout` seconds until the entries logged so far have been handled; return whether they have.
 
-        Returns False at once on a loop thread, on the log thread, and without a log thread.
+        Returns False at once on a loop thread, on the log thread, and before the first log thread.
         """
         handled = threads.new_lock()
         handled.acquire()
@@ -162,7 +162,7 @@ class LogThread:
     def _report_dropped(self) -> None:
         dropped = self._dropped
         if dropped > self._reported:
-            log.warning("%d log records were dropped: the logging handlers are too slow", dropped - self._reported)
+            log.warning("the logging handlers are too slow; dropped log records: %d", dropped - self._reported)
             self._reported = dropped
 
 

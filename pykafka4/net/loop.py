@@ -115,9 +115,9 @@ class Loop:
     def ask(self, fn: Callable[[float], Any], timeout: float | None, what: str = "the operation", machine: Machine | None = None) -> Any:
         """Run `fn(now)` on the loop thread and return its result; if the result is a Promise, wait for it and return its result.
 
-        An exception of `fn` is raised here; unless it is a KafkaError, it also ends `machine`. Raises KafkaTimeoutError, whose message
-        begins with `what`, after `timeout` seconds (None: no limit); also the errors of `check`. The loop thread, which cannot wait, gets
-        a KafkaError for a Promise that is not done.
+        An exception of `fn` is raised here; unless it is a KafkaError or this is the loop thread, it also ends `machine`. Raises
+        KafkaTimeoutError, whose message begins with `what`, after `timeout` seconds (None: no limit); also the errors of `check`. The loop
+        thread, which cannot wait, gets a KafkaError for a Promise that is not done.
         """
         self.check()
         if self.on_loop():

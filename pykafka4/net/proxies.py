@@ -104,7 +104,7 @@ class Handshake(ABC):
     def receive(self, data: bytes) -> None:
         """Accept received bytes; an empty `data` means that the proxy closed the connection.
 
-        Raises ConnectionLost, or AuthenticationError if the credentials are missing or refused.
+        Raises ConnectionLost, or AuthenticationError if the authentication fails.
         """
         if not data:
             raise self._lost(f"it closed the connection {self._end_note}")

@@ -84,7 +84,7 @@ class Contexts:
     """Makes the `SSLContext` for each connection. For one thread at a time, but not the loop thread."""
 
     def __init__(self, config: SecurityConfig, client_id: str = "pykafka4") -> None:
-        """`client_id` is for the log. Raises ConfigError if the certificates cannot be used."""
+        """`client_id` is for the log. Raises ConfigError if an `ssl_*` option cannot be used."""
         given = config.ssl_context
         if given is not None and (not isinstance(given, ssl.SSLContext) or given.protocol == ssl.PROTOCOL_TLS_SERVER):
             raise ConfigError("ssl_context must be an ssl.SSLContext for clients: ssl.create_default_context() makes one")
@@ -96,8 +96,8 @@ class Contexts:
     def current(self) -> ssl.SSLContext:
         """Return the context for a new connection: the last one, unless a file has changed.
 
-        If the files cannot be used now, perhaps because they are being replaced, log a warning (once) and return the last context.
-        Raises ConfigError if there is none.
+        If the files cannot be used now, perhaps because they are being replaced, return the last context. Only the first such call in a row
+        logs a warning. Raises ConfigError if there is no last context.
         """
         if self._config.ssl_context is not None:
             given: ssl.SSLContext = self._config.ssl_context
@@ -114,7 +114,7 @@ class Contexts:
             if not self._warned:
                 self._warned = True
                 log.warning(
-                    "%s: the certificates cannot be read again; the client continues with the last ones: %s", self._client_id, str(error)
+                    "%s: the certificates cannot be used now; the client continues with the last ones: %s", self._client_id, str(error)
                 )
         return self._made[1]
 
@@ -139,7 +139,7 @@ class Contexts:
         except (OSError, ValueError) as error:
             raise ConfigError(f"{name}={path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
         if len(content) > MAX_FILE_BYTES:
-            raise ConfigError(f"{name}={path!r} has more than {MAX_FILE_BYTES:,} bytes: it is not a file of certificates")
+            raise ConfigError(f"{name}={path!r} has more than {MAX_FILE_BYTES:,} bytes: it is not a file of certificates or keys")
         return content
 
     def _make(self, files: dict[str, bytes | None]) -> ssl.SSLContext:
@@ -255,7 +255,7 @@ def _way_out(path: str, content: bytes, what: str) -> str:
 
 
 def _password(config: SecurityConfig) -> str:
-    """Return the password of the key. Raises ConfigError if there is none; without this callback, OpenSSL would ask at the terminal."""
+    """Return the password of the key. Raises ConfigError if none is valid; without this callback, OpenSSL would ask at the terminal."""
     given: Any = config.ssl_password
     if given is None:
         raise ConfigError("the key is encrypted: set ssl_password")
@@ -289,7 +289,7 @@ def _as_file(path: str | None, content: str | None) -> Iterator[Any]:
         try:
             place = _in_memory(_ascii(content), stack) or _on_disk(_ascii(content), stack)
         except OSError as error:
-            raise ConfigError(f"no temporary file for a certificate can be written: {error.strerror}") from None
+            raise ConfigError(f"no temporary file for a certificate or a key can be written: {error.strerror}") from None
         yield place
 
 

@@ -64,7 +64,7 @@ def open_transport(max_frame: int, helper: Helper, post: Post, contexts: Context
 
 
 def open_contexts(config: SecurityConfig, client_id: str) -> Contexts | None:
-    """Read the certificates and return their `Contexts`; None if `config` requires no TLS. Raises ConfigError for unusable certificates."""
+    """Read the certificates and return their `Contexts`; None if `config` requires no TLS. Raises the errors of `Contexts`."""
     if not config.encrypts:
         return None
     from pykafka4.net.tls import Contexts

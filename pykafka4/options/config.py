@@ -188,7 +188,8 @@ class ClientConfig(SecurityConfig):
     def parse(cls: type[C], options: Mapping[str, Any]) -> C:
         """Make a configuration from `options`.
 
-        Raises ConfigError, which for an unknown option names a similar one if there is one; TypeError if a hook is a coroutine function.
+        Raises ConfigError, which for an unknown option names a similar one if there is one; TypeError if a method of a hook is a coroutine
+        function.
         """
         known = [a.name for a in attrs.fields(cls)]
         for name in options:
@@ -229,7 +230,8 @@ def _warn_without_idempotence(client_id: str, acks: int) -> None:
     if acks != -1 and acks not in _warned:
         _warned.add(acks)
         log.warning(
-            "%s: acks=%d disables enable_idempotence: retries may write duplicates; set enable_idempotence=False to silence this warning",
+            "%s: acks=%d disables enable_idempotence: brokers do not discard duplicates; "
+            "set enable_idempotence=False to silence this warning",
             client_id,
             acks,
         )
@@ -292,7 +294,7 @@ class ProducerConfig(ClientConfig):
     on_full: str = choice(
         "block",
         ("block", "raise", "drop"),
-        "What `send` does while the buffer is full: wait for max_block_ms, raise BufferFull at once, or drop the record. "
+        "What `send` does while the buffer is full: wait up to max_block_ms, raise BufferFull at once, or drop the record. "
         "A dropped record is counted in stats(), and its Delivery fails.",
     )
     key_serializer: Serializers | None = parsed(

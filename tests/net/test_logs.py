@@ -162,7 +162,7 @@ def test_the_number_of_dropped_records_is_logged(loop: Loop, notes: Notes, caplo
         on_loop(loop, lambda: [log.info("%d", n) for n in range(logs.MOST_WAITING + 7)])
     finally:
         release.set()
-    until(lambda: "7 log records were dropped" in caplog.text)
+    until(lambda: "dropped log records: 7" in caplog.text)
 
 
 def test_a_handler_that_raises_keeps_no_other_record_from_being_handled(

@@ -193,7 +193,8 @@ def test_without_any_place_for_a_text_that_is_said(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(tls, "_in_memory", lambda *_: None)
     monkeypatch.setattr(tls, "_on_disk", full)
-    assert refused(ssl_cert_pem=CLIENT.keystore.decode()) == "no temporary file for a certificate can be written: No space left on device"
+    full = "no temporary file for a certificate or a key can be written: No space left on device"
+    assert refused(ssl_cert_pem=CLIENT.keystore.decode()) == full
 
 
 def test_a_temporary_file_is_for_its_owner_only(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +261,7 @@ def test_files_that_cannot_be_read_are_named(files: Files, monkeypatch: pytest.M
     monkeypatch.setattr(tls, "MAX_FILE_BYTES", 100)
     large = files.write("large", bytes(101))
     if not others:
-        assert refused(**{option: large}) == f"{option}={large!r} has more than 100 bytes: it is not a file of certificates"
+        assert refused(**{option: large}) == f"{option}={large!r} has more than 100 bytes: it is not a file of certificates or keys"
 
 
 def test_a_file_without_end_is_not_read_to_its_end() -> None:
@@ -460,7 +461,7 @@ def test_files_that_are_being_replaced_keep_the_old_ones_in_use(files: Files, ca
         assert (
             caplog.records[0]
             .getMessage()
-            .startswith("pykafka4: the certificates cannot be read again; the client continues with the last ones: ")
+            .startswith("pykafka4: the certificates cannot be used now; the client continues with the last ones: ")
         )
         assert not [secret for secret in SECRETS if secret in caplog.text]
         files.write("c", CLIENT.chain)

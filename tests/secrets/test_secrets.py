@@ -162,7 +162,7 @@ def test_keys_in_files(world: World) -> None:
         look(world, client)
     told = [text for where, text in world.outlets.texts if where.startswith("log pykafka4.tls")]
     assert any("can be read or changed by other users" in text for text in told)
-    assert any("cannot be read again" in text for text in told)
+    assert any("cannot be used now" in text for text in told)
 
 
 # -- refusals

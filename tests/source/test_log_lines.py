@@ -13,7 +13,7 @@ CLIENT = re.compile(r"(?:^|\.)_?(?:client_id|log_name|where)$")  # `log_name`, `
 # By the beginnings of module and message: why there is no client to name.
 PROCESS_WIDE = {
     ("agent/", ""): "the agent is a process with one client",
-    ("net/logs.py", "%d log records were dropped"): "one thread runs the logging handlers for all clients",
+    ("net/logs.py", "the logging handlers are too slow"): "one thread runs the logging handlers for all clients",
     ("net/tls.py", "the key in %s can be read"): "each file is warned of once per process",
     ("options/security.py", "security_protocol=SASL_PLAINTEXT"): "warned of once per process",
     ("spark/options.py", "option %s"): "the options of a data source are read before there is a client",

@@ -1,6 +1,6 @@
-"""Runs blocking calls on client threads: callbacks and listeners of the application, and slow work of the loop.
+"""Runs blocking calls on separate threads: callbacks and listeners of the application, and slow work of the loop.
 
-Invariant: no lock is held while such a call runs. The threads are started when needed, end when idle, and are never joined.
+Invariant: no lock is held while such a call runs. Threads of the client are started when needed, end when idle, and are never joined.
 
 Without an executor of the application, callbacks run one after another, in order.
 """
@@ -131,7 +131,7 @@ class Workers:
                 self._idle.append(latch)
             woken = latch.acquire(True, IDLE_S)  # the queue may nevertheless be empty: another thread has taken the call
             with self._lock:
-                if latch in self._idle:  # the time has passed, or Ctrl-C interrupted the thread that opened the latch
+                if latch in self._idle:  # the time has passed, or Ctrl-C or `end` left an open latch in the list
                     self._idle.remove(latch)
                     if not woken:
                         self._threads -= 1
@@ -139,7 +139,7 @@ class Workers:
 
 
 class _Callback:
-    """A callback that runs at most once, on the thread that calls it first, and not in a forked child: the parent runs it."""
+    """A callback that runs at most once, on the thread that calls it first, and only in the process that made it."""
 
     __slots__ = ("_fn", "_owner", "_process")
 
@@ -166,7 +166,7 @@ class _Callback:
         _inside[me] = depth + 1
         try:
             fn()
-        except BaseException:  # SystemExit ends the callback, not the executor's thread
+        except BaseException:  # SystemExit ends the callback, not the thread
             log.exception("%s: a callback raised an exception", self._owner.client_id)
         finally:
             if depth:

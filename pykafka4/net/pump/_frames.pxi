@@ -1,4 +1,4 @@
-# Frames and their memory. Invariant: at any time, a block belongs to a frame, to the pool, or to the pump.
+# Keeps frames in blocks of memory, and reuses the blocks. Invariant: at any time, a block belongs to a frame, to the pool, or to the pump.
 
 @cython.final
 cdef class _Pool:

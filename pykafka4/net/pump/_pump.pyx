@@ -4,9 +4,9 @@ frame; only the loop thread calls the pump, except for `abandon` in a forked chi
 
 `run` is the one call of a turn that waits. Without the GIL it writes the queued buffers, waits, reads, and cuts frames, until it has news
 for Python: a complete frame, the end of a connection, a finished dial, the end of a reported write, a wake-up, or the end of the timeout.
-Then it raises the GIL flag (`pykafka4.gil`) until the next `run`, because code of the turn may release the GIL. No other thread touches the
-memory that `run` uses without the GIL: queues, connections and finished frames. A freed frame returns its block under the GIL; the next
-`run` takes the block.
+Then it raises the GIL flag (`pykafka4.gil`) until the next `run` or `shut`, because code of the turn may release the GIL. No other thread
+touches the memory that `run` uses without the GIL: queues, connections and finished frames. A freed frame returns its block under the GIL;
+the next `run` takes the block.
 """
 
 cimport cython
@@ -113,13 +113,13 @@ include "_waker.pxi"
 @cython.final
 @cython.no_gc                      # its members do not refer to it; and the collector would clear them before `__dealloc__` uses them
 cdef class Pump:
-    """The open sockets of one loop, by link."""
+    """The watched sockets of one loop, by link."""
 
     cdef readonly Waker waker
     cdef dict conns                # link -> address of its Conn
     cdef int epoll
     cdef bint woken, abandoned
-    cdef bint asks                 # whether the GIL flag is raised: from the end of one `run` until the next one
+    cdef bint asks                 # whether this pump has raised the GIL flag
     cdef int64_t max_frame
     cdef char* scratch
     cdef _Pool pool

@@ -1,4 +1,4 @@
-# Wake-ups of the loop. Invariant: any thread may call `wake`, even in a signal handler.
+# Ends the sleep of the loop. Invariant: any thread may call `wake`, even in a signal handler.
 
 @cython.final
 cdef class Waker:
