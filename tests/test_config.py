@@ -94,7 +94,7 @@ def test_an_unknown_option_gets_the_nearest_real_name(option: str, near: str) ->
             {**B, "topic_policies": {"t-*": {"acks": 1}}},
             "topic_policies['t-*']: 'acks' is not a setting of a topic; the settings are linger_ms",
         ),
-        ({**B, "topic_policies": {"t": {"batch_records": 0}}}, "topic_policies['t']: batch_records=0: must be a number of records from 1"),
+        ({**B, "topic_policies": {"t": {"batch_records": 0}}}, "topic_policies['t']: batch_records=0: must be a whole number of records"),
         (
             {**B, "compression_type": "gzip", "topic_policies": {"t": {"compression_level": 11}}},
             "topic_policies['t']: compression_level=11",

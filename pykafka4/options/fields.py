@@ -59,7 +59,7 @@ def as_int(value: Any) -> Any:
 
 
 def as_float(value: Any) -> Any:
-    """A plain int or float for any real number; anything else unchanged."""
+    """A plain int or float for a `numbers.Real`, except a bool and a number too large for a float; anything else unchanged."""
     value = as_int(value)
     if isinstance(value, (bool, int)) or not isinstance(value, Real):
         return value
@@ -79,7 +79,9 @@ def _check_number(low: float, high: float, unit: str, kinds: tuple[type, ...]) -
         if value is None and attribute.default is None:
             return
         if type(value) not in kinds or not low <= value <= high:  # excludes bool; NaN is in no range
-            raise bad(attribute.name, value, f"must be a number of {unit} from {low:,} to {high:,}")
+            number = "number" if float in kinds else "whole number"
+            of = "" if unit == "level" else f" of {unit}"
+            raise bad(attribute.name, value, f"must be a {number}{of} from {low:,} to {high:,}")
 
     return check
 
@@ -194,7 +196,7 @@ def path(doc: str) -> Any:
 
 
 def pem_text(doc: str) -> Any:
-    """A text of any length, such as a certificate. No error shows it: it may also contain a key."""
+    """A text of any length, such as a certificate. No error shows the text, because it may contain a key."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if value is not None and (not isinstance(value, str) or not value):
@@ -205,7 +207,7 @@ def pem_text(doc: str) -> Any:
 
 
 def one_of_kind(kind: str, fits: Callable[[object], bool], doc: str, *, hidden: bool = False) -> Any:
-    """`kind` is a noun with its article, for errors."""
+    """`kind` is a noun with its article."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if value is not None and not fits(value):

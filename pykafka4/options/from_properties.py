@@ -28,15 +28,15 @@ def translate(kind: type[ClientConfig], source: Properties, more: Mapping[str, A
 def create(make: Callable[..., T], kind: type[ClientConfig], source: Properties, options: Mapping[str, Any], **others: object) -> T:
     """Call `make` with the options of `source`, overridden by `options`, and with the `others` that are not None.
 
-    A None is not passed, because a subclass may lack the argument. A note on a ConfigError names the property, and the
-    file or mapping, from which an option comes.
+    A None is not passed, because a subclass may lack the argument. If `make` raises a ConfigError that names an option from `source`, a
+    note adds the property and its place.
     """
     more = {**options, **{name: value for name, value in others.items() if value is not None}}
     found = translate(kind, source, more)
     try:
         return make(**found.options, **more)
     except ConfigError as error:
-        text = str(error)  # the error names options: the note has the origins of these only
+        text = str(error)  # the note has the origins only of options that the error names
         named = [f"{option} is {item.name} of {item.where}" for option, item in found.origins.items() if re.search(rf"\b{option}\b", text)]
         if named:
             error.add_note("; ".join(named))

@@ -19,7 +19,7 @@ __all__ = ["AllowedHosts", "address_or_name", "parse_allowed_hosts"]
 
 @attrs.frozen
 class AllowedHosts:
-    """Names, each of which stands for itself and its subdomains, and networks."""
+    """Names and networks. A name stands for itself and its subdomains."""
 
     items: tuple[str | IPv4Network | IPv6Network, ...]
 

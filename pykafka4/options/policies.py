@@ -53,8 +53,9 @@ class RateLimit:
     interval_ms: float
 
     def __str__(self) -> str:
-        interval = int(self.interval_ms) if self.interval_ms == int(self.interval_ms) else self.interval_ms  # without an exponent
-        return f"{self.max_messages} records in {interval} ms (rate_limits[{self.pattern!r}])"
+        interval = int(self.interval_ms) if self.interval_ms == int(self.interval_ms) else self.interval_ms  # 1000, not 1000.0
+        records = "record" if self.max_messages == 1 else "records"
+        return f"{self.max_messages} {records} in {interval} ms (rate_limits[{self.pattern!r}])"
 
 
 class Matcher(Generic[T]):
@@ -81,7 +82,7 @@ def check_level(codec: str, level: int | None) -> None:
 
 def _rows(name: str, value: object) -> list[tuple[str, Any]]:
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{name} is of type {type(value).__name__}: must be a mapping from names or patterns of topics")
+        raise ConfigError(f"{name} is of type {type(value).__name__}: must be a mapping with names or patterns of topics as keys")
     for pattern in value:
         if not isinstance(pattern, str) or not pattern:
             raise ConfigError(f"{name}: {shown(pattern)} must be the name of a topic, or a pattern such as 'orders-*'")

@@ -56,8 +56,8 @@ class SecurityConfig:
         "an ssl.SSLContext", _is_context, "A context of the application, used unchanged, in place of all other `ssl_*` options."
     )
     sasl_mechanism: str | None = choice(None, MECHANISMS, "How the client authenticates itself.")
-    sasl_username: str | Callable[[], str] | None = secret("User name for PLAIN and SCRAM; a callable is called for each connection.")
-    sasl_password: Secret = secret("Password for PLAIN and SCRAM; a callable is called for each connection.")
+    sasl_username: str | Callable[[], str] | None = secret("User name for PLAIN and SCRAM; a callable is called for each authentication.")
+    sasl_password: Secret = secret("Password for PLAIN and SCRAM; a callable is called for each authentication.")
     sasl_delegation_token: bool = flag(
         False,
         "For SCRAM: user name and password are the id and the secret of a delegation token, as `AdminClient.create_token` returns them.",

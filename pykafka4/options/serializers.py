@@ -82,15 +82,12 @@ def _parse_one(option: str, kind: Kind, given: object) -> str | Callable[..., An
     if isinstance(given, str) and given in kind.named:
         return str.__str__(given)
     if given is str:  # str(b"x") is "b'x'", and str(topic, data) raises TypeError
-        raise ConfigError(f'{option}=str: the class does not decode bytes; pass the name: {option}="str"')
+        raise ConfigError(f'{option}=str: the class neither encodes nor decodes; pass the name: {option}="str"')
     if callable(given):
         if (needed := _needed(given)) > kind.most:
             raise ConfigError(f"{option}={shown(given)}: needs {needed} arguments; a {kind.noun} gets {kind.arguments}")
         return given
-    raise ConfigError(
-        f"{option}={shown(given)}: must be one of {', '.join(kind.named)}, a callable with {kind.arguments}, "
-        "or a mapping of topic patterns to these"
-    )
+    raise ConfigError(f"{option}={shown(given)}: must be one of {', '.join(kind.named)}, or a callable with {kind.arguments}")
 
 
 def serializer_finder(given: Any) -> Callable[[str], Serializer | None]:

@@ -1,4 +1,4 @@
-"""Parses addresses of brokers. An error shows the form that the application probably meant."""
+"""Parses addresses of brokers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _parse_server(part: object) -> tuple[str, int]:
 
 
 def parse_host(host: str) -> str:
-    """Return a host name, or an IP address without the brackets of IPv6. Raises ValueError with the reason if it is not valid."""
+    """Return a host name, or an IP address without the brackets of IPv6. Raises ValueError with the reason if `host` is not valid."""
     address = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if ":" in address:  # `::1` is an address, `a:b:c` is not
         try:

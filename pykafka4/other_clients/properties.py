@@ -48,7 +48,8 @@ def _take(found: Translation, item: Property) -> None:
         found.set(option, item, value, None if option.startswith(UNCHECKED) else _converted(found, item, option, value))
 
 
-# Options of TLS and SASL are checked when the client is made, so that an error shows no value. Properties for them may have underscores.
+# Options of TLS and SASL are checked when the client is made, so that no error shows a secret. Their properties
+# may have names with underscores.
 UNCHECKED: Final = ("ssl_", "sasl_", "security_")
 
 
@@ -98,14 +99,15 @@ def _typed(found: Translation, item: Property, option: str) -> Any:
     if isinstance(value, str):
         match = NUMBER.fullmatch(value.strip())
         if match is None or (match[2] and data["unit"] not in ("ms", "ratio")):
-            raise item.error(f"must be a number of {'milliseconds' if data['unit'] == 'ms' else data['unit']}, in digits only")
+            of = {"ms": " of milliseconds", "level": "", "ratio": ""}.get(data["unit"], f" of {data['unit']}")
+            raise item.error(f"must be a number{of}, in digits only")
         value = float(match[0]) if match[2] else int(match[0])
     return value if isinstance(value, bool) or not isinstance(value, (int, float)) else value * UNITS.get(item.option_name, 1)
 
 
 def _level(found: Translation, item: Property, option: str) -> Any:
-    """The level of one codec (Java) or of the codec in use (librdkafka). None for an unused codec, and for -1, the default of librdkafka
-    and of Java's gzip."""
+    """The level of one codec (Java) or of the codec in use (librdkafka). None for an unused codec, and for -1 where
+    this is the default: in librdkafka, and for Java's gzip."""
     codec, used = item.option_name.split("_")[1], found.said("compression_type") or "none"
     if str(item.value).strip() == "-1" and codec in ("level", "gzip"):
         return None
@@ -128,7 +130,7 @@ def _assignors(found: Translation, item: Property, option: str) -> str:
     if not supported:
         raise item.error(f"this version has only {', '.join(known)}; one of them must be in the list, in all members of the group")
     if other:
-        found.ignore(item, f"without {', '.join(other)}, which this version lacks")
+        found.ignore(item, f"only {', '.join(other)}, which this version lacks")
     return ",".join(supported)
 
 

@@ -123,7 +123,7 @@ def _kerberos(found: Translation, item: Property, option: str) -> str | None:
     """Ignore the property unless the mechanism is GSSAPI: files often list other clients' Kerberos defaults for any mechanism."""
     if _uses_sasl(found) and found.said("sasl_mechanism").upper() == "GSSAPI":
         return item.text()
-    found.ignore(item, "sasl_mechanism is not GSSAPI")
+    found.ignore(item, "the client does not authenticate itself with GSSAPI")
     return None
 
 

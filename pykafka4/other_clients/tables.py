@@ -1,5 +1,5 @@
-"""Lists options, methods and classes of other Kafka clients, each with its counterpart here or the reason why it has none. Invariant: each
-counterpart exists.
+"""Lists options, methods, arguments and classes of other Kafka clients, each with its counterpart here or the reason why it has none.
+Invariant: each counterpart exists.
 
 The other clients are Java's, kafka-python, confluent-kafka (librdkafka) and aiokafka. A key is one name or several. Names of options have
 underscores instead of dots; a final `*` means any further characters.
@@ -17,7 +17,7 @@ __all__ += ["by_prefix", "method_hint", "option_hint"]
 
 
 class NoCounterpart(str):
-    """The reason why a name has no counterpart; `from_properties` refuses the property, unless it is empty or in `AS_HERE`."""
+    """The reason why a name has no counterpart; `from_properties` refuses the property, unless its value is empty or as in `AS_HERE`."""
 
     __slots__ = ()
 
@@ -79,7 +79,7 @@ OPTIONS: Final[dict[str, str]] = {
         "statistics_interval_ms stats_cb": "call `stats()` or `status()` at any time",
         "auto_register_schemas basic_auth_credentials_source basic_auth_user_info specific_avro_reader use_latest_version": _REGISTRY,
         "schema_registry_*": _REGISTRY,
-        "batch_num_messages": "batch_size, in bytes, limits a batch",
+        "batch_num_messages": "batch_size, in bytes, limits a batch; batch_records limits the number of records",
         "bootstrap_resolve_timeout_ms metadata_recovery_rebootstrap_trigger_ms metadata_recovery_strategy":
             "the bootstrap servers are tried again whenever no broker is connected",
         "broker_address_family": "all addresses of a broker are tried, IPv4 and IPv6",
@@ -122,14 +122,14 @@ OPTIONS: Final[dict[str, str]] = {
         "default_offset_commit_callback offset_commit_cb on_commit": "pass `on_done` to commit_async",
         "default_topic_config": "pass these options to the producer or consumer itself",
         "dr_cb dr_msg_cb on_delivery": "pass `on_delivery` to `send`, or use the Delivery that it returns",
-        "enable_auto_offset_store": "commit() commits what poll returned, commit(offsets) any other offsets",
+        "enable_auto_offset_store": "commit() commits the records that `poll` returned, commit(offsets) any other offsets",
         "enable_gapless_guarantee": "a record that fails does not stop the records after it",
         "enable_partition_eof": "lag() returns the distance to the end",
         "enable_ssl_certificate_verification":
             "certificates of brokers are always verified; put the authority that signed them into ssl.ca.location, or pass ssl_cafile",
         "error_cb throttle_cb": "pass a listener to client.events; errors are also logged",
         "group_protocol_type": "members of a group are consumers",
-        "interceptor_classes": "pass as hooks an object with on_send and on_ack",
+        "interceptor_classes": "pass as hooks an object with on_send and on_ack (producer) or on_poll (consumer)",
         "interceptors plugin_library_paths": "this client loads no code that an option names",
         "kafka_client": "pass `client`, a pykafka4.Client",
         "loop": "a Delivery is awaitable in any running asyncio loop",
@@ -224,7 +224,7 @@ METHODS: Final = {
         "current_lag": "lag",
         "unassign": "assign([])",
         "start": NoCounterpart("a consumer is ready when it is created"),
-        "list_topics topics": NoCounterpart("Client.partitions_for returns the partitions of one topic"),
+        "list_topics topics": NoCounterpart("AdminClient.list_topics lists topics, Client.partitions_for the partitions of one topic"),
         "partitions_for partitions_for_topic": "Client.partitions_for",
     }),
     "ShareConsumer": _each({
@@ -238,7 +238,7 @@ METHODS: Final = {
         "seek position committed": NoCounterpart("share groups have no positions: the broker keeps the state of each record"),
     }),
     "Client": _each({
-        "list_topics": NoCounterpart("partitions_for returns the partitions of one topic"),
+        "list_topics": NoCounterpart("AdminClient.list_topics lists topics, partitions_for the partitions of one topic"),
         "partitions_for_topic": "partitions_for",
         "force_metadata_update set_topics": "refresh_metadata",
         "get_offsets offsets_for_times beginning_offsets end_offsets send_offset_request send_list_offset_request": "list_offsets",

@@ -19,7 +19,7 @@ Shared with the agent:
     brokers           a row for each broker
     headline          a sentence and its details, as a value
     guarding          checks of Host and Origin; headers of responses
-    files             HTML, CSS and JavaScript
+    files             HTML, CSS, JavaScript and the icon
 
 The folder `page` has the files of the status page, and the files that both pages share.
 """

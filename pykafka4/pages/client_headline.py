@@ -164,7 +164,7 @@ def _losses(view: View) -> tuple[str, ...]:
 
 def _waiting(view: View) -> str:
     waiting = view.stats.get("queued", 0) + view.stats.get("in_flight", 0) if view.kind is Kind.PRODUCER else 0
-    return f"{waiting:,} records wait in memory." if waiting else ""
+    return f"Records that wait in memory: {waiting:,}." if waiting else ""
 
 
 def _details(*texts: str) -> tuple[str, ...]:
@@ -192,7 +192,7 @@ def _consumer_flows(view: View) -> Headline:
     if all(row[1] == "paused" for row in rows):
         return Headline(Level.OK, "All partitions are paused")
     lag = sum(row[5] or 0 for row in rows)
-    return Headline(Level.OK, f"Reads, {lag:,} offsets behind the end" if lag else "Everything is read")
+    return Headline(Level.OK, f"Reads, with a lag of {lag:,}" if lag else "Everything is read")
 
 
 def _share_consumer_flows(view: View) -> Headline:

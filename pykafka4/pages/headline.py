@@ -1,4 +1,4 @@
-"""Declares the headline of a page: a level, a sentence and its details."""
+"""Declares the headline of a page, and its levels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Level(StrEnum):
 
     OK = "ok"
     WARNING = "warning"  # for example, a part is out of order, or messages are discarded
-    TROUBLE = "trouble"  # no records flow
+    TROUBLE = "trouble"  # for example, no records flow
 
 
 @attrs.frozen

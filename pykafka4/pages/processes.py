@@ -1,4 +1,4 @@
-"""Lists the pages of this process in a file in the user's runtime folder, where `pykafka4 watch` finds them.
+"""Lists the pages of this process in a file, where `pykafka4 watch` finds them.
 
 Invariant: files are written and read only in a folder that belongs to the user alone (0700; not checked on Windows).
 """
@@ -32,7 +32,7 @@ _MOST_BYTES: Final = 1 << 20
 
 @attrs.frozen
 class Process:
-    """A process that serves pages. Each page has `url`, `kind` and `client_id`. `since` is the epoch time of the last change."""
+    """A process that serves pages. Each page has `url`, `kind` and `client_id`. `since` is the epoch time of the last change of `pages`."""
 
     pid: int
     program: str
@@ -101,7 +101,7 @@ def _write(client_id: str) -> None:
             json.dump(data, file)
         temporary.replace(path)
     except OSError as error:
-        log.warning("%s: %s cannot be written (%s): pykafka4 watch will not find this process", client_id, path, error)
+        log.warning("%s: %s cannot be written (%s): pykafka4 watch will miss a change of this process's pages", client_id, path, error)
 
 
 def _read(path: Path) -> Process:

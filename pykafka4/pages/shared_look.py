@@ -12,14 +12,14 @@ __all__ = ["SharedLook"]
 KEPT_S: Final = 0.5  # seconds; a look is used for this time or longer
 # A look of 200 ms, as with many thousands of partitions, is used for 2 s: looks of up to 1 s cost at most a tenth of a core.
 KEPT_COST_FACTOR: Final = 10
-PAUSE_S: Final = 1.0  # between two samples
+PAUSE_S: Final = 1.0  # the shortest pause between two samples
 LONGEST_PAUSE_S: Final = 10.0
 
 L = TypeVar("L")
 
 
 class SharedLook(Generic[L]):
-    """The last look, with its time and its cost. Only one thread at a time may use this object."""
+    """The last look, with its time and its cost. Only one thread at a time may call `get`."""
 
     def __init__(self, take: Callable[[float], L], monotonic: Callable[[], float]) -> None:
         """`take(now)` takes a look; `monotonic` is the clock, in seconds."""

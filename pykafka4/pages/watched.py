@@ -31,9 +31,9 @@ SERIES: Final[Mapping[Kind, tuple[str, ...]]] = {  # the counts whose rates are 
 
 @attrs.frozen
 class Figures:
-    """A client's `status()` and `stats()`; `stats` is empty for a Client, and if the client's thread does not respond.
+    """A client's `status()` and `stats()`. `stats` may be empty, as for a `Client`.
 
-    `users` has the kinds of a `Client`'s producers, consumers and admin clients, and the groups of consumers.
+    `users` has the kind, group and client id of each producer, consumer and admin client of a `Client`.
     """
 
     status: Mapping[str, Any]
@@ -58,11 +58,11 @@ class Watched(Protocol):
 
     @property
     def kind(self) -> Kind:
-        """The kind of the client."""
+        """The kind, on which the columns, curves and headlines depend."""
 
     @property
     def client_id(self) -> str:
-        """The id of the client."""
+        """The name of the client on the page and in log lines."""
 
     def figures(self) -> Figures:
         """Wait for the client's thread, for several seconds if the thread is stuck, and return the figures."""

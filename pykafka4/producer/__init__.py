@@ -56,9 +56,9 @@ class Producer(ProducerHandle):
 
     `Producer(bootstrap_servers="host:9092", **options)` owns a client; `Producer(client=client, **options)` shares one.
     The options are the fields of `ProducerConfig` (docs/options.md). All methods may be called from any thread.
-    Leaving a `with` block delivers everything or raises `DeliveryFailed`, unless the application has already seen each failure: from
-    `result()` or `exception()` of its Delivery, or from `delivery_scope` or `raise_failures` inside the block. If the
-    block raises an exception, its end waits at most 5 s for deliveries; a note gives the number of undelivered records, if any.
+    Leaving a `with` block delivers everything or raises `DeliveryFailed`, unless the application has already seen each failure (see
+    `raise_failures`). If the block raises an exception, its end waits at most 5 s for deliveries; a note gives the number of undelivered
+    records, if any.
     """
 
     _name = "Producer"
@@ -250,11 +250,10 @@ class Producer(ProducerHandle):
     def transaction(self, consumer: ReadingConsumer | None = None, timeout: float | None = None) -> TransactionBlock:
         """A `with` block that is one transaction; its value is the producer. Leaving it normally commits; an exception aborts.
 
-        If the abort also fails, the exception gets a note. With a `consumer` (`enable_auto_commit=False`), the transaction includes the
-        offsets of all records that polls and loops have returned, the current record included; after an abort the consumer reads these
-        records again. `timeout` (seconds, default `max_block_ms`) limits each step. Raises the exceptions of `begin_transaction`,
-        `send_offsets_to_transaction`, `commit_transaction` and `abort_transaction`; TypeError or ConfigError for a `consumer` whose offsets
-        cannot be part of a transaction. Source: KIP-447.
+        With a `consumer` (`enable_auto_commit=False`), the transaction includes the offsets of all records that polls and loops have
+        returned, the current record included; after an abort the consumer reads these records again. `timeout` (seconds, default
+        `max_block_ms`) limits each step. Raises the exceptions of `begin_transaction`, `send_offsets_to_transaction`, `commit_transaction`
+        and `abort_transaction`; TypeError or ConfigError for a `consumer` whose offsets cannot be part of a transaction. Source: KIP-447.
         """
         return TransactionBlock(self, self._session.transactions, consumer, check_timeout(timeout))
 

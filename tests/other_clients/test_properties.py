@@ -305,7 +305,7 @@ def test_names_units_and_values_are_converted(kind: Any, properties: dict[str, A
         (ProducerConfig, {"batch.size": "1e6"}, "batch.size='1e6': must be a number of bytes, in digits only"),
         (ProducerConfig, {"batch.size": "1024.0"}, "in digits only"),
         (ProducerConfig, {"batch.size": "٣٠٠٠"}, "in digits only"),
-        (ProducerConfig, {"queue.buffering.max.kbytes": 1.5}, "queue.buffering.max.kbytes=1.5: must be a number of bytes"),
+        (ProducerConfig, {"queue.buffering.max.kbytes": 1.5}, "queue.buffering.max.kbytes=1.5: must be a whole number of bytes"),
         (ProducerConfig, {"enable.idempotence": "yes"}, "enable.idempotence='yes': must be true or false"),
         (ProducerConfig, {"acks": "2"}, "acks='2': must be 'all', 1 or 0"),
         (ProducerConfig, {"compression.type": "brotli"}, "compression.type='brotli': must be one of none, gzip"),
@@ -440,7 +440,7 @@ def test_javas_deserializers_become_those_that_are_shipped(theirs: str, ours: di
 def test_assignors_that_are_left_out_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         options({"partition.assignment.strategy": "range,uniform"}, ConsumerConfig, client_id="billing")
-    assert caplog.messages == ["billing: ignored properties: partition.assignment.strategy (without uniform, which this version lacks)"]
+    assert caplog.messages == ["billing: ignored properties: partition.assignment.strategy (only uniform, which this version lacks)"]
 
 
 @pytest.mark.parametrize(("kind", "file"), [(ProducerConfig, "java_producer"), (ConsumerConfig, "java_consumer")])

@@ -58,7 +58,7 @@ def test_of_a_producer(found: dict[str, Any], stats: dict[str, Any], level: Leve
 @pytest.mark.parametrize(
     ("found", "rates", "level", "text"),
     [
-        (member(), {**CALM, "read_bytes": 5.0}, Level.OK, "Reads, 2 offsets behind the end"),
+        (member(), {**CALM, "read_bytes": 5.0}, Level.OK, "Reads, with a lag of 2"),
         (member(), CALM, Level.WARNING, "The application takes no records"),
         (member(partitions={"t-0": {**READ, "state": "paused"}}), CALM, Level.OK, "All partitions are paused"),
         (member("joining", "waiting for the coordinator"), CALM, Level.WARNING, "The group: joining"),

@@ -51,7 +51,7 @@ def test_the_page_follows_a_producer_through_an_outage_to_its_end(chromium: Chro
         stop_all(server)
         producer.send("orders", b"2", partition=1)
         chromium.wait_for("document.getElementById('headline-text').innerText === 'No broker can be reached'", 30)
-        assert text(chromium, "#headline-details").endswith("1 records wait in memory.")
+        assert text(chromium, "#headline-details").endswith("Records that wait in memory: 1.")
         chromium.wait_for("document.querySelector('#outages tbody th')?.innerText.includes('cluster')")
         start_all(server)
         chromium.wait_for("document.getElementById('headline-text').innerText === 'All records are delivered'", 30)

@@ -231,7 +231,7 @@ def test_the_wait_for_a_rate_limit_counts_for_what_comes_after_it() -> None:
 def test_a_long_interval_is_written_without_an_exponent() -> None:
     clock = Clock(RateLimit("t", 1, 3_600_000.0))
     clock.ask()
-    assert str(clock.ask()) == "t: over its limit of 1 records in 3600000 ms (rate_limits['t'])"
+    assert str(clock.ask()) == "t: over its limit of 1 record in 3600000 ms (rate_limits['t'])"
 
 
 def test_delayed_records_wait_for_the_next_window() -> None:
@@ -252,7 +252,7 @@ def test_a_wait_over_the_limit_fails_and_takes_no_place() -> None:
     clock = Clock(RateLimit("t", 1, 1000), patience=0.5)
     assert clock.ask(drop=False) is None
     for _ in range(3):
-        with pytest.raises(BufferFull, match=r"^t: over its limit of 1 records in 1000 ms .* no place is free within 0.5 s"):
+        with pytest.raises(BufferFull, match=r"^t: over its limit of 1 record in 1000 ms .* no place is free within 0.5 s"):
             clock.ask(drop=False)
     clock.now += 0.75
     assert clock.ask(drop=False) is None
