@@ -1,4 +1,4 @@
-"""Runs a Kafka cluster in memory, for tests without a broker. Invariant: the cluster behaves like Kafka, except for ordered faults.
+"""Runs a Kafka cluster in memory, for tests without a broker. Invariant: no fault happens that a test has not ordered.
 
 docs/guide/testing.md shows how to use the cluster.
 

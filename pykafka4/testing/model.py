@@ -1,4 +1,4 @@
-"""Adds to the cluster the faults and changes that a test can order. Invariant: nothing fails unless a test has ordered the fault.
+"""Adds to the cluster the faults and changes that a test can order. Invariant: no fault happens unless a test has ordered it.
 
     cluster = ModelCluster(brokers=3)
     cluster.create_topic("orders", partitions=6)
@@ -52,7 +52,7 @@ class ModelCluster(Cluster):
     controller: Any = property(attrgetter("brokers.controller"), doc="The number of the broker that is the controller.")
 
     def log(self, topic: str, partition: int) -> PartitionLog:
-        """The log of a partition's leader; raises KeyError or IndexError if the partition does not exist."""
+        """The log of a partition's leader, or else its last leader; raises KeyError or IndexError if the partition does not exist."""
         return self.topics[topic].partitions[partition].log
 
     def records(self, topic: str, partition: int | None = None) -> list[WireRecord]:
@@ -76,7 +76,7 @@ class ModelCluster(Cluster):
         return base
 
     def recreate_topic(self, name: str, partitions: int | None = None) -> Topic:
-        """Delete the topic and create it again under the same name, with a new id, empty logs and epoch 0."""
+        """Delete the topic and create it again under the same name, with a new id, empty logs and epochs that start at 0."""
         old = self.topics[name]
         self.delete_topic(name)
         return self.create_topic(name, partitions or len(old.partitions), **old.settings)
@@ -93,7 +93,7 @@ class ModelCluster(Cluster):
 
     @checked
     def move_leader(self, topic: str, partition: int, to: int | None = None) -> int:
-        """Let another broker (`to`, or any in-sync replica) lead the partition in a new epoch; return the new leader."""
+        """Let `to`, or an in-sync replica (another one if possible), lead the partition in a new epoch; return the new leader."""
         target = self.topics[topic].partitions[partition]
         others = [n for n in self.alive() if n != target.leader and n in target.in_sync] or [target.last_leader]
         self.replication.lead(target, to if to is not None else self.random.choice(others))
@@ -124,7 +124,7 @@ class ModelCluster(Cluster):
 
     @checked
     def unclean_election(self, topic: str, partition: int, *, lost: int = 1, to: int | None = None) -> int:
-        """Let a replica without the last `lost` batches lead: these are lost, committed or not. Return the new leader."""
+        """Let a replica without the last `lost` batches lead, so that these batches are lost, committed or not. Return the new leader."""
         target = self.topics[topic].partitions[partition]
         others = [n for n in target.replicas if n != target.last_leader and self.brokers[n].up]
         others = others or [n for n in target.replicas if n != target.last_leader] or [target.last_leader]
@@ -176,7 +176,7 @@ class ModelCluster(Cluster):
 
     @checked
     def start_broker(self, node: int) -> None:
-        """Start a broker, which knows only the last batch of each producer and partition; partitions without a leader get one."""
+        """Start a broker, which knows only the last batch of each producer and partition. Elect leaders for partitions without one."""
         broker = self.brokers[node]
         if not broker.up:
             for partition in self.partitions():
@@ -230,7 +230,7 @@ class ModelCluster(Cluster):
 
     @checked
     def set_racks(self, racks: Mapping[int, str]) -> None:
-        """Put brokers into racks: leaders let a consumer with `client_rack` read from an in-sync follower in its rack (KIP-392)."""
+        """Put brokers into racks, so that leaders let a consumer with `client_rack` read from an in-sync follower there (KIP-392)."""
         for node, rack in racks.items():
             self.brokers[node].rack = rack
 
@@ -287,11 +287,11 @@ class ModelCluster(Cluster):
         self.controls.control(api, function, keep)
 
     def deny(self, resource: str, name: str, *operations: str) -> None:
-        """Deny operations (by default all) on a resource until `allow`: `deny("topic", "orders", "WRITE")`.
+        """Deny operations (by default all) on a resource until `allow` or `heal`: `deny("topic", "orders", "WRITE")`.
 
         Resources are `topic`, `group`, `transactional_id` and `cluster`, whose name is `kafka-cluster`. Each operation is checked
         separately: unlike in Kafka's ACLs, READ and WRITE do not include DESCRIBE. The denial applies to all clients. Raises ValueError for
-        an unknown resource, or an operation that brokers never check on it.
+        an unknown resource, or an operation that the model does not check on it.
         """
         self.controls.deny(resource, name, operations)
 

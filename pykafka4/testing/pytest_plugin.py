@@ -1,5 +1,5 @@
-"""Provides the pytest fixture `kafka_server`, a model server for a test. Invariant: a test fails or ends in an error if a fault that it
-ordered has not happened, unless its marker has unmet="ignore".
+"""Provides the pytest fixture `kafka_server`, a model server for a test. Invariant: a passing test ends in an error if a fault
+that it ordered has not happened as often as ordered, unless its marker has unmet="ignore".
 
 pytest loads this plugin automatically (entry point `pytest11`). `@pytest.mark.kafka_server(brokers=1, release="2.8", unmet="ignore")` on a
 test, a class or a module sets the server's options.

@@ -93,7 +93,7 @@ ORDERS: list[tuple[Callable[[ModelCluster], Any], str]] = [
     (lambda c: c.move_coordinator("g", loading="1"), "loading='1'"),
     (lambda c: c.move_leader("t", 0, to=9), "to=9"),
     (lambda c: c.move_leader("tt", 0), "topic='tt': no such topic; did you mean 't'"),
-    (lambda c: c.move_leader("t", 2), "partition=2: topic 't' has 2"),
+    (lambda c: c.move_leader("t", 2), "partition=2 must be less than 2, the number of partitions of topic 't'"),
     (lambda c: c.move_leader("t", -1), "partition=-1 must be from 0"),
     (lambda c: c.orphan("t", 0, "1"), "seconds='1'"),
     (lambda c: c.lose_leadership_after_append("t", 0, 9), "to=9"),

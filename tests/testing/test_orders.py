@@ -82,7 +82,7 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("fail", ("Produce", "REQUEST_TIMED_OUT"), {"times": 0}, "times=0"),
     ("fail", ("Produce", "REQUEST_TIMED_OUT"), {"times": True}, "times=True"),
     ("fail", ("Produce", "REQUEST_TIMED_OUT"), {"partition": 1}, "without a topic"),
-    ("fail", ("Produce", "REQUEST_TIMED_OUT"), {"topic": "t", "partition": 2}, "topic 't' has 2"),
+    ("fail", ("Produce", "REQUEST_TIMED_OUT"), {"topic": "t", "partition": 2}, "partition=2 must be less than 2"),
     ("fail", ("Produce", "REQUEST_TIMED_OUT"), {"topic": "t", "partition": -1}, "partition=-1"),
     ("fail", ("Produce", "REQUEST_TIMED_OUT"), {"topic": 5}, r"topic must be a str, not int \(5\)"),
     ("fail", ("Fetch", "REQUEST_TIMED_OUT"), {"after": True}, "after=True"),

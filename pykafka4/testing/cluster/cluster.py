@@ -81,10 +81,11 @@ class Cluster:
         self.cluster_id = "model-cluster"
         self.zombies = 0.0  # the probability that requests of lost connections are still executed
         self.requests: Counter[str] = Counter()
-        self.on_request: Callable[[str], None] | None = None  # called with a text about each request before its execution
-        self.on_batch: Callable[[str, Any, Appended], None] = lambda where, data, result: None  # called with each batch and its result
+        self.on_request: Callable[[str], None] | None = None  # called with a text about each request
+        # called with (partition, produced batch, result)
+        self.on_batch: Callable[[str, Any, Appended], None] = lambda where, data, result: None
         self.on_append: list[Callable[[TopicPartition, int, int], None]] = []  # called with (partition, first new offset, count)
-        # called with accepted commits: (group, partition, offset, whether the client still waits for the response)
+        # called with each offset that OffsetCommit stores: (group, partition, offset, whether the client still waits for the response)
         self.on_commit: list[Callable[[str, TopicPartition, int, bool], None]] = []
         self.wall_ms: Callable[[], int] = lambda: 1_700_000_000_000 + int(self.timeline.now * 1000)
         self._last_producer = 1000
@@ -92,7 +93,7 @@ class Cluster:
     # ---- requests
 
     def seen(self, call: Request, fault: Injected | None) -> None:
-        """Count a request that is about to be executed, and report it to `on_request`."""
+        """Count a request, and report it to `on_request`."""
         self.requests[call.name] += 1
         if self.on_request is not None:
             self.on_request(f"broker {call.broker.node}: {call.name} v{call.version} {fault.fault.name if fault else ''}")
@@ -116,7 +117,7 @@ class Cluster:
     def create_topic(self, name: str, partitions: int | None = None, *, leaders: Iterable[int] = (), **settings: Any) -> Topic:
         """Create a topic; leaders are assigned round-robin, or as given.
 
-        `settings`: replicas (their number, by default all brokers), min_in_sync, unclean, and the settings of `PartitionLog`:
+        `settings`: replicas (their number, by default the number of brokers), min_in_sync, unclean, and the settings of `PartitionLog`:
         max_message_bytes, append_time, compacted, before_max_ms, after_max_ms, refuse, unknown_producer, duplicate_answer, remembered.
         Raises ValueError for an existing topic, TypeError or ValueError for an invalid argument.
         """
@@ -187,7 +188,7 @@ class Cluster:
     def appended(self, target: Partition, base: int) -> None:
         """Report the records from `base` on to the watchers, execute an ordered fault, then let the followers copy.
 
-        The fault comes before the copies: `lose_leadership_after_append` has to change the leader while followers lack the records.
+        The fault comes before the copies, because `lose_leadership_after_append` has to change the leader while followers lack the records.
         """
         for watch in self.on_append:
             watch(target.tp, base, target.log.end_offset - base)

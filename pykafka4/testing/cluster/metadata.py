@@ -1,4 +1,4 @@
-"""Gives each broker its view of the cluster: the current state, or during a fault a snapshot of an earlier state."""
+"""Gives each broker its view of the cluster. During a fault, the view may be outdated or incomplete."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Metadata:
     def __init__(self, brokers: Brokers, topics: Topics, timeline: Timeline) -> None:
         self._brokers, self._topics, self._timeline = brokers, topics, timeline
         self._hidden: dict[str, float] = {}  # topic: the time until which it is left out
-        self._stale: tuple[Snapshot, float] | None = None  # the state that all brokers return, and the time until which they do
+        self._stale: tuple[Snapshot, float] | None = None  # the state that brokers return, and the time until which they do
         self._deaf: dict[int, tuple[Snapshot, float]] = {}  # broker: the state that it returns, and until when
 
     def snapshot(self, node: int | None = None) -> Snapshot:

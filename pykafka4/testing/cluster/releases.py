@@ -86,6 +86,6 @@ class Behaviour:
         self.interrupts_sync = number < (2, 4)  # members get REBALANCE_IN_PROGRESS until they have their assignment
         self.replication_lag = 0.5 if number >= (4, 0) else 0.0  # seconds until a new coordinator knows that its log is replicated
         self.transaction_version = 2 if number >= (4, 0) else 0  # the finalized level of the feature `transaction.version`
-        self.verifies_transactions = number >= (3, 6)  # a leader checks with the coordinator before a transaction's first write (KIP-890)
+        self.verifies_transactions = number >= (3, 6)  # brokers check transactional writes with the transaction coordinator (KIP-890)
         # The error for a topic that is being created.
         self.missing_topic = "UNKNOWN_TOPIC_OR_PARTITION" if number >= (3, 0) else "LEADER_NOT_AVAILABLE"

@@ -11,7 +11,7 @@ from pykafka4.testing.storage.log import MOST_BYTES, DuplicateAnswer, UnknownPro
 
 __all__ = ["LOG_SETTINGS", "MOST_PARTITIONS", "SETTINGS", "altered", "checked_settings", "configs_of", "settings_from_configs"]
 
-MOST_PARTITIONS: Final = 100_000  # maximum for one topic: the model keeps all partitions in memory
+MOST_PARTITIONS: Final = 100_000  # maximum for one topic, because the model keeps all partitions in memory
 
 
 def _limit(name: str, value: Any) -> int | None:
@@ -48,7 +48,7 @@ CONFIGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "unclean.leader.election.enable": ("unclean", lambda text: text == "true"),
 }
 OF_PARTITIONS: Final = ("min_in_sync", "unclean")
-LOG_SETTINGS: Final = tuple(name for name, _ in CONFIGS.values() if name not in OF_PARTITIONS)  # settings of logs that configs can change
+LOG_SETTINGS: Final = tuple(name for name, _ in CONFIGS.values() if name not in OF_PARTITIONS)  # log settings that configs can change
 
 
 def checked_settings(settings: Mapping[str, Any], brokers: Collection[int]) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def settings_from_configs(configs: Mapping[str, str]) -> dict[str, Any]:
 
 
 def altered(settings: Mapping[str, Any], changes: Mapping[str, str | None]) -> dict[str, Any]:
-    """None restores the default of a config. Raises ValueError for an invalid value."""
+    """None restores the default of a config. Raises ValueError if a number cannot be parsed."""
     gone = {CONFIGS[config][0] for config, value in changes.items() if value is None and config in CONFIGS}
     new = settings_from_configs({config: value for config, value in changes.items() if value is not None})
     return {name: value for name, value in settings.items() if name not in gone} | new

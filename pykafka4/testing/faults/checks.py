@@ -1,4 +1,4 @@
-"""Checks the arguments that a test passes. Invariant: a wrong argument raises an error at once, with its name and value."""
+"""Checks the arguments that a test passes. Invariant: an error names the argument."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def partition(value: Any, topic: Topic | None) -> int:
     """If `topic` is None, any non-negative number is accepted."""
     number = whole("partition", value)
     if topic is not None and number >= len(topic.partitions):
-        raise ValueError(f"partition={number}: topic {topic.name!r} has {len(topic.partitions)} partitions")
+        raise ValueError(f"partition={number} must be less than {len(topic.partitions)}, the number of partitions of topic {topic.name!r}")
     return number
 
 

@@ -1,7 +1,6 @@
-"""Lists the faults that a test has ordered. Invariant: a matching request uses up one of a fault's `times`; denials and kept functions
-stay.
+"""Lists the faults that a test has ordered. Invariant: every use of a fault counts down its `times`; denials and kept functions stay.
 
-`requests/session.py` carries faults out: DELAY and DROP_BEFORE before a request is executed, the others afterwards, in `REACTIONS`.
+`requests/session.py` carries out a `Fault`: DELAY and DROP_BEFORE before a request is executed, the others afterwards, in `REACTIONS`.
 """
 
 from __future__ import annotations
@@ -123,7 +122,7 @@ class Controls:
     def push_error(
         self, api: Api, error: str, *, topic: str | None = None, partition: int | None = None, times: int = 1, when: When = When.BEFORE
     ) -> None:
-        """Order `error` (Kafka's name) for the next `times` responses of this API, or for `times` partitions if each has an error field.
+        """Order `error` (Kafka's name) for the next `times` responses of this API, or parts of responses if each part has an error field.
 
         The error matches only responses about `topic` and `partition`, if given. `when`: whether the request is executed.
         """
@@ -158,7 +157,7 @@ class Controls:
         return found.error if found else None
 
     def use_error_of_part(self, key: int, topic: str, partition: int, when: When) -> str | None:
-        """An error without a topic does not match: it is for the request as a whole."""
+        """An error without a topic does not match, because it is for the request as a whole."""
         fitting = (e for e in self.pushed if e.topic is not None and e.fits(key, topic, partition, when))
         found = _taken(self.pushed, next(fitting, None))
         return found.error if found else None

@@ -41,7 +41,7 @@ def api_name(api: Api) -> str:
 
 
 def error_name(error: str) -> str:
-    """Raises ValueError, with the nearest name, if Kafka has no such error."""
+    """Raises ValueError if Kafka has no such error."""
     if not isinstance(error, str) or error not in BY_NAME or BY_NAME[error].code == 0:
         hint = nearest(FORMER.get(error, error), BY_NAME.keys() - {"NONE"}) if isinstance(error, str) else ""
         raise ValueError(f"{error!r} is not the name of a Kafka error{hint}")

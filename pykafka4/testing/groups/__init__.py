@@ -1,7 +1,7 @@
 """Coordinates consumer groups: members, generations, committed offsets.
 
 Invariants:
-* `Group` does not depend on requests or brokers: it takes plain values and responds through callables.
+* `Group` does not depend on requests or brokers.
 * Committed offsets belong to the group, and survive a change of its coordinator.
 
 Modules; each line imports only from lines below it:

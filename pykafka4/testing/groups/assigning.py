@@ -23,7 +23,7 @@ def by_topic(parts: Iterable[Part]) -> dict[UUID, list[int]]:
 
 
 def uniform(subscribers: Subscribers, sizes: Mapping[UUID, int], before: Shares) -> Shares:
-    """Each member gets about the same number of partitions, and keeps as many of its own as it can."""
+    """Members get about the same number of partitions, as far as their subscriptions allow, and tend to keep their own."""
     members = sorted({member for those in subscribers.values() for member in those})
     shares: Shares = {member: set() for member in members}
     parts = [(topic, number) for topic in sorted(subscribers) for number in range(sizes[topic]) if subscribers[topic]]

@@ -16,7 +16,7 @@ __all__ = ["Coordinators"]
 
 
 class Coordinators(Placement):
-    """`interrupts_sync`: see `Group`. `replication_lag`: seconds until a new coordinator returns the offsets that were committed last."""
+    """`interrupts_sync`: see `Group`. `replication_lag`: seconds until a new coordinator knows that its log is replicated."""
 
     def __init__(
         self, brokers: Brokers, topics: Topics, timeline: Timeline, random: Random, interrupts_sync: bool, replication_lag: float

@@ -1,8 +1,8 @@
 """Coordinates a group by the classic protocol, as brokers do, and keeps its offsets.
 
 Invariant: apart from conversions (`take_over`), a generation changes only after PREPARING, in which heartbeats notify the members. A group
-is EMPTY, PREPARING (members rejoin), COMPLETING (they have joined, and wait for the leader's assignment) or STABLE. Responses go through
-callables, because a join gets its response only when all members have joined, and a sync when the leader's assignment has arrived.
+is EMPTY, PREPARING (members rejoin), COMPLETING (they have joined, and wait for the leader's assignment) or STABLE. Joins and syncs
+get their responses through callables, because a response may have to wait for other members.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Group:
     expected: set[str] = attrs.Factory(set)  # ids that new members have received (MEMBER_ID_REQUIRED) but have not joined with yet
     offsets: dict[TopicPartition, OffsetAndMetadata] = attrs.Factory(dict)
     pending: dict[int, dict[TopicPartition, tuple[int, OffsetAndMetadata]]] = attrs.Factory(dict)  # by producer id: (commit number, offset)
-    producer_epochs: dict[int, int] = attrs.Factory(dict)  # producer id: the highest epoch that committed offsets here
+    producer_epochs: dict[int, int] = attrs.Factory(dict)  # producer id: the highest epoch of its commits and markers here
     _commits: int = 0  # number of commits so far, with and without transactions
     _last_commit: dict[TopicPartition, int] = attrs.Factory(dict)  # the number of the last commit without a transaction
     _before: dict[TopicPartition, OffsetAndMetadata | None] = attrs.Factory(dict)  # the values before the last commits
@@ -92,7 +92,7 @@ class Group:
     # ---- JoinGroup
 
     def join(self, request: JoinRequest, answer: Callable[[Joined], None]) -> None:
-        """`answer` is called when the next generation begins, or at once if there is an error or no rebalance is needed."""
+        """`answer` may be called later, because the response may have to wait for the next generation."""
         if self.modern.members:
             return self.mixed.join(request, answer)
         error = self._join_refusal(request)
@@ -143,7 +143,7 @@ class Group:
             self.leader = new_id
         if self.state is S.STABLE and self._common([])[0] == self.protocol:  # even if the member subscribes to other topics now
             self.keep_alive(member)
-            if was_leader and not request.skips_assignment:  # it must not assign, so the response names its old id as the leader
+            if was_leader and not request.skips_assignment:  # the member must not assign, so the response names its old id as the leader
                 return answer(Joined("NONE", self.generation, self.protocol, old.id, new_id))
             return answer(self._joined(member, skip=was_leader))
         return self._wait_for_others(member, answer)
@@ -234,7 +234,7 @@ class Group:
     def sync(
         self, generation: int, member_id: str, instance_id: str | None, assignments: Mapping[str, bytes], answer: Callable[[Synced], None]
     ) -> None:
-        """`answer` is called when the leader's assignment has arrived, or at once with an error."""
+        """`answer` may be called later, because the response may have to wait for the leader's assignment."""
         if self.modern.members:
             return self.mixed.sync(generation, member_id, instance_id, answer)
         error = self.refusal(generation, member_id, instance_id)
@@ -296,7 +296,7 @@ class Group:
     # ---- ConsumerGroupHeartbeat
 
     def group_heartbeat(self, beat: GroupHeartbeat) -> GroupHeartbeatResponse:
-        """The first join converts a group with classic members."""
+        """A join may convert a group with classic members."""
         if self.members and beat.epoch == JOIN and (static := self._static(beat.instance_id)) is not None:
             return GroupHeartbeatResponse("UNRELEASED_INSTANCE_ID", message=f"the instance id is owned by {static.id}")
         if beat.epoch != JOIN and not self.exists:

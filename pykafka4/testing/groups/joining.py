@@ -1,4 +1,4 @@
-"""Describes JoinGroup requests, and JoinGroup and SyncGroup responses, of any version as plain values for `group` and `mixed`."""
+"""Describes JoinGroup requests, and JoinGroup and SyncGroup responses, of any version as plain values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class JoinRequest:
     protocols: tuple[tuple[str, bytes], ...]
     session_timeout: float
     rebalance_timeout: float
-    needs_id_first: bool  # JoinGroup 4 and newer: a new member gets an id and MEMBER_ID_REQUIRED, and joins again
+    needs_id_first: bool  # JoinGroup 4 and newer: a new dynamic member gets an id and MEMBER_ID_REQUIRED, and joins again
     skips_assignment: bool = True  # JoinGroup 9: the response to a leader that rejoins can tell it to skip the assignment
 
 

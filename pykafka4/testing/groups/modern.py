@@ -97,7 +97,7 @@ class ConsumerProtocolGroup:
     members: dict[str, ModernMember] = attrs.Factory(dict)
     target: Shares = attrs.Factory(dict)
     on_assigned: Callable[[str, set[Part]], None] = lambda member, parts: None  # called with the partitions that a member gains
-    on_removed: Callable[[], None] = lambda: None  # called when a member is gone
+    on_removed: Callable[[], None] = lambda: None  # called by `remove`
     _assigned_for: object = None  # subscriptions, topics, assignor and members for which `target` was computed
 
     @property
@@ -110,7 +110,7 @@ class ConsumerProtocolGroup:
 
     @property
     def assignor(self) -> str:
-        """The assignor that most members name."""
+        """The assignor that the most members name, by default `DEFAULT`."""
         named = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
         return max(sorted(named), key=lambda name: named[name], default=DEFAULT)
 
@@ -148,7 +148,7 @@ class ConsumerProtocolGroup:
             member = self._replace(old, beat.member_id)
         elif member is None:
             if self.max_size is not None and len(self.members) >= self.max_size:
-                return None, "GROUP_MAX_SIZE_REACHED", f"the group has {self.max_size} members"
+                return None, "GROUP_MAX_SIZE_REACHED", f"the group has its maximum size, {self.max_size}"
             member = self.members[beat.member_id] = ModernMember(beat.member_id, beat.instance_id)
         member.client_id = beat.client_id
         return member, "", None

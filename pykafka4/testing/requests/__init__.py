@@ -2,8 +2,8 @@
 
 Invariants:
 * Each handler's response passes once through `Call.answer`, where throttling and the faults of responses take effect.
-* Before a handler changes anything for a part of its request, it reads the error that a test has ordered for that part
-  (`call.ordered_error`).
+* An error that was ordered with `When.BEFORE` is read before a handler executes the request, or the part of the request, to which the
+  error applies.
 
 Modules; each line imports only from lines below it:
     handlers      the table of APIs and their functions

@@ -1,4 +1,4 @@
-"""Serves OffsetCommit, OffsetFetch and OffsetDelete. Invariant: only commits that `Group.may_commit` allows are stored."""
+"""Serves OffsetCommit, OffsetFetch and OffsetDelete. Invariant: OffsetCommit stores only offsets that `Group.may_commit` allows."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def end_of(call: Call, log: PartitionLog) -> int:
 
 
 def _bad_offset(log: PartitionLog, part: FetchRequest.Topic.Partition) -> bool:
-    """Whether the offset is outside the log, or the last fetched epoch is newer than all epochs of the log."""
+    """Whether the Fetch gets OFFSET_OUT_OF_RANGE. If the client's history diverges, an offset beyond the log's end is no error."""
     if part.last_fetched_epoch >= 0 and log.end_of_epoch(part.last_fetched_epoch) == (-1, -1):
         return True
     beyond = part.fetch_offset > log.end_offset and not _diverging(log, part)

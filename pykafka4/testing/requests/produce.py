@@ -1,4 +1,4 @@
-"""Serves Produce requests. Invariant: only the leader appends; acks=all waits for the high watermark, or for the timeout."""
+"""Serves Produce requests. Invariant: only the leader appends; acks=all succeeds only when the high watermark is above the records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ADDS_SINCE: Final = 12  # the first version whose requests add their partitions 
 class Row:
     """A partition's part of a response that waits until the high watermark reaches `offset`.
 
-    `offset` is None if that never happens: the broker is no longer the leader, but has not learned of it, so no replica copies its records.
+    `offset` is None if no replica will copy the records, because the broker is no longer the leader, but has not learned of it.
     """
 
     partition: Partition
