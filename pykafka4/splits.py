@@ -1,6 +1,6 @@
 """Divides a bounded read into splits. Invariant: each offset of the read is in exactly one split, and no split is empty.
 
-This module has only pure functions: `Client.splits` looks up the offsets and sizes.
+This module does no I/O: `Client.splits` looks up the offsets and sizes.
 """
 
 from __future__ import annotations

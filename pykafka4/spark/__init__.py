@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pykafka4.spark.workers import worker_stats as worker_stats
 
 # A module is imported only when one of its names is used: Spark plans each read and ends each micro-batch in a new process, which needs
-# none of these modules.
+# few of these modules.
 _HOME = {
     "ArrowWriter": "pykafka4.spark.sink.arrow_writer",
     "BatchFunction": "pykafka4.spark.sink.foreach_batch",

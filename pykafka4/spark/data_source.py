@@ -36,7 +36,7 @@ def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceRe
 
 
 def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
-    """Refused options, or a PySpark that is too old, raise an error only when the query starts."""
+    """For refused options, or a PySpark that is too old, the returned reader raises the error when the query starts."""
     from pykafka4.spark.source.options import SourceOptions
 
     try:

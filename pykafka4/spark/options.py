@@ -183,7 +183,7 @@ def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
 
 
 def has_stream_options(options: Iterable[str]) -> bool:
-    """Whether at least one of `options` is for stream reads only, and none is refused in streams."""
+    """Whether at least one of `options` is for stream reads only, and none is in `REFUSED_IN_STREAMS`."""
     names = {NAMES.get(name.lower(), "") for name in options}
     return names.isdisjoint(REFUSED_IN_STREAMS) and any(OPTIONS.get(name) == STREAM_READS for name in names)
 

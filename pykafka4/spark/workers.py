@@ -1,5 +1,5 @@
 """Keeps the producers and clients of a Python worker for its next tasks. Invariant: a producer serves one task at a time, and returns to
-the pool only if the task has delivered all its records; all tasks share the clients, and leave no work in them.
+the pool only if the task has delivered all its records; tasks share the clients, and leave no work in them.
 
 This is a separate module because Spark ships functions by value. A producer in a notebook's globals would be created again for each task; a
 producer in an importable module lives as long as the Python worker. A worker is forked, is stopped after about a minute without work, and
@@ -38,7 +38,7 @@ CHECK_S = 1.0  # seconds for a flush without records, which raises at once if th
 
 @attrs.define(eq=False)
 class Pool:
-    """The producers and clients of this process, by configuration."""
+    """The producers and clients of this process."""
 
     idle: dict[ProducerConfig, Producer] = attrs.Factory(dict)
     leased: list[Producer] = attrs.Factory(list)
@@ -134,8 +134,8 @@ def with_linger(options: Mapping[str, Any]) -> Mapping[str, Any]:
 def spare_modules() -> None:
     """Exempt the loaded modules of a Python worker from garbage collection, once.
 
-    Spark's daemon collects garbage after each task of a worker. With pykafka4 and pyarrow loaded this takes 40 ms, ten times as long as the
-    task of a small micro-batch.
+    A worker collects garbage after each task. With pykafka4 and pyarrow loaded this takes 40 ms, ten times as long as the task of a small
+    micro-batch.
     """
     from pyspark import TaskContext  # here: options can be checked without PySpark
 
@@ -195,7 +195,7 @@ def pool() -> Pool:
 
 @guarded
 def client_for(options: Mapping[str, Any]) -> Client:
-    """The client of this process with these options of `ClientConfig`, for reads and lookups. Do not close it: later tasks also use it."""
+    """The client of this process with these options of `ClientConfig`. Do not close it: later tasks also use it."""
     return pool().client(options)
 
 
@@ -211,5 +211,5 @@ def worker_stats() -> list[ProducerStats]:
 
 @atexit.register
 def close() -> None:
-    """Close the clients and idle producers of this process. Spark's workers never call this; between tasks they have no records to lose."""
+    """Close the clients and idle producers of this process. Spark's workers usually end without this call, with no records to lose."""
     pool().close()

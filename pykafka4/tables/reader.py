@@ -1,4 +1,5 @@
-"""Reads a topic into a dict, on a thread of its own. Invariant: the dict reflects all records before `read_to`, or `error` is set.
+"""Reads a topic into a dict, on a thread of its own. Invariant: once `complete`, the dict reflects all records before
+`read_to`, or `error` is set.
 
 Only that thread changes the dict and `read_to`. Other threads read attributes, look keys up and copy the dict, each in one atomic
 step.
@@ -42,12 +43,12 @@ class TableReader:
         self._session, self.topic, self._limits, self._on_change = session, topic, limits, on_change
         self.rows: dict[Any, tuple[Any, int]] = {}  # value and size
         self.size = 0  # bytes of keys and values
-        self.read_to: Mapping[TopicPartition, int] = {}  # the rows have all records of the log before these offsets
+        self.read_to: Mapping[TopicPartition, int] = {}  # the positions after the last poll that raised no error
         self.error: KafkaError | None = None
         # True once the rows have all records up to `_ends`; from then on, `on_change` is called. Only the table's thread sets `complete`:
         # otherwise a restart of the first read could empty rows that another thread has just found complete.
         self.complete = False
-        self.changed = Signal()  # notified after a change of `read_to` or `error`
+        self.changed = Signal()  # notified after a poll, and when the reading ends
         self._stopping = False
         self._forgotten = False  # the table was garbage-collected: its thread closes the session
         self._ends: Mapping[TopicPartition, int] = {}  # the ends of the logs at the start
@@ -91,7 +92,7 @@ class TableReader:
         met = self.changed.wait(lambda: self.error is not None or self._stopping or condition(), timeout)
         self.check()
         if not met:
-            raise KafkaTimeoutError(f"{what} after {timeout:g} s; status() says why")
+            raise KafkaTimeoutError(f"{what} after {timeout:g} s; a longer timeout may help")
 
     def _reached(self, ends: Mapping[TopicPartition, int]) -> bool:
         read_to = self.read_to

@@ -106,7 +106,7 @@ class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
         return self._reader.status()
 
     def close(self, timeout: float | None = None) -> None:
-        """End the reading; later accesses raise ClosedError. Takes at most `timeout` seconds (default 5). Closing twice is allowed."""
+        """End the reading; later accesses raise an error. Takes at most `timeout` seconds (default 5). Closing twice is allowed."""
         limit = check_timeout(timeout)
         self._finalizer.detach()
         self._reader.stop(CLOSE_S if limit is None else limit)

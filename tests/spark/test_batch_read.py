@@ -267,7 +267,7 @@ def test_a_wrong_option_fails_in_load(spark: SparkSession, cluster: Cluster, opt
 @pytest.mark.parametrize(
     ("schema", "options", "text"),
     [
-        (None, {}, "option subscribe: topic {} does not exist in the cluster"),
+        (None, {}, "option subscribe: the cluster lacks these topics: {}"),
         (None, {"commitOffsetsToGroup": "g"}, "option commitOffsetsToGroup is for streams (spark.readStream), not for batch reads"),
         (None, {"startingOffsets": "latest"}, "option startingOffsets=latest: a batch that starts there has no records"),
         (None, {"delivery": "exactly_once"}, "option delivery is for batch writes"),

@@ -263,7 +263,7 @@ def test_a_repeated_job_that_differs_has_not_ended(server: ModelServer) -> None:
     in_task(batch=None)
     write_once(sink(server, idempotency_key="monday"), iter([rows("a", "b")]))
     again = sink(server, idempotency_key="monday")
-    with pytest.raises(KafkaError, match="2 rows were committed before, and there are 3 now"):
+    with pytest.raises(KafkaError, match="rows committed before: 2, rows now: 3"):
         KafkaBatchWriter(again).commit([write_once(again, iter([rows("a", "b", "c")]))])
     assert find_end(again) is None
 
@@ -289,8 +289,8 @@ def test_a_repeated_job_with_other_partitions_is_reported(server: ModelServer) -
 
     assert run("ab", "cd", "ef") is None
     assert run("ba", "dc", "fe") is None
-    assert "there are only 2 partitions now" in (run("ab", "cd") or "")
-    assert "2 rows were committed before, and there are 3 now" in (run("abc", "def") or "")
+    assert "the number of partitions is only 2 now" in (run("ab", "cd") or "")
+    assert "rows committed before: 2, rows now: 3" in (run("abc", "def") or "")
 
 
 def test_a_repeated_job_whose_committed_partitions_are_all_beyond_its_own_is_reported(server: ModelServer) -> None:
@@ -299,7 +299,7 @@ def test_a_repeated_job_whose_committed_partitions_are_all_beyond_its_own_is_rep
     write_once(first, iter([rows("c", "d")]))  # the task of partition 0 failed, and with it the job
     in_task(0, batch=None)
     message = write_once(again, iter([rows("a", "b", "c", "d")]))
-    assert "2 rows were committed before, and there are only 1 partitions now" in (difference(again, [message]) or "")
+    assert "rows committed before: 2, and the number of partitions is only 1 now" in (difference(again, [message]) or "")
 
 
 def test_two_writes_of_one_micro_batch_need_two_topics_or_two_keys(server: ModelServer) -> None:

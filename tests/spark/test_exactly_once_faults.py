@@ -147,7 +147,7 @@ def test_a_job_that_failed_half_way_is_completed_by_its_repetition(
 def test_its_repetition_with_other_partitions_is_an_error(spark: SparkSession, topic: str, faulty: dict[str, str]) -> None:
     with pytest.raises(PySparkException, match="the fault of the test"):
         save(numbered(spark), faulty, **ONCE, **{"fault.kind": "fail", "idempotencyKey": "k"})
-    with pytest.raises(PySparkException, match="1000 rows were committed before, and there are 500 now"):
+    with pytest.raises(PySparkException, match="rows committed before: 1000, rows now: 500"):
         save(numbered(spark, partitions=4), faulty, **ONCE, idempotencyKey="k")
 
 

@@ -163,8 +163,8 @@ def test_abort_and_commit_take_what_spark_hands_them(caplog: pytest.LogCaptureFi
     KafkaStreamWriter(options).commit([Written({})], batchId=1)
     KafkaStreamWriter(options).abort([None], batchId=2)
     assert [record.message for record in caplog.records] == [
-        "the job failed after its tasks had written 2 rows to t, which stay in the log",
-        "micro-batch 2 failed after its tasks had written no rows, which stay in the log",
+        "the job failed; rows of its ended tasks stay in the log: 2 to t",
+        "micro-batch 2 failed; rows of its ended tasks stay in the log: none",
     ]
 
 

@@ -70,7 +70,7 @@ def send_rows(
     """Send each row, and call `check_failures()` when its time has come: it returns the time of its next call, or raises.
 
     The places of the columns are looked up only when the fields or the type of the rows change. Nearly every row is a `Row` from which
-    only a value, or a value and a key, are sent; for such a row, the loop calls only `send`, `clock` and built-in functions.
+    only a value, or a value and a key, are sent; for such a row, the loop usually calls only `send`, `clock` and built-in functions.
     """
     fields: Any = None
     kind: Any = None

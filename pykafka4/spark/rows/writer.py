@@ -76,8 +76,8 @@ def partition_writer(
 
     In each Python worker, one producer serves the tasks one after the other. A task ends when all records are acknowledged. The first
     record that is not delivered within `delivery_timeout_ms` fails the task with `DeliveryFailed`, which names topic, partition and cause.
-    Delivery is at least once: Spark runs a failed task again from its first row. An invalid option or topic raises ConfigError or TypeError
-    here; a wrong column raises them in the task.
+    Delivery is at least once: Spark runs a failed task again from its first row. An invalid argument raises ConfigError or TypeError here;
+    a missing or wrongly typed column raises one of them in the task.
     """
     check_topic(topic)
     check_travelling(config)

@@ -1,5 +1,5 @@
-"""Writes rows within `df.mapInArrow`. Invariant: a task returns one row, with the number of its rows, only if all its rows are in
-the log; otherwise it raises."""
+"""Writes rows within `df.mapInArrow`. Invariant: a task that ends without an error returns one row, with the number of its
+rows in the log."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ __all__ = ["KafkaBatchWriter", "counted"]
 
 log = logging.getLogger("pykafka4.spark")
 
-REPEATED: Final = "idempotencyKey=%s: an earlier job with this key has written its %d rows; the %d rows of this job are skipped"
+REPEATED: Final = "idempotencyKey=%s: an earlier job with this key has ended; rows that it has written: %d, skipped rows of this job: %d"
 
 
 @attrs.frozen(slots=False)
@@ -42,7 +42,7 @@ class KafkaBatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Note the end of the job: its rows are in the log, because each task has waited for its own rows. If an earlier run has ended the
-        job, log only the number of skipped rows.
+        job, only log that the rows are skipped.
 
         Raises KafkaError if this run differs from an earlier run that did not end.
         """
@@ -53,14 +53,14 @@ class KafkaBatchWriter(DataSourceArrowWriter):
         if (why := difference(self.options, messages)) is not None:
             raise KafkaError(why)
         note_end(self.options, messages)
-        log.info("wrote %s", counted(messages))
+        log.info("rows written: %s", counted(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        log.warning("the job failed after its tasks had written %s, which stay in the log", counted(messages))
+        log.warning("the job failed; rows of its ended tasks stay in the log: %s", counted(messages))
 
 
 def counted(messages: Sequence[WriterCommitMessage | None]) -> str:
     counts: Counter[str] = Counter()
     for message in messages:
         counts.update(message.counts if isinstance(message, Written) else {})
-    return ", ".join(f"{count} rows to {topic}" for topic, count in sorted(counts.items())) or "no rows"
+    return ", ".join(f"{count} to {topic}" for topic, count in sorted(counts.items())) or "none"

@@ -43,7 +43,7 @@ log = logging.getLogger("pykafka4.spark")
 TRANSACTION_TIMEOUT_MS: Final = 900_000  # the brokers' default maximum: a transaction is open while Spark computes the rows of the task
 ABORT_S: Final = 5.0  # seconds for an abort after an error; short, because the next attempt's `init_transactions` also aborts
 PREFIX: Final = "pykafka4"
-ANY_TOPIC: Final = "*"  # in the names of units with rows of many topics; no topic can have this name
+ANY_TOPIC: Final = "*"  # in the names of units without the option `topic`; no topic can have this name
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # local properties that Spark sets for the tasks of a micro-batch
 
 
@@ -113,8 +113,8 @@ class Skipped(WriterCommitMessage):
     same_run: bool  # whether Spark has repeated the task; otherwise the job or micro-batch was repeated
 
     def __str__(self) -> str:
-        differ = f", which had {self.rows} rows" if self.rows != self.offered else ""
-        return f"{self.unit}: skipped {self.offered} rows: an earlier attempt has committed this partition{differ}"
+        differ = f" with another number of rows, {self.rows}" if self.rows != self.offered else ""
+        return f"{self.unit}: skipped rows: {self.offered}; an earlier attempt has committed this partition{differ}"
 
 
 def unit_of(sink: SinkOptions) -> WriteUnit:
@@ -250,7 +250,7 @@ def committing(producer: Producer, patience: float) -> Iterator[None]:
 
 
 def abort(producer: Producer) -> ProducerFencedError | None:
-    """Abort the transaction; return the error if another producer has the transactional id now."""
+    """Abort the transaction; return the error if the producer is fenced."""
     try:
         producer.abort_transaction(ABORT_S)
     except ProducerFencedError as fenced:

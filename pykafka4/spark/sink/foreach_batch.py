@@ -33,7 +33,7 @@ class BatchFunction:
         """Write the rows of `batch`; return when all rows are in the log."""
         writer = ArrowWriter(attrs.evolve(self.sink, batch_id=batch_id))
         counts = batch.mapInArrow(writer, writer.schema).collect()
-        log.info("micro-batch %d: %d rows", batch_id, sum(row.sent for row in counts))
+        log.info("micro-batch %d: rows in the log: %d", batch_id, sum(row.sent for row in counts))
 
 
 @guarded

@@ -44,8 +44,8 @@ class SinkOptions:
     delivery: Delivery = Delivery.AT_LEAST_ONCE
     idempotency_key: str | None = None
     transactional_id_prefix: str | None = None
-    batch_id: int | None = None  # the number of the micro-batch in a write within foreachBatch; None: Spark has it in the task's properties
-    run: str = attrs.field(factory=lambda: uuid.uuid4().hex, eq=False)  # the same in all tasks of a job, another one in its repetition
+    batch_id: int | None = None  # the micro-batch of a write within foreachBatch; None: the number in the task's properties, or 0
+    run: str = attrs.field(factory=lambda: uuid.uuid4().hex, eq=False)  # the same in all tasks of a job; each `parse` makes a new one
 
     @classmethod
     def parse(cls, options: Mapping[str, str], use: Use) -> SinkOptions:
@@ -71,7 +71,10 @@ class SinkOptions:
             self._refuse_names()
 
     def _refuse_names(self) -> None:
-        """Raise ConfigError for options of exactly-once delivery without that delivery: the user expects rows to be written once."""
-        names = {"idempotencyKey": self.idempotency_key, "transactionalIdPrefix": self.transactional_id_prefix}
+        """Raise ConfigError for names that have no effect without exactly-once delivery: the user expects rows to be written once."""
+        names = {
+            "idempotencyKey (with foreach_batch: name)": self.idempotency_key,
+            "transactionalIdPrefix (with foreach_batch: transactional_id_prefix)": self.transactional_id_prefix,
+        }
         if given := [name for name, value in names.items() if value is not None]:
-            raise ConfigError(f"{' and '.join(given)}: has effect only with delivery=exactly_once; add that option")
+            raise ConfigError(f"{' and '.join(given)}: only for delivery=exactly_once; add that option")

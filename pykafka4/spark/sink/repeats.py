@@ -1,6 +1,6 @@
-"""Compares a repeated exactly-once job or micro-batch with its first run, on the driver. Invariants: a repetition of a job that has ended
-writes nothing. A repetition of an unfinished run is reported if a skipped partition has another number of rows, or if `difference` finds
-a token of the partition after the last one.
+"""Compares a repeated exactly-once job or micro-batch with its first run, on the driver. Invariants: a repetition of a job whose end
+`note_end` has noted writes nothing. A repetition of an unfinished run is reported if a skipped partition has another number of rows, or
+if `difference` finds a token of the partition after the last one.
 
 Tokens belong to Spark's partitions. An unfinished run may be repeated with other partitions (another number of executors or
 `minPartitions`, a changed input). Rows that move into a committed partition, which is skipped, are then lost; rows that move out of a
@@ -46,7 +46,7 @@ class Repeated(WriterCommitMessage):
 
 
 def difference(sink: SinkOptions, messages: Messages) -> str | None:
-    """The difference between this run and an earlier unfinished run that had committed some partitions; None if there is none.
+    """The difference between this run and an earlier unfinished run that had committed some partitions; None if none is found.
 
     The earlier run may have had more partitions. A batch job with rows looks for the token of the partition after its last one even if no
     partition was skipped, because all partitions that the earlier run has committed may be beyond the last one. A micro-batch does so only
@@ -58,19 +58,19 @@ def difference(sink: SinkOptions, messages: Messages) -> str | None:
     repeated = [each for each in messages if isinstance(each, Skipped) and not each.same_run]
     for each in repeated:
         if each.rows != each.offered:
-            return f"{each.unit}: {each.rows} rows were committed before, and there are {each.offered} now: {SAME}"
+            return f"{each.unit}: rows committed before: {each.rows}, rows now: {each.offered}; {SAME}"
     for one in (repeated or _of_job(sink, messages))[:1]:
         beyond = attrs.evolve(one.unit, partition=len(messages))
         token = _find(sink, beyond.name, one.token_partition)
         if token is not None and token.number >= beyond.number:
-            return f"{beyond}: {token.rows} rows were committed before, and there are only {len(messages)} partitions now: {SAME}"
+            return f"{beyond}: rows committed before: {token.rows}, and the number of partitions is only {len(messages)} now; {SAME}"
     return None
 
 
 def note_end(sink: SinkOptions, messages: Messages) -> None:
     """Commit a token that marks a batch job as ended.
 
-    A micro-batch needs no token: Spark records its end, and repeats an unfinished micro-batch in the same partitions.
+    A micro-batch needs no token: Spark records its end.
     """
     if done := _of_job(sink, messages):
         unit = done[0].unit

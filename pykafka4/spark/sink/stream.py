@@ -35,8 +35,8 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
         """Log an error if a repetition differs from its first run. The rows are in the log: each task has waited for its own rows."""
         if (why := difference(self.options, messages)) is not None:
             log.error("micro-batch %d: %s", batchId, why)  # not raised: the query would fail here again after each restart
-        log.debug("micro-batch %d wrote %s", batchId, counted(messages))
+        log.debug("micro-batch %d: rows written: %s", batchId, counted(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Log how many rows of ended tasks stay in the topics after a failed micro-batch, which a restarted query repeats."""
-        log.warning("micro-batch %d failed after its tasks had written %s, which stay in the log", batchId, counted(messages))
+        log.warning("micro-batch %d failed; rows of its ended tasks stay in the log: %s", batchId, counted(messages))

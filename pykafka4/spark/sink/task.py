@@ -40,7 +40,7 @@ class Written(WriterCommitMessage):
 
 
 def write_batches(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Written:
-    """Deliver each row, or raise the first failure: DeliveryFailed with topic, partition and cause."""
+    """Deliver each row, or raise the first failure."""
     rows = (batch for batch in batches if batch.num_rows)
     for first in rows:  # runs at most once: the body takes all batches; a task without rows needs no producer
         patience = ProducerConfig.parse(sink.client).delivery_timeout_ms / 1000

@@ -4,7 +4,7 @@ Modules; each line imports only from lines below it:
     pushdown      the reader of spark.read with filter pushdown
     batch         the reader of spark.read
     stream        the reader of spark.readStream
-    refused       the reader of a stream whose options are refused
+    refused       the reader of a refused stream
     query         the driver's part of a running stream: client, tracker, lag group
     lag_group     commits of a stream for tools that show lag
     lookups       the lookups of a stream, made with `logs`
@@ -19,5 +19,5 @@ Modules; each line imports only from lines below it:
     losses        errors and warnings about lost records
     schema        the columns of a read, and their types
     options       the options of a read
-    subscription  the partitions that options name, and the ends of a read
+    subscription  the topics and partitions that options name, and the ends of a read
 """

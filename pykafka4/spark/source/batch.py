@@ -70,7 +70,7 @@ def find_spans(logs: Logs, topics: Iterable[Topic], options: SourceOptions, limi
 
 
 def check_order(options: SourceOptions, starts: Offsets, ends: Offsets) -> None:
-    """Raise ConfigError for a partition whose end is before a start that an option chooses. A start at earliest may be past the end."""
+    """Raise ConfigError for a partition whose end is before its start, if the start is chosen (see `ReadEnd.is_chosen`)."""
     for tp, start in starts.items():
         if start > ends[tp] and options.starting.is_chosen:
             raise ConfigError(

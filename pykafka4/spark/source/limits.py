@@ -23,7 +23,7 @@ def backlog(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, 
 
 
 def limited(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], most: int) -> Positions:
-    """The ends of a batch of about `most` offsets."""
+    """The ends of the next batch with the limit `most`."""
     waiting = backlog(starts, ends)
     total = sum(waiting.values())
     return {tp: min(end, starts[tp] + _share(waiting[tp], total, most)) if tp in waiting else end for tp, end in ends.items()}
@@ -35,14 +35,17 @@ def _share(waiting: int, total: int, most: int) -> int:
 
 @attrs.define
 class Holdback:
-    """Holds batches back until `least` offsets wait, or until `max_delay_s` after the last batch began. A run's first batch never waits."""
+    """Holds batches back until `least` offsets wait, or until `max_delay_s` after `holds` last returned False.
+
+    The first call returns False.
+    """
 
     least: int
     max_delay_s: float
-    last_s: float = -math.inf  # the time when the last batch began
+    last_s: float = -math.inf  # the time when `holds` last returned False
 
     def holds(self, waiting: int, now_s: float) -> bool:
-        """Whether the batch must wait. A batch that need not wait counts as begun at `now_s`."""
+        """Whether the batch must wait. If not, the delay begins again at `now_s`."""
         if waiting < self.least and now_s - self.last_s < self.max_delay_s:
             return True
         self.last_s = now_s

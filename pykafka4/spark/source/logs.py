@@ -66,7 +66,7 @@ class Logs:
         names = subscription.topics or sorted({tp.topic for tp in subscription.partitions or ()})
         found = {topic.name: topic for topic in self._metadata(names)}
         missing = [name for name in names if name not in found]
-        text = f"option {subscription.option}: topic {listed(missing)} does not exist in the cluster" if missing else ""
+        text = f"option {subscription.option}: the cluster lacks these topics: {listed(missing)}" if missing else ""
         if subscription.partitions is None:
             return found, text
         texts = [text, *(_missing(topic, subscription) for topic in found.values())]
@@ -131,7 +131,7 @@ class Logs:
         late = sorted(tp for tp, offset in found.items() if offset is None)
         if late and not latest_if_no_such_time:
             raise ConfigError(
-                f"option {read_end.option}: {listed(late)} has no record at {times[late[0]]} ms or later; "
+                f"option {read_end.option}: {late[0]} has no record at {times[late[0]]} ms or later; "
                 "startingOffsetsByTimestampStrategy=latest would begin at the end of the log"
             )
         return {**_known(found), **self.latest(late)}
@@ -162,7 +162,9 @@ def _assigned(topic: Topic, subscription: Subscription) -> Topic:
 
 def _missing(topic: Topic, subscription: Subscription) -> str:
     missing = [number for number in _wanted(topic, subscription) if number not in topic.partitions]
-    return f"option {subscription.option}: {topic.name} has no partition {missing[0]}; it has {len(topic.partitions)}" if missing else ""
+    if not missing:
+        return ""
+    return f"option {subscription.option}: {topic.name} has no partition {missing[0]}; its number of partitions is {len(topic.partitions)}"
 
 
 def _wanted(topic: Topic, subscription: Subscription) -> list[int]:

@@ -12,8 +12,7 @@ WAY_OUT = "option failOnDataLoss=false reads the remaining records, and logs a w
 
 
 class DataLost(KafkaError):
-    """Raised if the log lacks records that a read needs: they were deleted, an unclean leader election removed them, or the
-    topic was created again."""
+    """Raised if the log lacks records that a read needs, for example because the topic was created again."""
 
     code = "DATA_LOST"
 

@@ -96,7 +96,7 @@ class StreamOffset:
         if tp in before.positions:
             return before.positions[tp]
         raise ConfigError(
-            f"the checkpoint does not say where the first batch starts in {tp}: the JVM connector keeps that elsewhere. Let the JVM "
+            f"the checkpoint does not say where the batch starts in {tp}: the JVM connector keeps that elsewhere. Let the JVM "
             'connector finish this batch, then continue with format("pykafka4")'
         )
 

@@ -118,7 +118,7 @@ def _refuse(read_end: ReadEnd, what: int, word: str, why: str) -> None:
 
 
 def _kafka(given: Given) -> dict[str, Any]:
-    """The options `kafka.*` as options of a read, without options for groups, which only the JVM connector needs."""
+    """The options `kafka.*` as options of a read, without the options in `OF_GROUPS`, which have no effect."""
     found = given.client_options(ConsumerConfig, REFUSED_PROPERTIES)
     for name in found.keys() & OF_GROUPS:
         log.info("option kafka.%s %s: reads are not members of a group", name.replace("_", "."), NO_EFFECT)

@@ -21,15 +21,15 @@ class RefusedStreamReader(DataSourceStreamReader):
         self.error = error
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Raise the reason: Spark calls this first for a new query."""
+        """Raise the reason, for a new query."""
         raise self.error
 
     def latestOffset(self, *_arguments: Any) -> dict[str, Any]:  # noqa: N802
-        """Raise the reason: Spark calls this first for a query with a checkpoint."""
+        """Raise the reason, for a query with a checkpoint."""
         raise self.error
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Raise the reason: Spark calls this first for a query that repeats a micro-batch."""
+        """Raise the reason, for a query that repeats a micro-batch."""
         raise self.error
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:

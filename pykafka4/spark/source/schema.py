@@ -42,7 +42,7 @@ FIELDS: Final = {name: StructField(name, kind) for name, kind in TYPES.items()}
 
 
 def schema_of(options: Mapping[str, str]) -> StructType:
-    """Raises ConfigError if the options are valid neither for a batch nor for a stream, or name an unknown column."""
+    """Raises ConfigError for refused options, and for an unknown column."""
     found = _parse(options)
     names = found.columns or [name for name in FIELDS if name != "headers" or found.include_headers]
     for name in names:

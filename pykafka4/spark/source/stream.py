@@ -1,4 +1,4 @@
-"""Reads topics as a stream. Invariant: only the checkpoint has the position of a query; the driver keeps nothing that a restart needs.
+"""Reads topics as a stream. Invariant: the checkpoint has the position of a query; the driver keeps nothing that a restart needs.
 
 Spark calls the methods of one instance on the driver, one after the other, and `read` of pickled copies in the workers.
 """

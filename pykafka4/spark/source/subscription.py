@@ -71,7 +71,7 @@ class ReadEnd:
 
 
 def parse_subscription(given: Given) -> Subscription:
-    """The subscription. Raises ConfigError unless exactly one of subscribe, subscribePattern and assign is given."""
+    """Raises ConfigError unless exactly one of subscribe, subscribePattern and assign is given."""
     found = given.has(*SUBSCRIPTIONS)
     if len(found) != 1:
         which = " and ".join(found) if found else 'none of them: add .option("subscribe", "a topic"), and leave load() empty'
@@ -93,7 +93,7 @@ def _pattern(given: Given) -> Subscription:
             warnings.simplefilter("error", FutureWarning)  # a set such as [a-z&&[^q]] matches different topics in Java
             re.compile(text)
     except (re.error, FutureWarning) as error:
-        raise wrong("subscribePattern", text, f"is not a regular expression of Python ({error})") from None
+        raise wrong("subscribePattern", text, f"must be a valid and unambiguous regular expression of Python ({error})") from None
     if not text:
         raise wrong("subscribePattern", text, 'takes a regular expression, such as "^orders-"')
     return Subscription("subscribePattern", pattern=text)

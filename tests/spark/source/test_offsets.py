@@ -100,7 +100,7 @@ def test_a_checkpoint_of_the_jvm_connector_is_read():
 
 
 def test_the_first_batch_of_the_jvm_connector_cannot_be_run_again():
-    with pytest.raises(ConfigError, match="where the first batch starts in a-0"):
+    with pytest.raises(ConfigError, match="where the batch starts in a-0"):
         StreamOffset.of_json({"a": {"0": 7}}).ranges(INITIAL)
 
 

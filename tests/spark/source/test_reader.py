@@ -134,9 +134,9 @@ def test_subscriptions_find_their_partitions(server: ModelServer, readers: Reade
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"subscribe": "t,no,nope"}, "option subscribe: topic no, nope does not exist"),
-        ({"assign": '{"no":[0]}'}, "option assign: topic no does not exist"),
-        ({"assign": '{"t":[0,2]}'}, "option assign: t has no partition 2; it has 2"),
+        ({"subscribe": "t,no,nope"}, "option subscribe: the cluster lacks these topics: no, nope"),
+        ({"assign": '{"no":[0]}'}, "option assign: the cluster lacks these topics: no"),
+        ({"assign": '{"t":[0,2]}'}, "option assign: t has no partition 2; its number of partitions is 2"),
         ({"startingOffsets": as_json({0: 0})}, "option startingOffsets lacks t-1"),
         ({"endingOffsets": as_json({0: 0, 1: 0, 2: 0})}, "option endingOffsets names t-2, and the read has only t-0, t-1"),
         ({"endingOffsets": as_json({0: 0}, "u")}, "option endingOffsets lacks t-0, t-1"),

@@ -113,7 +113,7 @@ def test_starting_timestamp(job: Job, cluster: Cluster, topic: str) -> None:
 
 
 def test_a_missing_topic_is_named(job: Job) -> None:
-    assert "topic missing-topic does not exist" in wait_failed(job.start(subscribe="missing-topic", failOnDataLoss="false"))
+    assert "the cluster lacks these topics: missing-topic" in wait_failed(job.start(subscribe="missing-topic", failOnDataLoss="false"))
 
 
 # ---------------------------------------------------------------- idle, restarted, ending

@@ -140,7 +140,7 @@ def test_what_is_assigned_is_read(server: ModelServer, readers: Readers) -> None
     server.produce("t", b"0", partition=0)
     server.produce("t", b"1", partition=1)
     assert turn(readers(assign='{"t": [1]}', startingOffsets="earliest"))[2] == [b"1"]
-    with pytest.raises(ConfigError, match="t has no partition 2; it has 2"):
+    with pytest.raises(ConfigError, match="t has no partition 2; its number of partitions is 2"):
         turn(readers(assign='{"t": [1, 2]}'))
 
 
