@@ -75,9 +75,9 @@ class RecordMetadata:
     """The position of an acknowledged record in the log, its timestamp and its sizes.
 
     `offset` is -1 if the broker did not report it (acks=0, or a duplicate of a batch whose offset the broker no longer has).
-    `timestamp_ms` is the broker's append time for topics with `message.timestamp.type=LogAppendTime`, otherwise the record's own. Sizes are
-    in bytes after serialization, -1 for null. `maybe_repeated` is True if the record may be in the log twice, because an earlier attempt
-    may also have written it; with idempotence `maybe_repeated` is always False.
+    `timestamp_ms` is the append time that the broker reported (`message.timestamp.type=LogAppendTime`), otherwise the record's own. Sizes
+    are in bytes after serialization, -1 for null. `maybe_repeated` is True if the record may be in the log twice, because an earlier
+    attempt may also have written it; with idempotence `maybe_repeated` is always False.
     """
 
     topic: str

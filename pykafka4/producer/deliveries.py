@@ -127,7 +127,7 @@ class Deliveries(Signal):
 
 
 class Sleeper:
-    """The future of one `await delivery`. Only the task keeps this object alive, because a delivery may live much longer than the task."""
+    """The future of one `await delivery`. A delivery does not keep this object alive, because the delivery may outlive the task."""
 
     __slots__ = ("__weakref__", "future")
 

@@ -1,6 +1,6 @@
 """Delivers the records of a producer whose handle was garbage-collected, then closes the producer.
 
-Invariant: the number of lost records is logged.
+Invariant: the number of lost records is logged, unless the client closes the producer first.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ForgottenProducer:
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
         acc = self._session.acc
-        if not self._session.closers:  # otherwise the thread that closes the producer at interpreter exit logs the number
+        if not self._session.closers:  # at interpreter exit, the thread that closes the producer logs the number
             self._report(acc.accepted - acc.acked - self._failed_before)
         return ()
 
@@ -68,5 +68,5 @@ class ForgottenProducer:
         if lost:
             _, first = self._session.machine.ledger.failures_since(0)
             log.warning(
-                "%s: %d records of a producer that was not closed were lost; first failure: %s", self._session.config.client_id, lost, first
+                "%s: lost records of a producer that was not closed: %d; first failure: %s", self._session.config.client_id, lost, first
             )

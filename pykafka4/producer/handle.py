@@ -1,4 +1,4 @@
-"""Defines the methods of `Producer` and `aio.Producer` that do not wait, or wait only for a turn of the loop."""
+"""Defines methods of `Producer` and `aio.Producer` that do not wait, or wait only for turns of the loop."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class ProducerHandle(ServesStatus):
         `written` is NO, or MAYBE for records that may be in the log and wait to be sent again. With `in_flight`, records in flight
         fail as well (MAYBE); their partitions send nothing until the requests with these records have ended. Callbacks run as for other
         failures. Records that another thread sends meanwhile may escape. If a record fails, an open transaction can only be aborted.
-        Raises ClosedError, KafkaTimeoutError if the client's thread is stuck. Source: librdkafka's `rd_kafka_purge`.
+        Raises ClosedError, ForkedClientError, KafkaTimeoutError if the client's thread is stuck. Source: librdkafka's `rd_kafka_purge`.
         """
         return self._session.purge(in_flight)
 
     def stats(self) -> ProducerStats:
         """Counts of all records so far, by outcome; they always add up to the accepted records. Also works after `close`.
 
-        Raises KafkaTimeoutError if the client's thread is stuck.
+        Raises KafkaTimeoutError if the client's thread is stuck, ForkedClientError in a forked child.
         """
         return self._session.stats()
 
@@ -62,7 +62,7 @@ class ProducerHandle(ServesStatus):
         """The reasons why records are not delivered: states of brokers, offline partitions, and the queue of each partition that was used.
 
         `partitions` maps `"topic-0"`, or `"topic (no partition yet)"`, to: `state` (online, offline), `since` (seconds ago) and `reason`,
-        `queued` (records; of them `open` in a batch that may still grow, `parked` until their topic's partitions are known),
+        `queued` (records; of them `open` in a batch that may still grow, `parked` until their partition is known),
         `queued_bytes`, `oldest_age` (seconds since `send` of the oldest record without an outcome), `in_flight` (records), `last_error` and
         `last_error_age`.
         `producer` has the counts of `stats`; it is empty if the client's thread is stuck, and in a forked child. `json.dumps` accepts the
@@ -86,7 +86,7 @@ class ProducerHandle(ServesStatus):
         if error is None:
             self._session.raise_failures(self._failures_at_start)
         elif undelivered:
-            error.add_note(f"pykafka4: {len(undelivered)} records were not delivered when the producer closed")
+            error.add_note(f"pykafka4: records not delivered when the producer closed: {len(undelivered)}")
 
     def __repr__(self) -> str:
         return f"<{self._name} of {self._session.runtime!r}>"

@@ -128,7 +128,7 @@ class HookCalls:
             self._tell(name, event)
         left_out, self._left_out = self._left_out, 0
         if left_out:
-            log.warning("%s: %d events of batches and requests were left out: make the hooks faster", self._client_id, left_out)
+            log.warning("%s: events of batches and requests left out: %d; make the hooks faster", self._client_id, left_out)
 
 
 def _refuse(changed: object) -> None:

@@ -32,9 +32,9 @@ class CallbackTurn:
 
 
 class FlushMark:
-    """The mark that a flush appends to the queue. It is settled when all earlier callbacks have returned.
+    """The mark that a flush or `close` appends to the queue. It is settled when all earlier callbacks have returned.
 
-    A flush waits for marks as for batches, so a mark has the batch attributes that a flush reads.
+    Both calls wait for marks as for batches, so a mark has the batch attributes that these calls read.
     """
 
     count, done = 0, True
@@ -58,9 +58,9 @@ class FlushMark:
 
 
 class DroppedCalls:
-    """The queue of `on_delivery` calls for dropped records. A job of the executor makes many calls: an overload drops many records.
+    """The queue of `on_delivery` calls for dropped records. A job of the executor makes many calls, because an overload drops many records.
 
-    An executor of several threads may run several jobs at a time, which begin the callbacks in order.
+    An executor of several threads may run several jobs at a time, which take the callbacks in order.
     """
 
     __slots__ = ("_client_id", "_overrun", "_progress", "_running", "_scheduled", "_submit", "_waiting")

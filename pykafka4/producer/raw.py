@@ -29,7 +29,7 @@ class RawMetadata:
     """The position of an acknowledged raw batch in the log.
 
     `base_offset` is the offset of the batch's first record; the other records follow the first one, unless the batch was split.
-    `log_append_time_ms` is -1 if the records keep their own timestamps. An offset of -1, and `maybe_repeated`, mean the same as in
+    `log_append_time_ms` is -1 if the broker did not report it. An offset of -1, and `maybe_repeated`, mean the same as in
     `RecordMetadata`.
     """
 
@@ -89,7 +89,7 @@ class RawDelivery:
         if not failures:
             return None
         failed = sum(part.count for part in self._batch.leaves() if part.state == FAILED) or self.count  # a dropped batch has no count
-        failures[0].add_note(f"pykafka4: {failed} of the {self.count} records of the raw batch failed")
+        failures[0].add_note(f"pykafka4: failed records of the raw batch: {failed} of {self.count}")
         return failures[0]
 
     def add_done_callback(self, fn: Callable[[RawDelivery], object]) -> None:
@@ -169,7 +169,7 @@ class RawSending:
         return RawDelivery(taken, batch.count, self._signal)
 
     def _admissions(self, topic: str, count: int) -> list[Admission] | Exception:
-        """An admission by the rate limit for each record, perhaps after a wait; or the error with which the batch is dropped."""
+        """An admission by the rate limit, if any, for each record, perhaps after a wait; or the error with which the batch is dropped."""
         admit, admissions, deadline = self._policies(topic).admit, list[Admission](), INFINITY
         if admit is None:
             return admissions

@@ -1,4 +1,4 @@
-"""Calls serializers and hooks for each record before the accumulator takes it.
+"""Calls serializers and hooks for the records that a producer sends.
 
 Invariant: the exception of a serializer ends only the call that ran the serializer, with a note that names the topic and the option. Only a
 producer with serializers, or with a hook `on_send` or `on_enqueue`, has a `Serializing`: other producers use the accumulator's `send`.
@@ -99,7 +99,7 @@ class Serializing:
         return self._acc.send_many(topic, items, keys=others, **more)
 
     def _send_each(self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None, more: dict[str, Any]) -> list[Delivery]:
-        """Call the hooks for each record."""
+        """Send the records one by one, because the hooks run for each record."""
         out: list[Delivery] = []
         rest, on_delivery = _others(**more)
         pairs = each_pair(topic, values, keys)

@@ -223,7 +223,7 @@ class ProducerSession(Attachment[Sender]):
         return until
 
     def _make_room(self, topic: str, partition: int, size: int, deadline: float) -> float:
-        """Wait for `size` free bytes, first come, first served. Returns the deadline for further waits: another thread may take the bytes.
+        """Wait for `size` free bytes, first come, first served. Returns the deadline for further waits.
 
         Raises BufferFull when `deadline` has passed; at once inside a callback and with on_full=raise.
         """
@@ -296,7 +296,7 @@ class ProducerSession(Attachment[Sender]):
         """Whether this thread must not wait: it runs a callback, or is the loop thread of any client (a destructor may send there)."""
         return self.runtime.callbacks.in_callback() or logs.current().on_loop()
 
-    # ---- called by the sender (see sender.Application), on the loop thread
+    # ---- called by the sender (see sender.Application)
 
     @property
     def starved(self) -> bool:
@@ -409,7 +409,7 @@ class ProducerSession(Attachment[Sender]):
         left = sum(1 if isinstance(item, Delivery) else item.count for item in pending if not _done(item))
         if not left:
             return KafkaTimeoutError(f"flush: all records have their outcome, but delivery callbacks have not returned within {limit:g} s")
-        return KafkaTimeoutError(f"flush: {left} records were not delivered within {limit:g} s; status() says why")
+        return KafkaTimeoutError(f"flush: records not delivered within {limit:g} s: {left}; status() says why")
 
     def _expedite(self) -> None:
         self.post(lambda _: self.machine.expedite())
@@ -446,7 +446,7 @@ class ProducerSession(Attachment[Sender]):
 
     def note_open_records(self, error: BaseException) -> None:
         if count := sum(1 if isinstance(item, Delivery) else item.count for item in self.pending or () if not _done(item)):
-            error.add_note(f"pykafka4: {count} records are not delivered yet; delivery continues in the background while the process runs")
+            error.add_note(f"pykafka4: records not delivered yet: {count}; delivery continues in the background while the process runs")
 
     def raise_failures(self, mark: int) -> None:
         now, reported = self.machine.ledger.failures_seen, _reported.get().get(self._serial, ())
@@ -454,7 +454,7 @@ class ProducerSession(Attachment[Sender]):
         if first is not None:
             error = DeliveryFailed(first.topic, first.partition, str(first.code), first.written, None, first.cause)
             if count > 1:
-                error.add_note(f"{count} records failed in total")
+                error.add_note(f"{count} failures that the application had not seen, this one included")
             self.mark_failures_seen(mark, now)
             raise error
 
@@ -552,7 +552,7 @@ class ProducerSession(Attachment[Sender]):
         """Close at interpreter exit, and log how many records were not delivered."""
         if self.undelivered is None and self.close(timeout):
             log.warning(
-                "%s: %d records were not delivered when the interpreter exited; close the producer before it exits",
+                "%s: records not delivered when the interpreter exited: %d; close the producer before it exits",
                 self.config.client_id,
                 len(self.undelivered or ()),
             )

@@ -52,7 +52,7 @@ class ShareConsumer(ServesStatus):
     def __init__(
         self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Unpack[ShareConsumerOptions]
     ) -> None:
-        """Raises ConfigError for an invalid option. The consumer joins the group in the background, after the first poll.
+        """Raises ConfigError for an invalid option. The first poll has the consumer join the group, in the background.
 
         `callback_executor` runs the callbacks of acknowledgements; default: one thread of the client.
         """
@@ -86,7 +86,8 @@ class ShareConsumer(ServesStatus):
     # -- subscription
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Subscribe to `topics`, a list of names, instead of the topics subscribed before. The next poll joins the group.
+        """Subscribe to `topics`, a list of names, instead of the topics subscribed before. The next poll joins the group if the consumer
+        is not a member.
 
         Records of other topics are released if no poll has returned them. A new group gets only records that are written after its first
         member has joined, unless the config `share.auto.offset.reset` of the group is `earliest`.

@@ -1,5 +1,6 @@
 """Decodes acquired records, hands them to the application, and collects its acknowledgements. Invariant: a record is accepted only if the
-application accepted it, or had it in hand and called `poll`, `commit` or `close`; and only while the client believes that its lock holds.
+application accepted it, or had it in hand and called `poll`, `commit`, `commit_async` or `close`; and only while the client believes that
+the record's lock holds.
 
 One thread at a time uses `DeliveredRecords` (see `Guard`), and no call here waits. Ctrl-C can end any step: then `changing` stays set, and
 the next call begins with `recover`, which takes back the records that no poll has returned. These records cannot be fetched again: the
@@ -28,8 +29,8 @@ __all__ = ["LOOP", "DeliveredRecords", "Outgoing", "as_type", "name_some"]
 LOOP, APPLICATION = "loop", "application"  # the takers of an `Outgoing`
 SHOWN: Final = 3  # records in an error's text
 AT_ONCE: Final = 2**31 - 1  # records of one decoding step: no limit, because their memory is limited
-# A lock is renewed only while more than this part of the renewal's lead time is left. If a renewal reached the broker after the lock's end,
-# the broker would refuse all acknowledgements of the partition in that request.
+# A poll renews a lock only while more than this part of the renewal's lead time is left. If a renewal reached the broker after the lock's
+# end, the broker would refuse all acknowledgements of the partition in that request.
 LATE_SHARE: Final = 0.1
 TYPES: Final = {kind.name.lower(): kind for kind in AcknowledgeType if kind is not AcknowledgeType.GAP}
 
@@ -131,7 +132,7 @@ class DeliveredRecords:
         self._aside: dict[Acquired, dict[int, AcknowledgeType]] = {}  # acknowledgements of gaps, unreadable and unwanted records
         self._reading: ResponseDecoding | None = None  # the decoding of the first arrival
         self._stocked = 0  # bytes in memory of the records decoded since `stock` last found `ready` empty
-        self.changing = False  # True during a step, and after a step that Ctrl-C has ended
+        self.changing = False  # True during a step, and after a step that an exception has ended
         self.out: list[ShareRecord] = []  # records that the running poll has taken and not returned
         self._leaving: Outgoing | None = None  # the `Outgoing` between `sending` and the end of `sent`, if any
         self._renew_from = INFINITY  # a time at or before the earliest end of a lock in `ready`
@@ -139,7 +140,7 @@ class DeliveredRecords:
     # ---------------------------------------------------------------- taking
 
     def stock(self) -> None:
-        """Decode arrivals until the records that wait for a poll take `max_decompressed` bytes of memory."""
+        """Decode arrivals until `_stocked` reaches `max_decompressed`."""
         arrivals = self._mailbox.arrivals
         if not self.ready:
             self._stocked = 0
@@ -223,7 +224,7 @@ class DeliveredRecords:
         return out
 
     def recover(self) -> None:
-        """Undo the step that Ctrl-C has ended: the next poll returns the records that the step took.
+        """Undo the step that an exception has ended: the next poll returns the records that the step took.
 
         A second Ctrl-C in here does no harm: each pass of the loop below leaves a state from which the next call continues.
         """

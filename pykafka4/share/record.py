@@ -12,7 +12,7 @@ __all__ = ["ShareRecord"]
 
 
 class ShareRecord:
-    """A record that a share consumer has acquired: the attributes of `Record`, and the number of deliveries. Compared by identity."""
+    """A record that a share consumer has acquired: the fields of `Record`, and the number of deliveries. Compared by identity."""
 
     __slots__ = ("__weakref__", "_acquired", "_record", "_renewal", "_renewed", "delivery_count")
 
@@ -45,7 +45,7 @@ class ShareRecord:
 
     @property
     def timestamp_type(self) -> str:
-        """`CREATE_TIME`, `LOG_APPEND_TIME` or `NO_TIMESTAMP`."""
+        """`CREATE_TIME`, `LOG_APPEND_TIME` or `NO_TIMESTAMP_TYPE`."""
         return self._record.timestamp_type
 
     @property

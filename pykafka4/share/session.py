@@ -41,8 +41,8 @@ Results = dict[TopicPartition, "KafkaError | None"]
 Types = Mapping[Acquired, Mapping[int, AcknowledgeType]]
 OnAcknowledged = Callable[[Results], Any]
 
-# While decoded records are left for later polls, acknowledgements wait this many seconds for later acknowledgements, because each request
-# is expensive. After a longer wait they might reach the broker only after the locks have ended.
+# While decoded records are left for later polls, acknowledgements wait up to this many seconds for later acknowledgements, because each
+# request is expensive. After a longer wait they might reach the broker only after the locks have ended.
 FLUSH_S: Final = 0.1
 MOST_OWED: Final = 10_000  # the most callbacks that may wait for the executor: bounds memory while the application blocks the executor
 WARN_INTERVAL_S: Final = 60.0  # seconds between two warnings about expired locks: a slow application loses locks with each poll
@@ -169,7 +169,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             self.records.accept_all()
         elif unacknowledged := self.records.unacknowledged():
             raise KafkaError(
-                f"poll: {len(unacknowledged)} records of the last poll are not acknowledged ({name_some(unacknowledged)}): accept, "
+                f"poll: unacknowledged records of the last poll: {name_some(unacknowledged)}; accept, "
                 "release, reject or renew each one first, or use share_acknowledgement_mode='implicit'"
             )
         mailbox = self.mailbox
@@ -195,7 +195,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             self.check()
 
     def _take(self, limit: int) -> list[ShareRecord]:
-        """Take records that have arrived; if there are none, have brokers acquire some. Raises errors of the mailbox. Never waits."""
+        """Take records that have arrived; if there are none, have brokers acquire some. Never waits."""
         mailbox = self.mailbox
         self.records.changing = True
         if mailbox.arrivals:  # first: see `Mailbox.wants`
@@ -249,13 +249,13 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         if now >= self._warn_at:
             lost, self._warned, self._warn_at = self.records.expired - self._warned, self.records.expired, now + WARN_INTERVAL_S
             log.warning(
-                "%s: share group %s: %d records were locked, but their locks (%g s) ended before a poll returned them: "
+                "%s: share group %s: records whose locks (%g s) ended before a poll returned them: %d; "
                 "they are delivered again, and each delivery counts towards the group's limit, after which a record is archived; "
                 "lower max_poll_records (%d), or set share_acquire_mode='record_limit' (Kafka 4.2)",
                 self.config.client_id,
                 self.config.group,
-                lost,
                 self.mailbox.lock_seconds or 0.0,
+                lost,
                 self.config.max_poll_records,
             )
 

@@ -387,7 +387,7 @@ def test_misuse_is_refused_with_the_way_out(cluster: Cluster, topic: str) -> Non
         consumer.accept(records[1])
         produce(cluster, topic, 4, 6)
         until(lambda: bool(consumer.poll(0.5)), LONG_S, "records")
-        with pytest.raises(KafkaError, match="are not acknowledged"):
+        with pytest.raises(KafkaError, match="unacknowledged records of the last poll"):
             consumer.poll(0.5)
 
 

@@ -180,7 +180,7 @@ def test_an_exception_in_the_block_gets_out_soon_although_no_broker_is_there(ser
         began = time.monotonic()
         raise ZeroDivisionError
     assert time.monotonic() - began < inspect(producer).session.config.delivery_timeout_ms / 1000 / 2
-    assert "1 records were not delivered" in caught.value.__notes__[0]
+    assert "records not delivered when the producer closed: 1" in caught.value.__notes__[0]
 
 
 def test_a_block_left_by_an_exception_still_delivers_what_can_be(server: ModelServer) -> None:

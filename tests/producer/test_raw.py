@@ -172,7 +172,7 @@ def test_a_too_large_batch_that_cannot_be_decoded_fails_with_both_reasons(server
     with pytest.raises(DeliveryFailed, match="MESSAGE_TOO_LARGE") as caught:
         delivery.result(SECONDS)
     assert caught.value.written is Written.NO
-    assert "2 of the 2 records of the raw batch failed" in "".join(caught.value.__notes__)
+    assert "failed records of the raw batch: 2 of 2" in "".join(caught.value.__notes__)
     assert producer.close(SECONDS) == []
     assert producer.stats().lost == 2
 

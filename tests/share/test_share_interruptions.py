@@ -417,7 +417,7 @@ def test_records_that_were_locked_too_long_are_told_with_the_way_out(
             (record,) = take(consumer, 1)
     messages = [each.getMessage() for each in caplog.records if "locked" in each.getMessage()]
     assert len(messages) == 1
-    assert "2 records were locked" in messages[0]
+    assert "before a poll returned them: 2;" in messages[0]
     assert "max_poll_records (500)" in messages[0]
     assert "share_acquire_mode='record_limit'" in messages[0]
     assert consumer.stats()["dropped"] == 4

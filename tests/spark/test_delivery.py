@@ -62,7 +62,7 @@ def test_one_partition_without_a_leader_fails_the_task_in_time_although_the_othe
     assert time.monotonic() - begun < 4.0
     assert (caught.value.topic, caught.value.partition) == ("t", 0)
     assert caught.value.cause is not None
-    assert any("records failed in total" in note for note in caught.value.__notes__)
+    assert any("failures that the application had not seen" in note for note in caught.value.__notes__)
     assert worker_stats() == []
 
 
