@@ -157,7 +157,7 @@ def each_pair(topic: str, values: Iterable[Any], keys: Iterable[Any] | None) -> 
         for value in items:
             key = None if others is None else next(others, MISSING)
             if key is MISSING:
-                raise ValueError(f"{topic}: keys ended after {count} items, before the values did")
+                raise ValueError(f"{topic}: keys has fewer items than values; keys ended after {count}")
             yield value, key
             count += 1
         if others is not None and next(others, MISSING) is not MISSING:

@@ -246,4 +246,4 @@ class Parking(Account):
 
 
 def no_partition(t: Topic, partition: int) -> ValueError:
-    return ValueError(f"{t.name}: partition={partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")
+    return ValueError(f"{t.name}: partition={partition}, but the highest partition of the topic is {t.count - 1}")

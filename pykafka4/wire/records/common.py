@@ -72,8 +72,8 @@ def chosen_partition(topic: str, function: Callable[..., Any], chosen: object, c
     if number is None:
         raise TypeError(f"{topic}: the partitioner {_named(function)} returned {type(chosen).__name__}; it must return an int")
     if not 0 <= number < count:
-        where = f"the topic has {count} partitions, 0 to {count - 1}"
-        raise ValueError(f"{topic}: the partitioner {_named(function)} returned {shown(number)}, but {where}")
+        wanted = f"an int from 0 to {count - 1}"
+        raise ValueError(f"{topic}: the partitioner {_named(function)} returned {shown(number)}; it must return {wanted}")
     return number
 
 

@@ -535,5 +535,5 @@ class Accumulator(RawBatches):
 def _next_key(topic: str, keys: Iterator[Any], n: int) -> bytes | None:
     key = next(keys, MISSING)
     if key is MISSING:
-        raise ValueError(f"{topic}: keys ended after {n} items, before the values did")
+        raise ValueError(f"{topic}: keys has fewer items than values; keys ended after {n}")
     return bytes_of(topic, "key", key)

@@ -144,7 +144,7 @@ cdef class Accumulator:
         return block
 
     cdef void trim(self, int64_t size) noexcept:
-        """Free pooled blocks until they and the blocks in use leave `size` bytes of buffer_memory."""
+        """Free pooled blocks while the memory in use and in the pool leaves less than `size` bytes of buffer_memory."""
         while self.pooled and self.allocated() + size > self.buffer_memory:
             self.pooled -= 1
             free(self.pool[self.pooled])
@@ -314,8 +314,8 @@ cdef class Accumulator:
     cdef int32_t start_size(self, Topic t, int partition, int64_t need, int64_t more, bint asked):
         """The initial capacity of a batch, with which the limits still allow `more` bytes; 0 if there is no room.
 
-        The batch of a busy partition starts large if there is plenty of memory, or if the thread has waited for memory. Otherwise such a
-        thread would reserve small pieces again and again, and its batches would stay small.
+        The batch of a busy partition starts large if there is plenty of memory, or, for a thread that has waited, if the limits allow it.
+        Otherwise such a thread would reserve small pieces again and again, and its batches would stay small.
         """
         cdef int64_t cap = FIRST_BLOCK_BYTES
         if need > t.capacity:
@@ -350,7 +350,7 @@ cdef class Accumulator:
         queues = must_queue(self, t, r)
         b = Batch.__new__(Batch)
         callbacks = [] if callback is not None else None
-        # From here until `append` has written the record no Python code runs, so other threads wait.
+        # From here until `append` has written the record no Python code runs, so other threads wait, unless there is no room.
         if self.refusal is not None and not r.forced:
             self.refuse()
         if t.dropped:
@@ -522,7 +522,7 @@ cdef class Accumulator:
         cdef str name = exact_name(topic)
         cdef PyObject* found = PyDict_GetItemWithError(self.topics, name)
         cdef Topic t = <Topic>found if found != NULL else self.meet(name)
-        # The old `last_name` is an exact str: its release runs no code of the application, which could call `send` between the writes.
+        # The old `last_name` is an exact str or NO_TOPIC: its release runs no code of the application, which could call `send`.
         self.last_name = name
         self.last_topic = t
         return t
@@ -640,7 +640,7 @@ cdef class Accumulator:
     # ------------------------------------------------------------ the loop
 
     def take(self, double now, bint no_linger=False) -> tuple:
-        """Work like `reference.Accumulator.take`, with two differences.
+        """Work like `reference.Accumulator.take`, with two differences for batches that are not combined.
 
         A call that finds a batch whose linger has ended, or expects one now, also takes the batches whose linger ends within an eighth of
         that linger, so one turn of the loop takes all of them. If the oldest of these batches was opened within an eighth of the linger

@@ -17,7 +17,7 @@ cdef int[5] FOLLOWS = [1 << S_SEALED | 1 << S_FAILED, 1 << S_ACKED | 1 << S_FAIL
 
 @cython.final
 cdef class Hooks:
-    """The producer's functions that handles call. A batch that has left the account refers to these functions, not to the accumulator."""
+    """The producer's functions that handles call. A batch keeps them even when it no longer refers to the accumulator."""
 
     cdef object wait, submit, awaiting, failure_seen, client_id
 
@@ -56,7 +56,7 @@ cdef class Batch:
     cdef readonly int codec        # the codec of its bytes: 0 until it is compressed
     cdef int own_codec             # the codec of a raw batch and of its parts; -1: the topic's codec
     cdef list callbacks            # None, or one entry per record up to the last record with a callback
-    cdef list extras               # None, or (handle, function) pairs of add_done_callback
+    cdef list extras               # None, or (handle, function) pairs: the callbacks whose handles exist already
     cdef Meta* meta
     cdef int32_t metas             # number of records for whose callbacks memory is reserved
     cdef int64_t base_offset, append_time
@@ -198,7 +198,7 @@ cdef class Batch:
             self.home = None
 
     cdef void settle(self) noexcept:
-        """Leave the account: the callbacks have returned, or there were none."""
+        """Leave the account: no callback of this batch is left to run."""
         cdef Accumulator acc = self.acc
         cdef int64_t owed = self.owed
         if self._settled or acc is None:
@@ -351,7 +351,7 @@ cdef class Batch:
     cdef object conclude(self, Settlement settlement):
         """Release the bytes after the outcome; return a callable that runs the callbacks, if there are any.
 
-        The caller makes `settlement` before it sets the outcome: an allocation can fail, and then nothing must have changed.
+        The caller makes `settlement` before any record has the outcome, because that allocation can fail.
         """
         cdef Accumulator acc = self.acc
         if self.extras:
@@ -407,7 +407,7 @@ cdef class Batch:
         return data
 
     cdef object record_at(self, const char** p, const char* end):
-        """The record at `p`, as passed to `send`; move `p` past it."""
+        """The record at `p`, as a ProducerRecord; move `p` past it."""
         cdef Raw r
         cdef const char* wrong = read_record(p[0], end, &r)
         headers = NO_HEADERS
@@ -566,7 +566,7 @@ cdef class Batch:
         for start, count in runs:
             total += count
             size += at[start + count] - at[start]
-        if self.callbacks:            # an empty list means: the first record, which had a callback, was refused after all
+        if self.callbacks:            # an empty list means that the record for which it was made is not in this batch
             b.meta = <Meta*>malloc(total * sizeof(Meta))
             if b.meta == NULL:
                 raise MemoryError

@@ -86,7 +86,7 @@ cdef int find_partition(Accumulator acc, Topic t, Item* r) except -1:
         if acc.find_partition is not None:
             r.deadline = acc.find_partition(t.name, r.partition, r.deadline)
         if r.partition >= t.count:
-            raise ValueError(f"{t.name}: partition={r.partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")
+            raise ValueError(f"{t.name}: partition={r.partition}, but the highest partition of the topic is {t.count - 1}")
     return 0
 
 

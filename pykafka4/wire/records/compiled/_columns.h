@@ -1,4 +1,4 @@
-/* Collects records as columns. Invariant: no function needs Python objects or the GIL; the last reader frees the memory, on any thread.
+/* Collects records as columns. Invariant: no function needs Python objects or the GIL, because the last reader may be on any thread.
 
    A reader may release Arrow data on a thread that Python does not know, even while the interpreter shuts down or after its end. So an
    exported array refers only to `Columns`, which is reference-counted and refers only to memory from malloc. */
@@ -18,18 +18,18 @@ typedef struct { /* memory that grows */
 
 typedef struct { /* a column of bytes: row i has the bytes between ends[i] and ends[i + 1] */
     Room ends, data;
-    char *valid; /* a bit per row; NULL while no row is null */
+    char *valid; /* a bit per row; NULL: no row is null */
     int64_t valid_cap, nulls;
 } Spans;
 
-#define SPARES 2            /* released `Columns` that an account keeps for later */
+#define SPARES 2            /* maximum number of released `Columns` that an account keeps */
 #define MOST_SPARE 33554432 /* maximum bytes of the blocks of a spare */
 
 struct Columns;
 
 typedef struct { /* a builder's account, which it shares with all columns that it has made */
     int refs;
-    int64_t bytes;                  /* bytes of its columns that are not released yet */
+    int64_t bytes;                  /* bytes of finished columns that are not released yet */
     struct Columns *spare[SPARES];  /* released columns, whose blocks the next columns use */
     int locked;                     /* a thread uses `spare`, for a few instructions */
 } Account;
@@ -44,7 +44,7 @@ typedef struct Columns {
     int64_t encoded;    /* bytes of the headers as fetched */
     int64_t most_bytes; /* MOST_COLUMN_BYTES, or less in tests */
     Room partition, offset, timestamp, kind, starts; /* starts: index of the first header of each row */
-    char *stamped;                                   /* a bit for each timestamp; NULL while none is null */
+    char *stamped;                                   /* a bit for each timestamp; NULL: none is null */
     int64_t stamped_cap, unstamped;
     Spans topic, key, value, name, content; /* name, content: name and value of each header */
 } Columns;
@@ -58,7 +58,7 @@ static int64_t spans_reset(Spans *s) { /* return the size of the blocks that sta
     return s->ends.cap + s->data.cap;
 }
 
-/* Empty `c`, but keep its blocks; return their size. */
+/* Empty `c` and free its bitmaps, but keep its other blocks; return the size of these. */
 static int64_t columns_reset(Columns *c) {
     free(c->stamped);
     c->stamped = NULL;
@@ -170,7 +170,7 @@ static int bit_clear(char **bits, int64_t *cap, int64_t row) {
     return 0;
 }
 
-/* Make room for `rows` more rows of a topic with `bytes` bytes of values, but not for the data of their keys and headers. */
+/* Make room for `rows` more rows of a topic, with values of `bytes` bytes in total, but not for the data of their keys and headers. */
 static int columns_fit(Columns *c, int64_t rows, int64_t topic_size, int64_t bytes) {
     if (c->wants[C_TOPIC] && (ends_fit(&c->topic.ends, rows) < 0 || room_fit(&c->topic.data, rows * topic_size) < 0)) return -1;
     if (c->wants[C_PARTITION] && room_fit(&c->partition, rows * 4) < 0) return -1;
@@ -272,8 +272,8 @@ static inline int row_add(Columns *c, int64_t offset, int64_t ms, const char *ke
     return c->wants[C_HEADERS] ? headers_add(c, rest, end, headers) : 0;
 }
 
-/* Whether offsets of 32 bits are enough with one more record. Each byte of the headers counts three times: an invalid byte of a name
-   becomes three bytes. */
+/* Whether offsets of 32 bits are enough with the key, value and headers of one more record. Each byte of the headers counts three times:
+   an invalid byte of a name becomes three bytes. */
 static inline int row_fits(const Columns *c, int64_t key_size, int64_t value_size, int64_t headers_size) {
     if (c->wants[C_KEY] && c->key.data.used + key_size > c->most_bytes) return 0;
     if (c->wants[C_VALUE] && c->value.data.used + value_size > c->most_bytes) return 0;

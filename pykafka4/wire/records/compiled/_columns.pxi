@@ -1,6 +1,6 @@
 # Collects fetched records as columns. Invariant: `add` finds the same records and errors as `Chunk.decode`, in the same order.
 #
-# `walk` uses only C code without Python objects, so one call can decode a complete chunk, and a long chunk without the GIL. Old formats,
+# `walk` runs no Python code, so one call can decode a complete chunk, and a long chunk without the GIL. Old formats,
 # compressed batches, control batches, and chunks with aborted transactions need `Chunk.enter`.
 
 
@@ -76,7 +76,7 @@ cdef struct Taking:                # the state of a call of `add`
     int64_t taken, first, last     # number of added rows, and the offsets of the first and last of them
     int32_t epoch, last_epoch      # leader epochs of the batch entered, and of the last row
     bint entered                   # `enter_plain` has entered a batch in this step
-    bint done                      # the batch entered has no more records
+    bint done                      # the batch entered has no more records to add
     bint full                      # the next record does not fit
     bint no_memory
     int64_t headers                # number of headers of the next record, if they are too many: see `too_many_headers`

@@ -1,7 +1,7 @@
 # Decodes fetched bytes into records. Invariant: every length is checked against the bytes left before it is used.
 #
-# The code runs on the application thread inside `poll`. Values are decoded at once: a lazy value would cost the same bytes object, plus a
-# property call at each read. Headers are the exception: see `_record.h`.
+# Values are decoded at once: a lazy value would cost the same bytes object, plus a property call at each read. Headers are the exception:
+# see `_record.h`.
 
 
 cdef extern from "_raw.h":
@@ -111,8 +111,8 @@ cdef extern from *:
 cdef class Chunk:
     """One partition's bytes of one Fetch response, and how far they are decoded. See `_plain_decode.Chunk`."""
 
-    cdef Py_buffer view            # the buffer with the complete response
-    cdef const char* data          # this partition's part of it
+    cdef Py_buffer view            # the buffer that contains `data`, mostly that of the complete response
+    cdef const char* data          # the bytes of this partition
     cdef bint held
     cdef readonly str topic
     cdef readonly int partition

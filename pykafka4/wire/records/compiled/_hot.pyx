@@ -145,12 +145,12 @@ cdef enum:
     S_SPLIT = 4
     HEADER = 61                # bytes of a batch before its records
     LEAST_RECORD = 7           # bytes: one each for length, attributes, timestamp, offset, key, value, headers
-    BLOCK_HEAD = 16            # bytes of `Block` before the bytes of a batch
-    FIRST_BLOCK_BYTES = 2048   # bytes of a new batch's block; a larger block replaces it when it is full
+    BLOCK_HEAD = 16            # bytes before the bytes of a batch: `Block`, then padding
+    FIRST_BLOCK_BYTES = 2048   # usual bytes of a new batch's block; larger blocks replace it as the batch grows
     MOST_POOLED_BLOCKS = 64    # maximum number of full-size blocks kept for reuse
     PARKED_COST = 128          # bytes reserved for a parked record in addition to its data
     CALLBACK_COST = 24         # bytes reserved for the callback of a record: the reference to it, and Meta
-    FIRST_CALLBACKS = 16       # callbacks for which a batch first reserves memory; later it reserves for twice its record count
+    FIRST_CALLBACKS = 16       # `book_callbacks` reserves for at least as many, if there is room and the batch may have as many records
     LONG_CRC = 1048576         # bytes beyond which a checksum (40 us) is computed without the GIL
     CODEC_BITS = 7
     LOG_APPEND_BIT = 8

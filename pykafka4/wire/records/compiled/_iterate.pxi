@@ -5,7 +5,7 @@
 cdef class RecordIterator:
     """Iterates over `records`; `given` counts the records handed out.
 
-    While `stopped` is set, the iteration ends early; it continues once `stopped` has been reset. The loop thread reads `given` and sets
+    While `stopped` is set, the iteration ends early; it continues once `stopped` has been reset. Other threads read `given` and set
     `stopped` while the application iterates. Both are C fields, so the iteration runs no Python code.
     """
 

@@ -1,7 +1,7 @@
 /* Exports a stream whose batches a Python function makes. Invariant: `release` needs no GIL.
 
-   A thread that has the GIL drops the function later. `get_next` takes the GIL, on any thread. Once the interpreter has ended there is no
-   GIL to take, so the stream fails. */
+   A thread that has the GIL drops the function later. `get_next` takes the GIL, on any thread. Once the interpreter has begun to end, no
+   thread can take the GIL, so the stream fails. */
 #pragma once
 #include <Python.h>
 #include "_export.h"
@@ -62,7 +62,7 @@ static int live_get_next(struct ArrowArrayStream *stream, struct ArrowArray *out
 
 static const char *live_get_last_error(struct ArrowArrayStream *stream) {
     Live *live = (Live *)stream->private_data;
-    return live->error ? live->error : "the Python interpreter has ended";
+    return live->error ? live->error : "out of memory, or the Python interpreter has ended";
 }
 
 static int live_export(PyObject *source, Make *make, const int *order, int count, struct ArrowArrayStream *out) {

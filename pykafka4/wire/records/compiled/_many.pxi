@@ -1,5 +1,5 @@
 # Accepts many records in one call. Invariant: each record is accepted or refused as by `send`, in order; an error has the handles of the
-# records before it.
+# accepted records.
 
 cdef object MISSING = object()
 cdef enum:
@@ -52,7 +52,7 @@ cdef list send_many(Accumulator acc, object topic, object values, object keys, o
             if keys is not None:
                 key = next(keys, MISSING)
                 if key is MISSING:
-                    raise ValueError(f"{t.name}: keys ended after {n - 1} items, before the values did")
+                    raise ValueError(f"{t.name}: keys has fewer items than values; keys ended after {n - 1}")
                 keep_key = _span(t.name, "key", key, &r.key, &r.key_size)
             r.headers, r.headers_size = header_data, header_size
             r.partition = asked

@@ -22,7 +22,7 @@ cdef class Parked:
 cdef class Topic:
     cdef str name
     cdef int count                 # partitions; 0 while unknown
-    cdef int slots                 # the highest number of partitions so far: the size of the arrays
+    cdef int slots                 # the highest number of partitions so far: the size of `open`, `held` and `last_was_full`
     cdef bint direct               # partitions are known and nothing is parked: records go straight into batches
     cdef bint announced            # the loop knows the topic, and will move or fail the records parked here
     cdef bint dropped              # removed from the accumulator's topics: a `send` that found it earlier looks up its name again
@@ -33,7 +33,7 @@ cdef class Topic:
     cdef int available_count, cursor
     cdef char* online              # per partition: whether it is available
     cdef object available_tuple    # `available`, for a function of the application
-    cdef uint64_t random_state     # state of the random numbers
+    cdef uint64_t random_state     # state of the random number generator
     cdef int sticky                # the current partition of records without key and partition
     cdef int64_t sticky_bytes      # bytes of batches closed for the sticky partition since it became the sticky one
     cdef object parked             # deque of Parked
@@ -41,7 +41,7 @@ cdef class Topic:
     cdef int64_t parked_bytes
     cdef int64_t moved_bytes       # bytes of records moved from `parked` to their partitions; 0 once `parked` is empty
     cdef Batch placeholder         # the batch to which handles of parked records refer
-    cdef Topic late                # has the batches without a partition, for partitioner="late"; None: records get their partition at once
+    cdef Topic late                # None, or the Topic of the batches without a partition, if the spread of the partitioner is LATE
     cdef bint undesignated         # this is the `late` of another Topic: it has one slot, and its batches have no partition
     cdef LingerList linger_list    # the open batches with the same linger
     cdef int codec
@@ -55,7 +55,7 @@ cdef class Topic:
     cdef int64_t max_message_bytes  # the limit of its policy; 0: no such limit
     cdef int64_t max_record
     cdef str max_record_option     # the option that sets `max_record`
-    cdef object admit              # None, or the function that admits each record
+    cdef object admit              # None, or the function that admits records
 
     def __dealloc__(self):
         free(self.held)
@@ -187,7 +187,7 @@ cdef object parked_record(str topic, Parked p):
 
 
 cdef bint must_queue(Accumulator acc, Topic t, Item* r) except -1:
-    """Whether waiting threads come before `r`: not if `r` itself has waited, or if they all wait for partitions other than its own."""
+    """Whether waiting threads come before `r`: not if `r` has waited or was parked, or if all of them wait for other partitions."""
     cdef frozenset full = acc.full_partitions  # read once: the tuple below may run the garbage collector, and thus any Python code
     if acc.waiters == 0 or r.asked or r.forced:
         return False
@@ -291,7 +291,7 @@ cdef tuple designate(Accumulator acc, str topic, int limit, bint patient):
         if p.partition >= t.count and patient and not acc.partition_argument:
             break
         if p.partition >= t.count and not acc.partition_argument:
-            error = ValueError(f"{topic}: partition={p.partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")
+            error = ValueError(f"{topic}: partition={p.partition}, but the highest partition of the topic is {t.count - 1}")
             lost = failed_batch(acc, t, "UNKNOWN_TOPIC_OR_PARTITION", error)
             settlement = Settlement.__new__(Settlement)
             fail_oldest(acc, t, lost)

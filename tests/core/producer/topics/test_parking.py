@@ -161,7 +161,7 @@ def test_a_record_for_a_missing_partition_fails_and_the_others_move() -> None:
     assert not bad.done(), "it may have been added just now"
     assert good.partition is None, "nothing passes what is parked"
     lot.poll(MISSING_PARTITION_S)
-    why = "t: partition=99 but the topic has 3 partitions, 0 to 2"
+    why = "t: partition=99, but the highest partition of the topic is 2"
     assert lot.lost == [("t", "UNKNOWN_TOPIC_OR_PARTITION", why, 1)]
     assert bad.done()
     assert not called, "callbacks run where the sender has them run"

@@ -129,8 +129,8 @@ def test_a_parked_record_for_a_partition_that_is_not_there_fails_alone_and_is_ha
     left, misplaced = world.acc.designate("new")
     assert left == 0
     assert [(code, str(error)) for code, error, _ in misplaced] == [
-        ("UNKNOWN_TOPIC_OR_PARTITION", "new: partition=2 but the topic has 2 partitions, 0 to 1"),
-        ("UNKNOWN_TOPIC_OR_PARTITION", "new: partition=99 but the topic has 2 partitions, 0 to 1"),
+        ("UNKNOWN_TOPIC_OR_PARTITION", "new: partition=2, but the highest partition of the topic is 1"),
+        ("UNKNOWN_TOPIC_OR_PARTITION", "new: partition=99, but the highest partition of the topic is 1"),
     ]
     assert good.partition == 1
     for delivery, (code, error, _) in zip((bad, worse), misplaced, strict=True):
