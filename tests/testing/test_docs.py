@@ -28,7 +28,7 @@ def test_the_example_of_the_page_fails_if_a_fault_never_happens(pytester: pytest
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(
-        ["**AssertionError: ordered faults that did not happen*disconnect('LeaveGroup', after=True): happened 1 of 5 times*"]
+        ["**AssertionError: ordered faults that did not happen*disconnect('LeaveGroup', after=True) (ordered: 5, happened: 1)*"]
     )
 
 

@@ -296,7 +296,7 @@ def test_a_request_too_new_costs_the_connection() -> None:
         ),
         (b"\0\x63\0\0\0\0\0\x07\0\x02me", "API 99 v0 of client 'me' cannot be decoded: the model of Kafka 4.4 supports no version of it"),
         (b"\0\x03\0\0\0\0\0\x07\x7f\xffme", "Metadata v0 of client 'me' cannot be decoded: a client id of 32767 bytes"),
-        (b"\0\x03", "a request of client '' cannot be decoded: 2 bytes are too few for a request header"),
+        (b"\0\x03", "a request of client '' cannot be decoded: a frame of size 2 is too small for a request header"),
     ],
 )
 def test_a_request_that_cannot_be_decoded_is_logged(

@@ -86,12 +86,12 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("fail", ("Produce", "REQUEST_TIMED_OUT"), {"topic": "t", "partition": -1}, "partition=-1"),
     ("fail", ("Produce", "REQUEST_TIMED_OUT"), {"topic": 5}, r"topic must be a str, not int \(5\)"),
     ("fail", ("Fetch", "REQUEST_TIMED_OUT"), {"after": True}, "after=True"),
-    ("fail", ("Heartbeat", "UNKNOWN_MEMBER_ID"), {"topic": "t"}, "one error for the whole request"),
+    ("fail", ("Heartbeat", "UNKNOWN_MEMBER_ID"), {"topic": "t"}, "errors of Heartbeat cannot be ordered for single topics"),
     (
         "fail",
         ("Metadata", "UNKNOWN_TOPIC_ID"),
         {"topic": "t", "partition": 0},
-        "a response to Metadata has no errors for single partitions",
+        "errors of Metadata cannot be ordered for single partitions",
     ),
     ("fail", ("DescribeCluster", "UNKNOWN_SERVER_ERROR"), {}, "fail does not support DescribeCluster"),
     ("delay", ("Fech", 1.0), {}, "did you mean 'Fetch'"),
@@ -231,7 +231,7 @@ def test_an_error_ordered_for_any_api_is_in_its_next_answer_and_not_in_the_one_a
     ordered = "CLUSTER_AUTHORIZATION_FAILED"
     message, version = requests()[api]
     server.fail(api, ordered)
-    assert server.unmet() == [f"fail({api!r}, {ordered!r}): happened 0 of 1 times"]
+    assert server.unmet() == [f"fail({api!r}, {ordered!r}) (ordered: 1, happened: 0)"]
     assert BY_NAME[ordered].code in codes(ask(server, message, version))
     server.assert_all_met()
     assert BY_NAME[ordered].code not in codes(ask(server, message, version))
@@ -275,8 +275,8 @@ def test_ordered_faults_that_met_no_request_are_named(server: ModelServer) -> No
         ask(server, METADATA, 12)
     with pytest.raises(AssertionError) as told:
         server.assert_all_met()
-    assert "fail('Fetch', 'UNKNOWN_TOPIC_ID', topic='t', partition=1): happened 0 of 1 times" in str(told.value)
-    assert "disconnect('Metadata', after=False): happened 1 of 2 times" in str(told.value)
+    assert "fail('Fetch', 'UNKNOWN_TOPIC_ID', topic='t', partition=1) (ordered: 1, happened: 0)" in str(told.value)
+    assert "disconnect('Metadata', after=False) (ordered: 2, happened: 1)" in str(told.value)
 
 
 def test_every_fault_is_carried_out() -> None:

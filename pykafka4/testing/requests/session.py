@@ -1,7 +1,7 @@
 """Executes the requests of one connection, for a broker. Invariant: requests are executed one at a time, and responses are sent in order.
 
-Bytes may arrive in pieces of any size. Requests that arrived before the client disconnected may still be executed (`zombies`): a frozen
-broker that resumes finds such requests in the buffers of lost connections.
+Bytes may arrive in pieces of any size. Requests that arrived before the client disconnected may still be executed (`zombies`), because a
+frozen broker that resumes finds such requests in the buffers of lost connections.
 """
 
 from __future__ import annotations
@@ -166,9 +166,9 @@ class Session:
             self._run(call)
 
     def _decode(self, frame: bytes) -> Call | None:
-        """None if the broker refuses the request. As in brokers, extra bytes are ignored: librdkafka sends some."""
+        """None if the broker refuses the request. As in brokers, extra bytes are ignored, because librdkafka sends some."""
         if len(frame) < 8:
-            self._refuse(frame, f"{len(frame)} bytes are too few for a request header")
+            self._refuse(frame, f"a frame of size {len(frame)} is too small for a request header")
             return None
         key, version, correlation_id = struct.unpack_from(">hhi", frame)
         low, high = self.cluster.versions.get(key, (0, -1))

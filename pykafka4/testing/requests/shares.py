@@ -146,7 +146,7 @@ def acknowledge(call: Call) -> ShareAcknowledgeResponse:
 
 
 def fetch(call: Call) -> Any:
-    """Apply acknowledgements, then acquire records. The response waits for records or an error of a partition, for at most `max_wait_ms`.
+    """Apply acknowledgements, then acquire records. The response may wait for records, for at most `max_wait_ms`.
 
     A request with the epoch CLOSES acquires no records, and closes the session.
     """

@@ -144,7 +144,7 @@ def add_offsets(call: Call) -> AddOffsetsToTxnResponse:
 
 
 def end(call: Call) -> EndTxnResponse:
-    """From version 5 on, the response has the producer id and epoch of the next transaction."""
+    """From version 5 on, a response without an error has the producer id and epoch of the next transaction."""
     message: EndTxnRequest = call.message
     name, transactions = message.transactional_id, call.cluster.transactions
     refused = refusal(call, name)

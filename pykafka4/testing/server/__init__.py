@@ -1,8 +1,8 @@
 """Serves the model cluster on 127.0.0.1, for clients that use sockets.
 
 Invariants:
-* One thread runs the timeline's events and reads the sockets; other code uses the cluster through `ModelServer.do` or `wait_for`, under
-  the server's lock.
+* One thread runs the timeline's events and reads the sockets; other code changes the cluster through `ModelServer.do`, under the
+  server's lock.
 * An exception in that thread closes every connection, and later calls, up to and including `close`, raise RuntimeError with
   that exception as the cause.
 

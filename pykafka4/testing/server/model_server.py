@@ -1,4 +1,4 @@
-"""Runs the model cluster on TCP sockets, for tests of applications. Invariant: one thread at a time uses the cluster, under the lock.
+"""Runs the model cluster on TCP sockets, for tests of applications. Invariant: one thread at a time changes the cluster, under the lock.
 
     with ModelServer(brokers=3, release="3.9") as server:
         server.create_topic("orders", partitions=6)
@@ -54,14 +54,15 @@ def as_bytes(name: str, value: object) -> bytes | None:
 
 def check_partition(topic: Topic, partition: int) -> None:
     if not 0 <= partition < len(topic.partitions):
-        raise IndexError(f"topic {topic.name!r} has {len(topic.partitions)} partitions and no partition {partition}")
+        raise IndexError(f"topic {topic.name!r} has no partition {partition}; its last partition is {len(topic.partitions) - 1}")
 
 
 class ModelServer:
     """A model cluster to which real clients can connect.
 
-    `release`: the release of Kafka whose API versions and behaviour the brokers have, from "0.11" to "4.4". Other `options` go to
-    `ModelCluster`: `auto_create_topics` (True), `default_partitions` (3), `random`. Raises TypeError or ValueError for invalid options.
+    `release`: the release of Kafka whose API versions and behaviour the brokers have, one of `cluster.releases.RELEASES`. Other
+    `options` go to `ModelCluster`: `auto_create_topics` (True), `default_partitions` (3), `random`. Raises TypeError or ValueError for
+    invalid options.
     """
 
     def __init__(self, brokers: int = 3, *, release: str = "4.4", **options: Any) -> None:
@@ -88,7 +89,7 @@ class ModelServer:
         return ",".join(f"{b.host}:{b.port}" for b in self.cluster.brokers.values())
 
     def do(self, act: Callable[[ModelCluster], T]) -> T:
-        """Run `act` on the cluster while no other code uses the cluster, and return the result.
+        """Run `act` on the cluster while no other code changes the cluster, and return the result.
 
         Raises RuntimeError if the server has crashed, or in a forked child; ClosedError after `close`.
         """
@@ -184,11 +185,10 @@ class ModelServer:
         """Answer the next `times` requests of an API with an error: `fail("Produce", "NOT_LEADER_OR_FOLLOWER", topic="orders")`.
 
         `error` is Kafka's name for the error; `api` is Kafka's name for the API, its key, or its request class. Requests about partitions
-        (such as Produce, Fetch, ListOffsets and OffsetCommit) fail for each partition that matches `topic` and `partition`; each of
+        (such as Produce, Fetch and ListOffsets) fail for each partition that matches `topic` and `partition`; each of
         these partitions uses up one of `times`. The request, or its part for the partition, is not executed; with `after` (Produce,
         OffsetCommit, and requests of group members and transactions) it is executed, and then the error is returned. Raises ValueError at
-        once for a fault that could never happen: an unknown name, an API that this release does not have, a topic or partition if the
-        response has none.
+        once for a fault that could never happen, such as one with an unknown name, or of an API that this release does not have.
         """
         self._order(lambda cluster: orders.fail(cluster, api, error, topic, partition, times, after))
 

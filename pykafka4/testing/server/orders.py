@@ -15,7 +15,7 @@ from pykafka4.testing.model import ModelCluster
 
 __all__ = ["Order", "delay", "disconnect", "fail"]
 
-# The part of a response that carries the error code, for each API that supports ordered errors.
+# By API: the smallest part of a request for which an error can be ordered.
 PLACES: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "OffsetCommit", "TxnOffsetCommit", "AddPartitionsToTxn"), "partition"
@@ -44,7 +44,7 @@ class Order:
     entry: Injected | PushedError
 
     def __str__(self) -> str:
-        return f"{self.text}: happened {self.times - self.entry.times} of {self.times} times"
+        return f"{self.text} (ordered: {self.times}, happened: {self.times - self.entry.times})"
 
 
 def fail(cluster: ModelCluster, api: Api, error: str, topic: str | None, partition: int | None, times: int, after: bool) -> Order:
@@ -94,13 +94,13 @@ def known(cluster: ModelCluster, api: Api) -> str:
 def check_place(cluster: ModelCluster, name: str, topic: str | None, partition: int | None) -> int | None:
     """Check and return `partition`. The topic need not exist yet."""
     if topic is not None and PLACES[name] == "request":
-        raise ValueError(f"topic={topic!r}: a response to {name} has one error for the whole request")
+        raise ValueError(f"topic={topic!r}: errors of {name} cannot be ordered for single topics")
     if topic is not None:
         check_topic(topic)
     if partition is None:
         return None
     if PLACES[name] != "partition":
-        raise ValueError(f"partition={partition!r}: a response to {name} has no errors for single partitions")
+        raise ValueError(f"partition={partition!r}: errors of {name} cannot be ordered for single partitions")
     if topic is None:
-        raise ValueError(f"partition={partition!r} without a topic")
+        raise ValueError(f"partition={partition!r} without a topic; give its topic, too")
     return checks.partition(partition, cluster.topics.get(topic))

@@ -151,7 +151,7 @@ class StoredBatch:
         """The batch keeps its base offset. Raises ValueError if `data` is too short for a record batch."""
         header = parse_header(data)
         if header is None:
-            raise ValueError(f"{len(data)} bytes are too few for a record batch, whose header has {HEADER.size}")
+            raise ValueError(f"data of size {len(data)} is too short for a record batch, whose header has {HEADER.size} bytes")
         return cls(header.base_offset, header, data)
 
     @property

@@ -34,7 +34,7 @@ class UnknownProducer(Enum):
     """
 
     ACCEPT = None  # Kafka 2.5 and newer
-    REFUSE = "UNKNOWN_PRODUCER_ID"  # from 1.0 on
+    REFUSE = "UNKNOWN_PRODUCER_ID"  # from 1.0 to 2.4
     OUT_OF_ORDER = "OUT_OF_ORDER_SEQUENCE_NUMBER"  # 0.11
 
 
@@ -137,7 +137,7 @@ class PartitionLog:
             return self.unknown_producer.value if header.base_sequence else None
         if header.producer_epoch < (last.producer_epoch if last else ended or 0):
             return "INVALID_PRODUCER_EPOCH"
-        if last is None:  # a marker of a higher epoch has ended the producer's last epoch here
+        if last is None:  # here the log knows only a marker of the producer
             return "OUT_OF_ORDER_SEQUENCE_NUMBER" if header.base_sequence else None
         expected = (last.last_sequence + 1) % 2**31 if header.producer_epoch == last.producer_epoch else 0
         return None if header.base_sequence == expected else "OUT_OF_ORDER_SEQUENCE_NUMBER"
@@ -157,7 +157,7 @@ class PartitionLog:
         return batch
 
     def store(self, data: bytes) -> None:
-        """Append a batch unchanged, with its own offsets and epoch: for gaps, control batches and corrupt batches."""
+        """Append a batch unchanged, with its own offsets and epoch."""
         batch = StoredBatch.of(data)
         if batch.base_offset < self.end_offset:
             raise ValueError(f"{self.tp}: base offset {batch.base_offset} is below the end offset {self.end_offset}")

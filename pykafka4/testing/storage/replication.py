@@ -2,7 +2,7 @@
 
 Invariant: every running in-sync replica has all records below the high watermark, except after an unclean election.
 
-With a delay of 0, the default, followers have all records at once, and a broker leaves the in-sync replicas when it stops. With a delay, a
+With a delay of 0, the default, followers copy at once, and a follower leaves the in-sync replicas when its broker stops. With a delay, a
 follower copies that many seconds after a write, and only while its broker and the leader run. As in Kafka, the follower learns of a higher
 high watermark one copy later. It stays in sync until the controller notices that its broker has stopped, or until it has been behind for
 `lag_max` seconds.
@@ -28,7 +28,7 @@ LAG_MAX_S: Final = 30.0  # seconds: the default of replica.lag.time.max.ms
 class Replication:
     def __init__(self, brokers: Mapping[int, Broker], topics: Topics, timeline: Timeline, random: Random) -> None:
         self._brokers, self._topics, self._timeline, self._random = brokers, topics, timeline, random
-        self.fetches: Purgatory[TopicPartition] = Purgatory(timeline)  # Fetches that wait for records
+        self.fetches: Purgatory[TopicPartition] = Purgatory(timeline)  # Fetch and ShareFetch requests that wait for records
         self.produces: Purgatory[Partition] = Purgatory(timeline)  # Produce requests that wait for the high watermark
         self.delay = 0.0  # seconds that a follower takes to copy
         self.lag_max = LAG_MAX_S  # seconds that a follower may be behind and stay in sync

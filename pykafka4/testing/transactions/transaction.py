@@ -102,7 +102,6 @@ class Transaction:
         self.producer_id, self.epoch = producer_id, 0
 
     def fence(self) -> None:
-        """No producer gets the new epoch."""
         self.epoch, self.last_epoch = self.epoch + 1, NO_EPOCH
 
     # ---- a request that is repeated because its response was lost (KIP-890)

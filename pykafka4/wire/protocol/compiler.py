@@ -1,9 +1,9 @@
 """Compiles one flat encode function and one flat decode function for each version of a message, on its first use.
 
-Invariant: emitted code checks each length against the bytes left before it uses the length, and
-subtracts the memory of decoded values from a budget, `room`, before it allocates that memory (`weight.py`).
+Invariant: emitted code checks lengths against the bytes left, and subtracts the memory of arrays, strings and tagged fields from a budget,
+`room`, before it allocates that memory (`weight.py`).
 
-Each line of a decode function has the label of its field, so that errors can name the field at no cost in the normal case. One `struct`
+Lines of a decode function have labels, so that errors can name the field at no cost in the normal case. One `struct`
 call packs or unpacks neighbouring fixed-size fields, length prefixes and empty tag sections: `run` collects them, `flush` emits the call.
 """
 
@@ -136,7 +136,7 @@ class _Encode:
             self.tags(expr, tagged)
 
     def left_out(self, expr: str, cls: type, field: attrs.Attribute[Any]) -> None:
-        """Emit a check that the absent field is not set, as in Java: otherwise a setting would silently do nothing."""
+        """Unless the field is ignorable, emit a check that it is not set, because the setting would silently do nothing."""
         if spec_of(field).ignorable:
             return
         with self.src.block(f"if {self.differs(expr, field)}:"):

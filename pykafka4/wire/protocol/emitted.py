@@ -1,7 +1,6 @@
-"""Reads lengths of several bytes, unknown tags and arrays of numbers for the code that `compiler` emits, and raises its errors.
+"""Defines the functions that the code emitted by `compiler` calls, in rare cases and for work that all messages share.
 
-Invariant: no length is used before it is checked against the bytes left. Emitted code calls these functions in rare cases, and for work
-that all messages share.
+Invariant: no length is used before it is checked against the bytes left.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def _more(buf: Any, pos: int, first: int) -> tuple[int, int]:
             if n > 0xFFFF_FFFF:
                 break
             return n, pos
-    raise DecodeError("a length of more than 32 bits")
+    raise DecodeError("a varint of more than 32 bits")
 
 
 def read_uvarint(buf: Any, pos: int) -> tuple[int, int]:
@@ -73,21 +72,21 @@ def _bad_length(n: int, left: int) -> NoReturn:
         raise DecodeError("null in a field that is not nullable")
     if 0 <= n <= left:
         _too_heavy()
-    raise DecodeError(f"a negative length, {n}" if n < 0 else f"a length of {n}, but only {left} bytes are left")
+    raise DecodeError(f"a negative length, {n}" if n < 0 else f"a length of {n}, but the remaining size is {left}")
 
 
 def _bad_count(n: int, left: int, room: int) -> NoReturn:
     if n > MAX_ELEMENTS:
-        raise DecodeError(f"{n} elements; the limit is {MAX_ELEMENTS}")
+        raise DecodeError(f"an array of length {n}; the limit is {MAX_ELEMENTS}")
     if n < 0:
         _bad_length(n, left)
     if room < 0:
         _too_heavy()
-    raise DecodeError(f"{n} elements, but only {left} bytes are left")
+    raise DecodeError(f"an array of length {n}, but the remaining size is {left}")
 
 
 def _bad_tags(count: int, left: int) -> NoReturn:
-    raise DecodeError(f"{count} tagged fields: only {left} bytes are left, and the limit is {MAX_TAGS} fields")
+    raise DecodeError(f"the count of tagged fields is {count}, but the remaining size is {left}, and the limit of the count is {MAX_TAGS}")
 
 
 def _bad_order(tag: int, last: int) -> NoReturn:
@@ -95,11 +94,15 @@ def _bad_order(tag: int, last: int) -> NoReturn:
 
 
 def _bad_tag_size(tag: int, difference: int) -> NoReturn:
-    raise DecodeError(f"tag {tag} is {abs(difference)} bytes {'longer' if difference > 0 else 'shorter'} than its declared size")
+    longer = "longer" if difference > 0 else "shorter"
+    raise DecodeError(f"tag {tag} is {longer} than its declared size (difference in bytes: {abs(difference)})")
 
 
 def _absent(owner: str, name: str, version: int) -> NoReturn:
-    raise UnsupportedVersion(f"{owner}.{name} is set, but version {version} cannot carry it; leave it at its default or use a newer broker")
+    raise UnsupportedVersion(
+        f"{owner}.{name} is set, but version {version} cannot carry it; "
+        "leave the field at its default, or use a broker that supports a version with the field"
+    )
 
 
 def _skip_tags(buf: Any, pos: int, end: int, count: int) -> int:

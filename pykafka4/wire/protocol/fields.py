@@ -130,7 +130,8 @@ def wire(
 
     `repr` does not show a `secret` field. A field with `words` is text for people, which `decode` passes through `say`.
 
-    Without `default` the field has Kafka's default: 0, false, "", no elements, the zero uuid, null for records, the struct's own defaults.
+    Without `default` the field has Kafka's default: 0, false, "", b"", no elements, the zero uuid, null for records, the struct's own
+    defaults.
     The type of a field that is a single struct must be a `@value` class, because all messages without the field share one default.
     """
     has = Versions.parse(versions)
