@@ -1,6 +1,6 @@
 """Encodes and decodes frames: four bytes of size, a header, a message. Invariant: a size is accepted only up to a limit.
 
-The first bytes of another protocol are not a valid size; the error names that protocol if it is one of `_OTHERS`.
+The error for an invalid size names the peer's protocol, if `explain_bad_frame` knows that protocol.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def encode_response(message: Response, version: int, correlation_id: int) -> lis
 
 
 def _framed(head: bytes, buffers: list[Buffer]) -> list[Buffer]:
-    """Join size and `head` with the first buffer, which has only the bytes before the first `records` field."""
+    """Join size and `head` with the first buffer, which has no records."""
     size = len(head)
     for buffer in buffers:
         size += buffer.nbytes if isinstance(buffer, memoryview) else len(buffer)
@@ -156,7 +156,7 @@ def _decode_api_versions(version: int, body: bytes) -> ApiVersionsResponse:
     return ApiVersionsResponse(error_code=_UNSUPPORTED_VERSION)
 
 
-# The brokers of a cluster send the same bytes, and decoded messages never change, so connections can share a response.
+# The brokers of a cluster usually send the same bytes, and decoded messages never change, so connections can share a response.
 _known_api_versions = lru_cache(maxsize=16)(_decode_api_versions)
 
 
@@ -185,7 +185,7 @@ def _client_id(frame: Buffer, pos: int, length: int) -> tuple[str | None, int]:
     if length == -1:
         return None, pos
     if not 0 <= length <= len(frame) - pos:
-        raise DecodeError(f"a client id of {length} bytes, but only {len(frame) - pos} are left")
+        raise DecodeError(f"a client id of {length} bytes; bytes left in the frame: {len(frame) - pos}")
     try:
         return str(memoryview(frame)[pos : pos + length], "utf-8"), pos + length
     except UnicodeDecodeError as error:
@@ -255,6 +255,6 @@ def explain_bad_frame(first_bytes: bytes) -> str | None:
 
 
 def explain_bad_rest(rest: bytes) -> str | None:
-    """Like `explain_bad_frame`, but for the bytes after the first five. Less certain, because servers choose their words."""
+    """Like `explain_bad_frame`, but for the bytes after the first five. The result is less certain, because servers choose their words."""
     name = next((name for pattern, name in _RESTS if re.search(pattern, rest)), None)
     return None if name is None else f"the peer speaks {name}, not Kafka; is the port right?"

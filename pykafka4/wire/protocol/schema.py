@@ -2,7 +2,7 @@
 
 `request`, `response` and `data` declare messages, `struct` their array elements, `value` a single part (frozen, because messages share
 its default). Code never changes a decoded message, because arrays of numbers and complete responses may be shared. An error in a
-field names the field as `Class.field`.
+field names the field.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Request(Message, Generic[ResponseT]):
 
     __slots__ = ()
     api_key: ClassVar[int]
-    since: ClassVar[str]  # the first release whose brokers accept the lowest of `versions`
+    since: ClassVar[str]  # the first release, from OLDEST on, whose brokers accept the lowest of `versions`
     response: ClassVar[type[Response]]
 
 
@@ -163,7 +163,7 @@ def response(*, api_key: int, versions: str, flexible: str = "none") -> Callable
 
 @dataclass_transform(kw_only_default=True)
 def request(*, api_key: int, versions: str, flexible: str = "none", since: str = OLDEST) -> Callable[[type[T]], type[T]]:
-    """Declare a request; its response must be declared first. Brokers accept its lowest version from the release `since` on."""
+    """Declare a request; its response must be declared first. `since`: see `Request`."""
 
     def declare(cls: Any) -> Any:
         made = _declare(cls, versions, flexible)
@@ -291,7 +291,8 @@ def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0, *,
 
     `say` filters text for people, such as error messages.
 
-    Raises DecodeError for bytes that are not this message at this version, and for bytes after the message if `whole`.
+    Raises DecodeError for bytes that are not this message at this version, for a message over MAX_DECODED bytes of memory, and for bytes
+    after the message if `whole`; UnsupportedVersion if the message has no such version.
     """
     emitted: Any = cls
     function, has_records = decoder(emitted, version)

@@ -1,8 +1,8 @@
 """Computes the weight of decoded values, which is their memory in bytes. Invariant: memory is limited before it is allocated.
 
 A few bytes of a frame can take over a hundred bytes in memory, so a limit on the size of the frame is not enough. Decode functions
-subtract the weight of all elements of an array from a budget before they create the first element. Weights are sizes in CPython, rounded up
-as its allocator does; they are never too low.
+subtract the weight of all elements of an array from a budget before they create the first element. Weights come from the sizes of objects
+in CPython.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _KINDS: Final = {boolean: 0, int64: 48, float64: 24, uuid: 128, string: 64, byte
 
 
 def weight(type: WireType, version: int) -> int:
-    """Bytes of memory for a value of this type, without the contents of arrays, strings and tagged fields.
+    """Bytes of memory for a value of this type, without the contents of arrays, strings, bytes and tagged fields.
 
     0 for an array of numbers, because decoders count its list together with the numbers.
     """

@@ -1,7 +1,7 @@
 """Counts a producer's batches, reserved memory and dropped records, and finds room for records, in plain Python.
 
-Invariant: counters and reserved memory change under one lock. The compiled counterparts are `_drop.pxi`, parts of
-`_append.pxi`, and, for combined batches, `LingerList` of `_policy.pxi`.
+Invariant: the reserved memory and the numbers of records and batches change under one lock. The compiled counterparts are `_drop.pxi`,
+parts of `_append.pxi` and `_park.pxi`, and, for combined batches, `LingerList` of `_policy.pxi`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Section:
     would see half a change; if it waited, it would deadlock. (In the compiled core changes are atomic.)
 
     `section()` returns the lock itself, whose `__enter__` is not Python code. In a Python method a KeyboardInterrupt could come after the
-    lock was taken, but before the `with` block, which releases it: every other thread would wait forever.
+    lock was taken, but before the `with` block, which releases the lock; then every other thread would wait forever.
     """
 
     __slots__ = ("_lock", "_mine")
@@ -43,7 +43,7 @@ class Section:
     def __call__(self) -> AbstractContextManager[Any, bool | None]:
         """Raises BufferFull if this thread holds the lock."""
         if self._mine():
-            raise BufferFull("a destructor or signal handler called send in the middle of another send; call it from elsewhere, or retry")
+            raise BufferFull("a destructor or signal handler used the producer in the middle of another call; retry, or do it elsewhere")
         return self._lock
 
 
@@ -59,7 +59,7 @@ class Dropped:
 
 @attrs.define(eq=False)
 class Combined:
-    """The totals of the open batches of all topics with the same linger and limits."""
+    """The totals of the lingering batches of all topics with the same linger and limits."""
 
     payload: int = 0
     records: int = 0
@@ -99,7 +99,7 @@ class Account:
         self.full_partitions: frozenset[tuple[str, int]] | None = None
         self.accepted = self.acked = self.failed = self.dropped = self.parked_records = self.batches = 0
         self._drops: dict[str, dict[str, dict[int, Dropped]]] = {}  # topic: reason: partition or -1
-        self._fresh_drops: list[Dropped] = []  # the entries of `_drops` with records that `take_dropped` has not returned yet
+        self._fresh_drops: list[Dropped] = []  # the entries with records that `take_dropped` has not returned yet
 
     @property
     def reserved(self) -> int:

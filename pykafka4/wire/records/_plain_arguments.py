@@ -1,5 +1,5 @@
-"""Checks the arguments of `send`, in plain Python. Invariant: an invalid argument is rejected before the record is
-accepted.
+"""Checks the arguments of `send`, in plain Python. Invariant: an argument of a wrong type is rejected before the
+record is accepted.
 
 The compiled counterparts are the first part of `_hot.pyx`, and, for `Item`, parts of `_write.pxi` and `_park.pxi`.
 """

@@ -1,5 +1,5 @@
-"""Holds the records of one batch and their outcome, in plain Python. The compiled counterparts are `_batch.pxi` and,
-for the limits, `is_reached` of `_policy.pxi`.
+"""Holds the records of one batch and their outcome, in plain Python. The compiled counterparts are `_batch.pxi` and
+parts of `_delivery.pxi`, `_policy.pxi`, `_raw_batch.pxi` and `_write.pxi`.
 
 Invariant: a batch has at most one outcome, and its bytes live as long as a socket may still read them.
 """
@@ -42,9 +42,9 @@ NAMES: Final = ("OPEN", "SEALED", "ACKED", "FAILED", "SPLIT")
 MEANINGS: Final = {  # docs/states.md shows them
     OPEN: "accepts records",
     SEALED: "accepts no more records; waits in its queue or is in flight",
-    ACKED: "acknowledged; its records have their offsets",
+    ACKED: "acknowledged, or, with acks=0, sent",
     FAILED: "failed for good, as `not written` or `maybe written`",
-    SPLIT: "too large for its topic; replaced by two halves",
+    SPLIT: "replaced by other batches with its records",
 }
 FOLLOWS: Final = {OPEN: {SEALED, FAILED}, SEALED: {ACKED, FAILED, SPLIT}, ACKED: set(), FAILED: set(), SPLIT: set()}
 
@@ -52,7 +52,7 @@ _log = get_log("pykafka4")
 
 
 class Batch(bytearray):
-    """A record batch (format v2). Application threads fill it, the loop sends it, then it has the outcome for its handles.
+    """A record batch (format v2). The accumulator fills it, the loop sends it, then it has the outcome for its handles.
 
     A batch is a bytearray, which cannot be resized or emptied while a socket still reads a buffer of it. If its memory were reused after a
     delivery timeout, the request that is being written would send other records.
@@ -86,7 +86,7 @@ class Batch(bytearray):
         self._parts: list[tuple[int, int, Batch]] = []  # runs of records: (first index here, first index in the part, part)
         self.producer_id = self.producer_epoch = self.base_sequence = -1
         self.attempts = 0
-        self.failed_attempts = 0  # error responses to requests with this batch
+        self.failed_attempts = 0  # error responses to requests with this batch, except errors that an earlier batch caused
         self.written = self.in_flight = False
         self.sent_at = created  # the time of `send` for its first record: before `created` if the record was parked
         self.last_error: Any = None
@@ -243,13 +243,13 @@ class Batch(bytearray):
 
     def _move(self, state: int) -> None:
         if state not in FOLLOWS[self.state]:
-            raise RuntimeError(f"{self!r} cannot become {NAMES[state]}: a batch has one outcome")
+            raise RuntimeError(f"{self!r} cannot become {NAMES[state]}")
         if self.state == OPEN:
             self._acc._close(self)
         self.state = state
 
     def _conclude(self) -> list[tuple[Any, Callback]]:
-        """Release the bytes, after the outcome; return the callbacks."""
+        """Release the bytes; return the callbacks."""
         rows, self._callbacks, self._extras = self._callbacks + self._extras, [], []
         with suppress(BufferError):  # a socket still reads the bytes, which live as long as its buffer
             self.clear()
@@ -313,7 +313,7 @@ class Batch(bytearray):
         return read_records(memoryview(decompress(self.codec, data, most) if self.codec else data), self.count)
 
     def records(self) -> list[ProducerRecord]:
-        """Raises RuntimeError after the batch has been acknowledged or split."""
+        """Raises RuntimeError after the batch has been acknowledged or split, and for a raw batch also the errors of decoding."""
         if isinstance(self._kept, list):
             return list(self._kept)
         maybe = Written.MAYBE if self.written else Written.NO
@@ -378,9 +378,9 @@ class Batch(bytearray):
         return first, others
 
     def _divide(self, groups: list[list[tuple[int, int]]]) -> list[Batch]:
-        """Make a batch for each of `groups`. A group is a list of runs of records (index, count); together they cover all records."""
+        """Make a batch for each of `groups`. A group is a list of runs of records (index, count); together the groups cover all records."""
         if self.state != SEALED:
-            raise RuntimeError(f"{self!r} cannot become SPLIT: a batch has one outcome")
+            raise RuntimeError(f"{self!r} cannot become SPLIT")
         raws = list(self._raws())  # before anything changes: damaged records of a raw batch raise an error
         batches: list[Batch] = []
         with self._acc._lock():

@@ -1,4 +1,4 @@
-"""Collects fetched records as columns, in plain Python; `_columns.pxi` is the compiled counterpart.
+"""Collects fetched records as columns, in plain Python; `_columns.pxi` and `_live.pxi` are the compiled counterparts.
 
 Invariant: `add` finds the same records and errors as `Chunk.decode`, in the same order.
 """
@@ -54,8 +54,9 @@ class _Memory:
 class ColumnsBuilder:
     """Collects records of chunks as columns, for `RecordColumns`.
 
-    `columns` has the names of the columns, in order. `full` is true if the last `add` ended because the next record would bring a column
-    over 2 GiB; then call `finish`. `added` is (first offset, last offset, leader epoch of the last record) of the last `add`, or None.
+    `columns` has the names of the columns, in order. `full` is true if the last `add` ended because the next record would bring the
+    data of a column over `most_bytes`; then call `finish`. `added` is (first offset, last offset, leader epoch of the last
+    record) of the last `add`, or None.
     """
 
     def __init__(self, columns: Iterable[str] = COLUMN_NAMES, *, most_bytes: int = MOST_COLUMN_BYTES) -> None:
@@ -86,7 +87,7 @@ class ColumnsBuilder:
     def add(self, chunk: Chunk, limit: int, max_bytes: int = INT64_MAX) -> int:
         """Add up to `limit` records of `chunk`, until their size as columns (`chunk.decoded`) reaches `max_bytes`; return their number.
 
-        If this call has added nothing, it may raise the errors of `Chunk.decode`, and RecordTooLarge for a record too large for any column.
+        If this call has added nothing, it may raise the errors of `Chunk.decode`, and RecordTooLarge for a record too large for a column.
         """
         self.full, self.added = False, None
         before = len(self._rows)
@@ -330,7 +331,7 @@ def _bytes_array(values: list[bytes | None]) -> Array:
 
 
 def _timestamps(times_ms: list[int]) -> Array:
-    """Convert milliseconds to microseconds. No timestamp (-1), or one more than 292,000 years from 1970, becomes null."""
+    """Convert milliseconds to microseconds. The timestamp -1 (none), and timestamps more than 292,277 years from 1970, become null."""
     present = [ms != -1 and -LARGEST_MS <= ms <= LARGEST_MS for ms in times_ms]
     nulls = present.count(False)
     data = _ints("q", (ms * 1000 if there else 0 for ms, there in zip(times_ms, present, strict=True)))

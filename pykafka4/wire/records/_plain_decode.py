@@ -1,4 +1,4 @@
-"""Decodes fetched bytes into records, in plain Python; `_decode.pxi` is the compiled counterpart.
+"""Decodes fetched bytes into records, in plain Python; `_decode.pxi`, `_iterate.pxi` and `_record.h` are the compiled counterparts.
 
 Invariant: records before a corrupt batch are handed out, and the position stays at that batch.
 """
@@ -130,8 +130,9 @@ class RecordIterator:
 class Chunk:
     """One partition's bytes of one Fetch response, and the progress of their decoding.
 
-    The constructor reads batch headers only. `next_offset` follows the last complete batch; `position` is the next offset to hand out;
-    `incomplete` is the size of the first batch if the bytes end inside it (the size of a header if they end before its magic byte), else 0.
+    The constructor reads batch headers only. `next_offset` follows the last complete batch, or is `until` if the next batch begins at or
+    after `until`; `position` is the next offset to hand out; `incomplete` is the size of the first batch if
+    the bytes end inside it (the size of a header if they end before its magic byte), else 0.
     `decoded` is the size of the records that the last call read: their size in memory for `decode`, as columns for `ColumnsBuilder.add`,
     and the size of the batch for `whole_batch`.
     A batch that ends after `high_watermark` is too new to be compacted: the batch is invalid unless it has a record for each offset.

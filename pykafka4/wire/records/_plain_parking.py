@@ -1,6 +1,7 @@
 """Keeps topics, and the records that are parked until the partitions of their topic are known, in plain Python.
 
-Invariant: parked records keep their order, and no later record of their topic overtakes them. `_park.pxi` is the compiled counterpart.
+Invariant: parked records keep their order, and no later record of their topic overtakes them. The compiled counterparts are
+`_park.pxi` and parts of `_choose.pxi` and `_policy.pxi`.
 """
 
 from __future__ import annotations
@@ -212,7 +213,7 @@ class Parking(Account):
         return t is not None and t.direct
 
     def parked(self, topic: str) -> tuple[int, float]:
-        """(number of parked records, time of `send` of the oldest or 0.0)."""
+        """(number of parked records, time at which the oldest was parked, or 0.0)."""
         t = self._topics.get(exact_name(topic))
         return (len(t.parked), t.parked[0].created) if t is not None and t.parked else (0, 0.0)
 

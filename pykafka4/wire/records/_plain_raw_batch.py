@@ -1,6 +1,6 @@
 """Accepts raw batches for sending, and copies records out of batches, in plain Python; `_raw_batch.pxi` is the compiled counterpart.
 
-Invariant: a raw batch is sent after all earlier records of its partition; the bytes of its records change only if it is split.
+Invariant: a raw batch is sent after all earlier records of its partition; the bytes of its records change only if the raw batch is split.
 """
 
 from __future__ import annotations

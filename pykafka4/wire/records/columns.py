@@ -66,7 +66,7 @@ def checked_columns(columns: Iterable[str]) -> tuple[str, ...]:
 
 
 def other_columns(count: int, names: Sequence[str]) -> ValueError:
-    return ValueError(f"the requested schema has {count} columns, but these records have {len(names)}: {', '.join(names)}")
+    return ValueError(f"columns in the requested schema: {count}, but in these records: {len(names)} ({', '.join(names)})")
 
 
 def stream_given() -> RuntimeError:

@@ -141,7 +141,7 @@ def checked_callback(topic: str, what: str, callback: Any) -> Any:
     flags = getattr(code, "co_flags", 0)
     if isinstance(flags, int) and flags & _ASYNC:
         raise TypeError(
-            f"{topic}: {what} is the coroutine function {_named(callback)}, and nobody would await it; await the Delivery instead"
+            f"{topic}: {what} is the coroutine function {_named(callback)}, and nobody would await it; pass a function that is not async"
         )
     return callback
 
@@ -189,8 +189,8 @@ def many_ended(error: BaseException, topic: str | None, accepted: list[Any]) -> 
     add_note_once(
         error,
         "pykafka4: send_many ",
-        f"{where} ended at record {count}, counted from 0: the {count} before it were accepted, "
-        "and `accepted` of this exception has their Deliveries",
+        f"{where} ended at record {count}, counted from 0; records accepted before it: {count}; "
+        "`accepted` of this exception has their Deliveries",
     )
     with contextlib.suppress(AttributeError):  # the class of `error` has slots
         error.accepted = accepted  # type: ignore[attr-defined]
@@ -198,7 +198,7 @@ def many_ended(error: BaseException, topic: str | None, accepted: list[Any]) -> 
 
 def not_handed_back(client_id: str, topic: str, partition: int, count: int, error: Exception) -> None:
     log.warning(
-        "%s: %s-%s: the %d records of a raw batch were not delivered, and cannot be handed back: %s",
+        "%s: %s-%s: a raw batch was not delivered, and its records (%d) cannot be handed back: %s",
         client_id,
         topic,
         partition,

@@ -119,7 +119,7 @@ def test_an_api_versions_request_from_the_future_can_be_answered() -> None:
     [
         (b"", "ends inside its header"),
         (b"\0\x03\0\0\0\0\0\x07\0", "ends inside its header"),
-        (b"\0\x03\0\0\0\0\0\x07\0\x09me", "a client id of 9 bytes, but only 2 are left"),
+        (b"\0\x03\0\0\0\0\0\x07\0\x09me", "a client id of 9 bytes; bytes left in the frame: 2"),
         (b"\0\x03\0\0\0\0\0\x07\xff\xfe", "a client id of -2 bytes"),
         (b"\0\x03\0\0\0\0\0\x07\0\x01\xff", "the client id is not valid UTF-8"),
         (b"\x7f\0\0\0\0\0\0\x07\xff\xff", "unknown api key 32512"),

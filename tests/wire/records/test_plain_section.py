@@ -37,7 +37,7 @@ def test_an_interrupt_anywhere_leaves_the_lock_free() -> None:
 
 def test_a_thread_that_comes_back_before_it_has_left_is_refused() -> None:
     section = Section(threading.RLock())
-    with section(), pytest.raises(BufferFull, match="in the middle of another send"), section():
+    with section(), pytest.raises(BufferFull, match="in the middle of another call"), section():
         pass
     with section():
         pass

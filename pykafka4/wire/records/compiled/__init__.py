@@ -3,7 +3,7 @@
 `setup.py` builds the module if there is a C compiler. Invariant: the same bytes, results and exception types as `reference` and its
 parts, whose docstrings describe the functions.
 
-Modules, with their plain counterparts in parentheses:
+Modules, with their main plain counterparts in parentheses:
     _hot        the extension module; it includes all others
     _append     the accumulator: `send` to batches, memory, counters (`reference`, `_plain_account`)
     _many       many records in one call (`reference`)

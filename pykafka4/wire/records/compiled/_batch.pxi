@@ -342,7 +342,7 @@ cdef class Batch:
 
     cdef int move(self, int state) except -1:
         if not FOLLOWS[self.state] & 1 << state:
-            raise RuntimeError(f"{self!r} cannot become {state_name(state)}: a batch has one outcome")
+            raise RuntimeError(f"{self!r} cannot become {state_name(state)}")
         if self.state == S_OPEN:
             self.acc.detach(self)
         self.state = state
@@ -501,7 +501,7 @@ cdef class Batch:
 
     cdef list divide(self, list groups):
         if self.state != S_SEALED:
-            raise RuntimeError(f"{self!r} cannot become SPLIT: a batch has one outcome")
+            raise RuntimeError(f"{self!r} cannot become SPLIT")
         cdef bytes data = self.plain()
         cdef const char** at = <const char**>malloc((self.count + 1) * sizeof(char*))
         cdef Accumulator acc = self.acc
