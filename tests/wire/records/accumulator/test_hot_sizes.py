@@ -15,7 +15,7 @@ from pykafka4.wire.records.reference import murmur2
 from tests.wire.records.hot_world import IMPLEMENTATIONS, MIB, World, as_tuples, decoded, each_core, plain_records, wire_bytes
 
 STRIDE = 3 * 4096  # from here on the checksum is computed in three streams
-LONG_CRC = 128 * 1024  # … and without the GIL
+LONG_CRC = 1 << 20  # … and without the GIL
 FIRST_BLOCK_BYTES = 2048  # a batch starts with this capacity
 CHECKED = [8, 100, *(n + d for n in (STRIDE, 2 * STRIDE, LONG_CRC, 256 * 1024) for d in (-1, 0, 1)), 300_000]
 VALUES = [0, 1, *(n + d for n in (64, 8192, 1 << 20) for d in (-14, -13, -12, -11, -10, -9, -8, -7, -6, -2, -1, 0, 1))]
@@ -60,7 +60,7 @@ def test_a_changed_byte_is_found_in_batches_of_every_size(core: ModuleType, chec
     ],
 )
 def test_a_batch_of_every_size_is_sent_with_its_checksum(core: ModuleType, size: int) -> None:
-    world = World(core, batch_size=MIB // 4)
+    world = World(core, batch_size=MIB // 4, buffer_memory=64 * MIB, max_partition_bytes=64 * MIB, max_request_size=4 * MIB)
     value = bytes(i * 7 & 255 for i in range(size))
     world.send(value=value)
     world.send(value=b"behind")
