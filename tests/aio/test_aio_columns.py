@@ -51,7 +51,7 @@ def test_awaiting_raises_the_first_failure(server: ModelServer) -> None:
         producer.purge(in_flight=True)
         with pytest.raises(DeliveryFailed) as caught:
             await waiting
-        assert "row 1, counted from 0, is the first of 2 failed rows of 3" in caught.value.__notes__[0]
+        assert "row 1, counted from 0, is the first failed row; 2 of 3 rows failed" in caught.value.__notes__[0]
         await producer.close(0)
 
     run(main())

@@ -137,7 +137,7 @@ def test_on_windows_the_compiled_core_is_built_only_on_demand() -> None:
 
 def test_the_advice_on_windows_is_that_the_compiled_core_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
-    assert hot.advice() == "on Windows it is not built"
+    assert hot.advice() == "the compiled core is not built on Windows"
 
 
 # ---------------------------------------------------------------- no GIL

@@ -313,7 +313,9 @@ def test_failed_rows_have_their_numbers(server: ModelServer, make: Maker) -> Non
         rows.result(SECONDS)
     assert caught.value.record is not None
     assert caught.value.record.value == b"1"
-    assert caught.value.__notes__ == ["pykafka4: send_arrow: row 1, counted from 0, is the first of 3 failed rows of 9; see failures()"]
+    assert caught.value.__notes__ == [
+        "pykafka4: send_arrow: row 1, counted from 0, is the first failed row; 3 of 9 rows failed; see failures()"
+    ]
 
 
 def test_the_first_failed_row_is_raised_whichever_fails_first(server: ModelServer, make: Maker) -> None:
@@ -326,7 +328,7 @@ def test_the_first_failed_row_is_raised_whichever_fails_first(server: ModelServe
     producer.purge(in_flight=True)
     assert isinstance(error := rows.exception(SECONDS), DeliveryFailed)
     assert error.partition == 0
-    assert "row 0, counted from 0, is the first of 2 failed rows of 2" in error.__notes__[0]
+    assert "row 0, counted from 0, is the first failed row; 2 of 2 rows failed" in error.__notes__[0]
 
 
 def test_a_with_block_raises_failures_that_nobody_has_seen(server: ModelServer, make: Maker) -> None:

@@ -356,7 +356,8 @@ class SentRows:
     def exception(self, timeout: float | None = None) -> DeliveryFailed | None:
         """The DeliveryFailed of the first failed row, None if no row has failed; waits as `result` does.
 
-        A note on the exception has the row's number and the number of failed rows. All these failures count as seen.
+        A note on the exception has the row's number and the number of failed rows. All these failures count as seen, except
+        those of dropped rows.
         """
         failures = self.failures(timeout)
         row, error = next(iter(failures.items()), (0, None))
@@ -366,7 +367,8 @@ class SentRows:
     def result(self, timeout: float | None = None) -> int:
         """Wait until every row has its outcome; return the number of rows.
 
-        `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError after that time, or the DeliveryFailed of the first failed row.
+        `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError after that time, the DeliveryFailed of the first failed row,
+        or ForkedClientError in a forked child if a row had no outcome before the fork.
         """
         error = self.exception(timeout)
         if error is not None:

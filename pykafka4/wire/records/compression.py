@@ -1,7 +1,7 @@
 """Compresses and decompresses with Kafka's codecs. Invariant: decompression stops at the limit.
 
-So a decompression bomb costs little more memory than the limit. The numbers of members, frames and blocks are also limited, because empty
-ones would cost time without output.
+So a decompression bomb costs little more memory than the limit. The numbers of gzip members, zstd frames and zstd blocks are also limited,
+because empty ones would cost time without output.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def compress(codec: int, data: Readable, level: int | None = None) -> bytes:
 def is_interruption(error: BaseException) -> bool:
     """Whether `error`, caught during compression, comes from a signal handler, and not from the codec.
 
-    The module of the innermost frame of the traceback decides.
+    For an Exception, the module of the innermost frame of the traceback decides.
     """
     if not isinstance(error, Exception):
         return True
@@ -168,8 +168,8 @@ _ZSTD_READERS: deque[Any] = deque(maxlen=_POOLED)
 def decompress(codec: int, data: Readable, max_size: int) -> bytes:
     """Decompress `data` to at most `max_size` bytes.
 
-    Larger data costs `max_size` bytes of memory and a few MiB; other data costs its own size, and twice that while pieces are joined.
-    Raises RecordTooLarge as soon as the limit is exceeded, DecodeError for damaged data, ConfigError if the codec's library is missing.
+    This takes up to `max_size` bytes of memory and a few MiB; while pieces are joined, up to twice the size of the decompressed data.
+    Raises RecordTooLarge for larger data, DecodeError for damaged data or an unknown codec, ConfigError if the codec's library is missing.
     """
     reader = _READERS.get(codec)
     if reader is None:
@@ -182,7 +182,7 @@ def decompress(codec: int, data: Readable, max_size: int) -> bytes:
 
 
 def _too_large(max_size: int) -> RecordTooLarge:
-    return RecordTooLarge(f"a batch exceeds max_decompressed_bytes={max_size} when decompressed; raise that option to read it")
+    return RecordTooLarge(f"a batch has more than {max_size} bytes when decompressed; a consumer needs a higher max_decompressed_bytes")
 
 
 class _Output:

@@ -1,7 +1,7 @@
-"""Chooses the compiled or the plain core. Invariant: only this module chooses, and both cores behave the same.
+"""Chooses the compiled or the plain core. Invariant: only this module chooses.
 
-`PYKAFKA4_IMPL=compiled` requires the compiled core, `python` the plain core. If it is unset, the compiled core runs if it can be
-imported; otherwise the plain core runs, and a log line has the reason. On Windows, and without the GIL, only the plain core can run.
+`PYKAFKA4_IMPL=compiled` requires the compiled core, `python` the plain core. If the variable is unset, the compiled core runs if it
+can be imported; otherwise the plain core runs, and a log line has the reason. On Windows, and without the GIL, only the plain core can run.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def choose(wanted: str | None) -> tuple[str, ModuleType]:
         return "compiled", _load("compiled")
     except ImportError as error:
         logging.getLogger("pykafka4").warning(
-            "the compiled core cannot be used (%s): the plain-Python one takes 15 to 40 times the CPU per record; %s, "
-            "or set PYKAFKA4_IMPL=python to silence this",
+            "the compiled core cannot be used (%s): the plain-Python one takes 15 to 40 times the CPU per record; %s. "
+            "PYKAFKA4_IMPL=python silences this warning",
             error,
             advice(),
         )
@@ -64,7 +64,7 @@ def choose(wanted: str | None) -> tuple[str, ModuleType]:
 def advice() -> str:
     if _without_gil():
         return "start Python with PYTHON_GIL=1"
-    return "on Windows it is not built" if sys.platform == "win32" else _HOW_TO_BUILD
+    return "the compiled core is not built on Windows" if sys.platform == "win32" else _HOW_TO_BUILD
 
 
 def _without_gil() -> bool:
@@ -73,7 +73,7 @@ def _without_gil() -> bool:
 
 def _load(name: str) -> ModuleType:
     if name == "compiled" and _without_gil():
-        # The import would turn the GIL on for the whole process, or, with PYTHON_GIL=0, leave the memory of batches without protection.
+        # Without PYTHON_GIL=0, the import would turn the GIL on for the whole process.
         raise ImportError("it relies on the GIL, which is off in this interpreter")
     return importlib.import_module(_MODULES[name])
 

@@ -98,7 +98,7 @@ class RawBatch:
 
     @property
     def base_timestamp_ms(self) -> int:
-        """The timestamp of its first record, in milliseconds; with LOG_APPEND_TIME, of all records.
+        """The base timestamp in milliseconds: usually the timestamp of its first record; with LOG_APPEND_TIME, of all records.
 
         If compaction has processed a batch with tombstones and CREATE_TIME, this is the time from which it may remove the tombstones.
         """
@@ -106,7 +106,7 @@ class RawBatch:
 
     @property
     def max_timestamp_ms(self) -> int:
-        """The highest timestamp of its records, in milliseconds."""
+        """The maximum timestamp in milliseconds: no record has a higher one."""
         return self._header.max_timestamp_ms
 
     @property
@@ -169,10 +169,10 @@ def check_header(data: bytes) -> RecordBatch:
 def fetched_batch(data: bytes, topic: str, partition: int, first: int, last: int, max_size: int) -> RawBatch | None:
     """The records of offsets `first` to `last` of the batch in `data`; None if it has none of them.
 
-    A batch of format v2, whose checksum the caller has verified, stays as it is if no record has to be cut off. Otherwise the records are
-    decompressed, cut, and compressed again, with the same offsets, timestamps and headers. A message of format v0 or v1 becomes a batch of
-    format v2. Raises CorruptRecord for a damaged batch, RecordTooLarge for more than `max_size` bytes decompressed, ConfigError if the
-    codec's library is missing.
+    A batch of format v2, whose checksum the caller has verified, stays as it is if all its offsets are in that range. Otherwise the
+    records are decompressed, cut, and compressed again, with the same offsets, timestamps and headers. A message of format v0 or v1 becomes
+    a batch of format v2. Raises CorruptRecord for a damaged batch, RecordTooLarge for more than `max_size` bytes decompressed, ConfigError
+    if the codec's library is missing.
     """
     try:
         if data[MAGIC] != 2:
@@ -206,7 +206,7 @@ def as_sendable(batch: RawBatch) -> RawBatch:
     """`batch` as brokers accept it from a producer: consecutive offsets, and timestamps of the type CREATE_TIME.
 
     A batch with compaction gaps, or with LOG_APPEND_TIME, is decompressed, changed, and compressed again. With LOG_APPEND_TIME all records
-    get the append time. Otherwise, in a topic with CREATE_TIME, readers would see the times of the original producer.
+    get the append time, because readers of a topic with CREATE_TIME would otherwise see the times of the original producer.
     Raises DecodeError for damaged records, RecordTooLarge for more than 64 MiB decompressed, ConfigError if the codec's library is missing.
     """
     header = batch._header

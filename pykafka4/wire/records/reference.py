@@ -269,7 +269,7 @@ class Accumulator(RawBatches):
             item.partition, item.free, item.turning = asked, False, False
 
     def _admission(self, t: Topic, r: Item, admit: Callable[[float], Admission | Exception | None]) -> Admission | Exception | None:
-        """Ask `admit`, which may wait. Size and partition are checked first, so a record that cannot be sent is refused without a wait."""
+        """Ask `admit`, which may wait. The size, and a given partition if the topic's partitions are known, are checked first."""
         self._check_size(t, r)
         if r.partition >= 0 and t.direct:
             self._check_partition(t, r)
@@ -410,9 +410,9 @@ class Accumulator(RawBatches):
     def take(self, now: float, no_linger: bool = False) -> tuple[list[Batch], list[Batch], float]:
         """(batches sealed since the last call, in order; open batches that have become due since; the time of the next call).
 
-        A batch is due when its linger has ended, when it and the batches combined with it have reached a limit, after `expedite`,
-        and after a `hurry` that found no room. With `no_linger` every batch opened by `now` is due. Unlike the compiled core, this method
-        does not take batches whose linger ends soon.
+        A batch is due when its linger, or the linger of a batch combined with it, has ended, when these batches together have reached a
+        limit, after `expedite`, and after a `hurry` that found no room. With `no_linger` every batch opened by `now` is due. Unlike the
+        compiled core, this method does not take batches whose linger ends soon.
         """
         with self._lock():
             due: list[Batch] = []
@@ -445,7 +445,8 @@ class Accumulator(RawBatches):
     def seal(self, batch: Batch, taken: bool = False) -> bool:
         """Seal an open batch; return False if it is sealed or empty. If `taken`, the caller has the batch: `take` does not return it.
 
-        The next record without a key goes to another partition: otherwise a slow stream would stay on this one for `batch_size` bytes.
+        If `batch` is for the sticky partition, that partition is chosen again: otherwise a slow stream would stay on it for `batch_size`
+        bytes.
         """
         with self._lock():
             if batch.state != OPEN or batch.count == 0:

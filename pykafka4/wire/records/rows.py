@@ -112,7 +112,7 @@ WANTED: Final = {
     "timestamp": ("timestamp, date, or an integer of milliseconds since 1970", "timestamp"),
     "partition": ("an integer", "int32"),
 }
-CASTS: Final = {  # by target type: the casts of the libraries that make the data
+CASTS: Final = {  # the casts of the libraries that make the data
     "string": "pyarrow cast(pa.string()), polars cast(pl.String), SQL CAST(… AS VARCHAR)",
     "nested": "polars struct.json_encode(), DuckDB to_json(…), Spark to_json(…)",
     "timestamp": 'pyarrow cast(pa.timestamp("ms")), polars cast(pl.Datetime("ms")), SQL CAST(… AS TIMESTAMP)',
@@ -266,7 +266,9 @@ def rows_unfinished(topic: str, count: int, rows: int, timeout: float) -> KafkaT
 
 def rows_failed(error: BaseException | None, row: int, failed: int, rows: int) -> None:
     if error is not None:
-        error.add_note(f"pykafka4: send_arrow: row {row}, counted from 0, is the first of {failed} failed rows of {rows}; see failures()")
+        error.add_note(
+            f"pykafka4: send_arrow: row {row}, counted from 0, is the first failed row; {failed} of {rows} rows failed; see failures()"
+        )
 
 
 class RowsCallback:
@@ -304,11 +306,11 @@ class RowsCallback:
 
 
 def rows_ended(error: BaseException, topic: str, row: int, sent: Any) -> None:
-    """Note on `error` the row at which the call ended; store the rows before that row as `error.accepted`."""
+    """Note on `error` the row at which the call ended; store the handle `sent` of the rows before that row as `error.accepted`."""
     add_note_once(
         error,
         "pykafka4: send_arrow ",
-        f"to {topic!r} ended at row {row}, counted from 0: the {len(sent)} rows before it were accepted, "
+        f"to {topic!r} ended at row {row}, counted from 0; the rows before it were accepted, "
         "and `accepted` of this exception has their outcomes",
     )
     with contextlib.suppress(AttributeError):  # the class of `error` has slots

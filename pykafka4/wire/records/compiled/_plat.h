@@ -1,5 +1,5 @@
-/* Implements CRC-32C (in hardware where there is an instruction for it), big-endian loads and stores, varints, murmur2, a check of UTF-8,
-   and the wall clock. Callers ensure that reads and writes stay within their memory. */
+/* Implements CRC-32C (in hardware where possible), big-endian loads and stores, varints, murmur2, a check of UTF-8, and the wall clock.
+   Callers ensure that loads and writes stay within their memory; reads of varints check this themselves. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -89,7 +89,7 @@ __attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, con
     return ~d;
 }
 #elif defined(__aarch64__) && defined(__GNUC__) && (defined(__linux__) || defined(__ARM_FEATURE_CRC32))
-/* Compilers assume the instruction on few targets only (Apple's), so support is checked at run time. The code is assembly,
+/* Compilers assume the instruction on few targets only (Apple's), so on Linux support is checked at run time. The code is assembly,
    because the intrinsics need a compiler option for the whole file, and the names of the built-in functions differ between compilers. */
 #ifdef __linux__
 #include <sys/auxv.h>
@@ -131,7 +131,7 @@ static void plat_init(void) {
 #endif
 }
 
-/* ---- big-endian stores and loads; compilers turn each into one instruction */
+/* ---- big-endian stores and loads */
 
 static inline void put16(char *p, int16_t value) {
     uint16_t v = (uint16_t)value;
@@ -259,7 +259,7 @@ static int64_t utf8_valid(const unsigned char *p, int64_t size, int *bad) {
     return i;
 }
 
-/* ---- the wall clock in milliseconds; the coarse one costs 7 ns instead of 27 and steps every 4 ms */
+/* ---- the wall clock in milliseconds; the coarse clock costs 7 ns instead of 27, but steps only every few ms */
 
 static inline int64_t wall_ms(void) {
     struct timespec t;

@@ -4,9 +4,9 @@
 
 @cython.final
 cdef class LingerList:
-    """The open batches of all topics with the same linger, oldest first; with `combined`, these topics also have the same limits.
+    """The open batches whose linger runs, of topics with the same linger, oldest first; with `combined`, the topics share their limits too.
 
-    Combined batches leave together: when the linger of the oldest has ended, or their records reach a limit. The limits apply only to
+    Combined batches become due together: when the linger of the oldest has ended, or their records reach a limit. The limits apply only to
     batches in the list: a batch that is sealed, or waits for its connection, has left the list.
     """
 
@@ -14,8 +14,8 @@ cdef class LingerList:
     cdef int64_t batch_bytes, payload
     cdef int64_t batch_records, records
     cdef double linger
-    cdef double taken_at           # when `take` last took batches whose linger had ended
-    cdef double expected           # when `take` expects the next such batch, if records come steadily
+    cdef double taken_at           # time of the last `take` that took batches, flushes aside
+    cdef double expected           # when `take` expects the next due batch, if records come steadily
     cdef void* oldest              # borrowed from Topic.open
     cdef void* newest
 
@@ -162,7 +162,7 @@ cdef int lower_limit(Topic t, int64_t size, str option) except -1:
 cdef bint is_reached(Topic t, Batch b, Item* r) noexcept:
     """Count `r`, which was just written into `b`; return whether `b` has reached a limit of its topic.
 
-    If combined batches have reached a limit, `r` wakes the loop instead: all of them leave together.
+    A record with which combined batches reach a limit wakes the loop instead: all of them become due together.
     """
     cdef int64_t size = max(max(r.key_size, 0) + max(r.value_size, 0), 1)
     b.payload += size
@@ -176,8 +176,8 @@ cdef bint is_reached(Topic t, Batch b, Item* r) noexcept:
 cdef int admitted(Accumulator acc, Topic t, Item* r, object callback, Delivery d) except -1:
     """Accept or drop `r` once `admit` of its topic has decided, which may take a while.
 
-    Size and partition are checked first, so that a record that cannot be sent is refused without a wait. A record that is refused or
-    dropped afterwards does not count towards the rate.
+    The size, and a given partition if the topic's partitions are known, are checked first: their refusals come before that wait. A record
+    that is refused or dropped afterwards does not count towards the rate.
     """
     cdef int64_t asked = r.partition
     cdef object admission

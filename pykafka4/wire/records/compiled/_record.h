@@ -1,7 +1,7 @@
 /* Defines the type `Record`: immutable, without a header for the garbage collector, with a free list.
 
-   A fetched record has only str, bytes, int and tuples of these, so it can be in no cycle, and the collector need not see it: two million
-   kept records cost nothing per collection. T_OBJECT_EX members let CPython specialise `record.value` to a slot load.
+   A fetched record has only str, bytes, int, None and tuples of these, so it can be in no cycle, and the collector need not see it: two
+   million kept records cost nothing per collection. T_OBJECT_EX members let CPython specialise `record.value` to a slot load.
 
    Headers stay encoded until the application reads them, which it mostly does for few records. As objects they can take 40 times their
    bytes, beyond every limit on decompressed data. Their lengths are checked when the record is made.
@@ -229,7 +229,7 @@ static PyGetSetDef record_getset[] = {
 };
 static PyMethodDef record_methods[] = {
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, "Record[K, V], for annotations."},
-    {"__reduce__", record_reduce, METH_NOARGS, "Pickle as the constructor's arguments."},
+    {"__reduce__", record_reduce, METH_NOARGS, "Pickle a deserialized record by its raw record, any other by the constructor's arguments."},
     {"deserialized", (PyCFunction)(void (*)(void))record_deserialized, METH_FASTCALL,
      "deserialized(key, value): a copy of this record with the objects `key` and `value`; its `raw` is the record with the bytes."},
     {NULL},

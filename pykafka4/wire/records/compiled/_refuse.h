@@ -1,7 +1,8 @@
-/* Raises exceptions that a method returns. Invariant: the traceback contains functions of the application, and none of the compiled core.
+/* Raises exceptions that a method returns. Invariant: the traceback of such an exception contains no function of the compiled core.
 
-   Under overload most records are refused. For each function that an exception passes through, Cython makes a frame and a traceback entry,
-   which costs more than a `send`. So the method returns the exception, and `call_refusing`, called in place of the method, raises it. */
+   Under overload, on_full=raise refuses most records. For each function that an exception passes through, Cython makes a
+   frame and a traceback entry, which costs more than a `send`. So the method returns the exception, and `call_refusing`,
+   called in place of the method, raises it. */
 #pragma once
 #include <Python.h>
 

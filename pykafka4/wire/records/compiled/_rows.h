@@ -1,4 +1,4 @@
-/* Reads rows of Arrow arrays. Invariant: an array is checked before it is read, each length and index again before it is used.
+/* Reads rows of Arrow arrays. Invariant: an array is checked before it is read, and each length and index before it is used.
 
    No struct has the sizes of buffers (except for views), so the end of a buffer cannot be checked: the exporter, code of this process, is
    trusted to that extent. Numbers may be unaligned, so they are read with memcpy; a buffer without bytes may have any pointer. */

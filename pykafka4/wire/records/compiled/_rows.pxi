@@ -24,7 +24,7 @@ cdef str NO_UTF8 = "it is not valid UTF-8"
 cdef const char* NEGATIVE = "it is negative"
 
 cdef enum:
-    RUN = 1024                     # most rows of one `send_run`, which has no pause: other threads and signal handlers wait about 50 us
+    RUN = 1024                     # maximum rows of one `send_run`, which has no pause: other threads and signal handlers wait about 50 us
 
 cdef enum:                         # indexes of rows.ARGUMENTS
     A_KEY = 0
@@ -330,7 +330,7 @@ cdef class SentRows:
     Rows are numbered from 0, in the order of the data.
     """
 
-    cdef list pending              # entries without an outcome at the last check: BatchRows, or (row, Delivery) if parked or from `took`
+    cdef list pending              # entries open at the last check or added since: BatchRows, or (row, Delivery) if parked or from `took`
     cdef list failing              # entries with failures
     cdef list current              # by slot: the slot's latest BatchRows
     cdef BatchRows last
@@ -376,7 +376,7 @@ cdef class SentRows:
         return 0
 
     cdef inline PyObject* known(self, PyObject* b) noexcept:
-        """The BatchRows of `b`, borrowed; NULL if there is none. No Python code runs."""
+        """The BatchRows of `b` in `current`, borrowed; NULL if there is none. No Python code runs."""
         cdef int32_t slot = (<Batch>b).slot
         cdef PyObject* home
         if slot < 0 or slot >= PyList_GET_SIZE(self.current):
@@ -463,7 +463,8 @@ cdef class SentRows:
     def exception(self, timeout=None):
         """The DeliveryFailed of the first failed row, None if no row has failed; waits as `result` does.
 
-        A note on that exception has the number of the row, and the number of failed rows. All these failures count as seen.
+        A note on that exception has the number of the row, and the number of failed rows. All these failures count as seen,
+        except those of dropped rows.
         """
         cdef First first
         cdef int64_t failed = 0
@@ -480,8 +481,8 @@ cdef class SentRows:
     def result(self, timeout=None) -> int:
         """Wait until every row has its outcome; return the number of rows.
 
-        `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError when that time has passed, or the DeliveryFailed of the first
-        failed row.
+        `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError when that time has passed, the DeliveryFailed of the first
+        failed row, or ForkedClientError in a forked child if a row had no outcome before the fork.
         """
         error = self.exception(timeout)
         if error is not None:
@@ -583,7 +584,7 @@ cdef int keep_failure(Delivery d, int64_t row, void* out) except -1:
 
 
 cdef int find_first(Delivery d, int64_t row, void* out) except -1:
-    """Find the failed row with the lowest number. Mark every failure as seen, because the note of `exception` counts it."""
+    """Find the failed row with the lowest number. Count each failure as seen, because the note of `exception` counts it."""
     cdef First* first = <First*>out
     d.see()
     if first.row < 0 or row < first.row:

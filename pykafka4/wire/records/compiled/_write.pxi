@@ -1,4 +1,4 @@
-# Writes records into batches. Invariant: `send` encodes a record once, directly into the batch.
+# Writes records into batches: `put` encodes a record directly in the memory of its batch.
 
 
 cdef struct Item:                  # a record on its way into a batch
@@ -8,7 +8,7 @@ cdef struct Item:                  # a record on its way into a batch
     int64_t key_size, value_size, headers_size
     int64_t timestamp
     double sent_at                 # time of `send`; set only for forced records
-    double deadline                # end of its wait for room; INFINITY before it has waited
+    double deadline                # end of its waits for room or partitions; INFINITY before the first wait
     int64_t partition
     bint free                      # any partition is allowed
     bint turning                   # its partition is the next one in turn; if that has no room, another one is chosen
