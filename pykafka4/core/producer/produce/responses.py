@@ -206,7 +206,7 @@ class ProduceAnswers:
     def _requeue(self, queue: PartitionQueue, batch: Batch) -> None:
         if not batch.done:
             self._outcomes.ledger.requeued(batch.count)
-        queue.requeue(batch)
+            queue.requeue(batch)
 
     # the actions of the error table
 

@@ -160,7 +160,7 @@ class PartitionQueue:
     def requeue(self, batch: Batch) -> None:
         """Keep `batch` at its position. It can be sent again when the requests with the other batches have ended."""
         self.end_flight(batch)
-        self.broken = self.in_flight > 0 and not batch.done
+        self.broken = self.in_flight > 0
 
     def hold_behind(self, batch: Batch) -> None:
         """Send nothing until the request of `batch`, which is about to get its outcome, has ended.

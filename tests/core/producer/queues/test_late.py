@@ -12,7 +12,7 @@ from pykafka4.core.producer.partition_status import show
 from pykafka4.core.producer.queues.late import HUNGER_S, LAGGARD_S, MOST_CHECKS, PACE_S
 from pykafka4.errors import ClosedError, DeliveryFailed
 from pykafka4.records import TopicPartition
-from tests.core.producer.sender_harness import SenderHarness
+from tests.core.producer.sender_harness import SenderHarness, header
 
 PARTITIONS = 10
 
@@ -265,6 +265,40 @@ def test_a_batch_that_waited_for_longer_than_those_before_it_expires_first() -> 
     it.poll(0.45)
     assert late.done()
     assert not any(delivery.done() for delivery in keyed)
+
+
+def test_a_response_about_a_batch_that_has_timed_out_does_not_send_the_next_batch_a_second_time() -> None:
+    it = LateHarness(delivery_timeout_ms=10_000)
+    for partition in range(1, PARTITIONS):
+        it.offline(partition)
+    it.send_all(1)
+    it.run()
+    it.cluster.available = lambda topic: []  # type: ignore[method-assign]
+    it.recovery.changes += 1
+    (late,) = it.send_all(1)
+    it.poll(5.0)
+    first = it.batch(partition=0)
+    it.cluster.available = lambda topic: [0]  # type: ignore[method-assign]
+    it.recovery.changes += 1
+    it.settle()
+    third = it.batch(partition=0)
+    for request in it.requests[:]:
+        it.requests.remove(request)
+        it.lose(request)  # so all three may be in the log, and are sent again unchanged
+    it.settle()
+    assert [header(request) for request in it.requests] == [(0, 1, 0), (0, 2, 0), (0, 3, 0)]
+    it.answer(it.requests.pop(0), "NOT_ENOUGH_REPLICAS")
+    it.poll(5.0)
+    assert late.done()
+    assert not first.done()
+    it.answer(it.requests.pop(0), "NOT_ENOUGH_REPLICAS")
+    it.poll(1.0)
+    assert [header(request) for request in it.requests] == [(0, 3, 0)]
+    it.answer(it.requests.pop())
+    it.poll(1.0)
+    assert [header(request) for request in it.requests] == [(0, 1, 0)]
+    it.answer(it.requests.pop())
+    assert (first.result(0).partition, third.result(0).partition) == (0, 0)
 
 
 def test_records_with_keys_do_not_keep_the_others_waiting_for_ever() -> None:
