@@ -38,8 +38,9 @@ class TokenCalls(AdminCalls):
         """Create a token for the caller, or for `owner` (`User:alice`), on whom the caller needs CREATE_TOKENS (KIP-373, Kafka 3.3).
 
         `renewers` may also renew and expire the token. No renewal extends the token's life beyond `max_lifetime` seconds (None: the
-        brokers' maximum, 7 days). The request is sent only once, because a repetition would create a second token. After a lost response
-        there might be a token that no client has, until the token expires.
+        brokers' maximum, 7 days). A request that may have created a token is not repeated, because a repetition would create a second
+        token. After an error with a note that the request may have been carried out, there might be a token that no client has, until the
+        token expires.
         """
         names = [as_principal(one) for one in _principals("renewers", renewers)]
         question = CreateToken(None if owner is None else as_principal(owner), names, _ms("max_lifetime", max_lifetime, USUAL))

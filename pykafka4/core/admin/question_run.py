@@ -41,7 +41,14 @@ V = TypeVar("V")
 SENT: Final = "the request was sent and is not repeated; it may have been carried out"
 CHECK_S: Final = 0.25  # seconds between checks of a key whose broker is not known
 # Errors that brokers also return for a change that is in their log, but not yet replicated: the change may still be carried out.
-UNDECIDED: Final = ("REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "NOT_LEADER_OR_FOLLOWER")
+UNDECIDED: Final = (
+    "REQUEST_TIMED_OUT",
+    "COORDINATOR_NOT_AVAILABLE",
+    "NOT_COORDINATOR",
+    "NOT_LEADER_OR_FOLLOWER",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    "KAFKA_STORAGE_ERROR",
+)
 DOUBT: Final = "an earlier request got no response, or an error that leaves its outcome open, so it may have been carried out"
 
 
@@ -75,7 +82,7 @@ class Question(ABC, Generic[K, V]):
     missing_s: ClassVar[float | None] = None  # seconds for which the request for an unknown topic is repeated; None: MISSING_S
     lane: Lane = Lane.PROMPT
     expects_reply: bool = True
-    repeatable: bool = True  # a request whose response was lost may be sent again
+    repeatable: bool = True  # a request that may have been carried out may be sent again
     wait_s: float = 0.0  # seconds for which a broker may hold the response back, added to request_timeout_ms
 
     @abstractmethod
@@ -90,7 +97,7 @@ class Question(ABC, Generic[K, V]):
 
     @abstractmethod
     def read(self, keys: Sequence[K], reply: Reply) -> Mapping[K, V | Refusal]:
-        """The outcome of each key in the response. The request is repeated for a key that the response lacks."""
+        """The outcome of each key in the response. A `repeatable` request is repeated for a key that the response lacks."""
 
     def failed(self, keys: Sequence[K], reason: KafkaError) -> Mapping[K, V] | None:
         """The outcomes of keys whose request would always fail with `reason`; smaller requests follow for the other keys.
@@ -359,7 +366,8 @@ class QuestionRun(Generic[K, V]):
             elif too_many:
                 self._entries[key].due = now
             else:
-                self._retry(now, key, KafkaError(f"{self._question.what(key)}: missing in the response to {self._question.api}"))
+                error = KafkaError(f"{self._question.what(key)}: missing in the response to {self._question.api}")
+                self._retry_undecided(now, key, error)
 
     def _divide(self, now: float, keys: list[K], found: Mapping[K, V]) -> None:
         """Settle the keys in `found`, and ask about the other keys again, half as many in each request."""
@@ -387,10 +395,13 @@ class QuestionRun(Generic[K, V]):
                 error.add_note(DOUBT)
             self._settle(key, error)
             return
-        self._entries[key].is_undecided |= row.name in UNDECIDED
         if row.refresh is self._choice.cured_by:
             self._choice.look_up_again(now, key, node, error)
-        self._retry(now, key, error)
+        if row.name in UNDECIDED:
+            self._entries[key].is_undecided = True
+            self._retry_undecided(now, key, error)
+        else:
+            self._retry(now, key, error)
 
     def _doubted(self, error: KafkaError) -> KafkaError:
         """Add a note if the request, which a broker may have, is not repeated."""
@@ -406,6 +417,13 @@ class QuestionRun(Generic[K, V]):
             entry.missing_since = now
         patience = MISSING_S if self._question.missing_s is None else self._question.missing_s
         return now - entry.missing_since >= patience
+
+    def _retry_undecided(self, now: float, key: K, reason: KafkaError) -> None:
+        """Retry after a request that may have been carried out, or settle `key` if the request is not repeatable."""
+        if self._question.repeatable:
+            self._retry(now, key, reason)
+        else:
+            self._settle(key, self._doubted(reason))
 
     def _retry(self, now: float, key: K, reason: KafkaError) -> None:
         entry = self._entries[key]

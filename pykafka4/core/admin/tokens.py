@@ -73,7 +73,7 @@ class TokenQuestion(OneAnswer[str, V], Generic[V]):
 
 
 class CreateToken(TokenQuestion[DelegationToken]):
-    """Creates a token. A request whose response was lost is not repeated, because a second request could create a second token."""
+    """Creates a token. A request that may have created a token is not repeated, because a second request could create a second token."""
 
     api = "CreateDelegationToken"
     task = "a delegation token cannot be created"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -13,10 +14,12 @@ from pykafka4.core.admin.broker_choices import GroupCoordinatorChoice, LeaderCho
 from pykafka4.core.admin.committed import CommitOffsets, FetchOffsets, Unstable
 from pykafka4.core.admin.groups import DescribeConsumer, ListGroups, UnknownGroup
 from pykafka4.core.admin.offsets import LATEST, CountPartitions, ListOffsetsAt
-from pykafka4.core.admin.question_run import DOUBT
+from pykafka4.core.admin.producers import AbortTransaction, ActiveProducer
+from pykafka4.core.admin.question_run import DOUBT, SENT
 from pykafka4.core.admin.records import DeleteRecords
 from pykafka4.core.admin.replicas import DescribeLogDirs
 from pykafka4.core.admin.requests import ControllerChoice, OneBrokerChoice
+from pykafka4.core.admin.tokens import TOKEN, CreateToken
 from pykafka4.core.admin.topics import CreateTopics, NewTopic
 from pykafka4.core.admin.values import ListedOffset
 from pykafka4.core.group.encoding import assignment_bytes, subscription_bytes
@@ -33,6 +36,8 @@ from pykafka4.wire.protocol.messages_admin import (
 )
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorResponse
 from pykafka4.wire.protocol.messages_group import DescribeGroupsResponse, OffsetCommitResponse, OffsetFetchResponse
+from pykafka4.wire.protocol.messages_producers import WriteTxnMarkersResponse
+from pykafka4.wire.protocol.messages_users import CreateDelegationTokenResponse
 from tests.core.scripted_admin import Harness, code, coordinators, groups, make, offsets_of
 from tests.core.scripted_brokers import metadata
 
@@ -387,6 +392,46 @@ def test_an_error_after_that_of_a_replaced_leader_leaves_the_outcome_open(harnes
     harness.run(2.0)
     assert isinstance(outcomes[0][T0], AuthorizationError)
     assert outcomes[0][T0].__notes__ == [DOUBT]
+
+
+def markers(*errors: str) -> Callable[[Any, str], WriteTxnMarkersResponse]:
+    """Responses about the first partition of topic t, one after the other; "" lacks the partition."""
+    left, kind = list(errors), WriteTxnMarkersResponse.Marker
+
+    def answer(message: Any, host: str) -> WriteTxnMarkersResponse:
+        error = left.pop(0)
+        rows = [kind.Topic(name="t", partitions=[kind.Topic.Partition(partition_index=0, error_code=code(error))])] if error else []
+        return WriteTxnMarkersResponse(markers=[kind(producer_id=7, topics=rows)])
+
+    return answer
+
+
+@pytest.mark.parametrize("error", ["REQUEST_TIMED_OUT", "NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", ""])
+def test_a_marker_that_may_be_written_is_not_sent_again(harness: Harness, error: str) -> None:
+    harness.script["WriteTxnMarkers"] = markers(error, "NONE")
+    producer = ActiveProducer(7, 1, 0, None, None, 5)
+    outcomes = harness.ask(AbortTransaction(producer), LeaderChoice(harness.world.engine.cluster), [T0])
+    harness.run(2.0)
+    assert len(harness.of("WriteTxnMarkers")) == 1
+    assert (error or "missing in the response") in str(outcomes[0][T0])
+    assert outcomes[0][T0].__notes__ == [SENT]
+
+
+def test_a_marker_that_is_certainly_not_written_is_sent_again(harness: Harness) -> None:
+    harness.script["WriteTxnMarkers"] = markers("NOT_ENOUGH_REPLICAS", "NONE")
+    producer = ActiveProducer(7, 1, 0, None, None, 5)
+    outcomes = harness.ask(AbortTransaction(producer), LeaderChoice(harness.world.engine.cluster), [T0])
+    harness.run(2.0)
+    assert outcomes == [{T0: True}]
+
+
+def test_a_token_that_may_exist_is_not_created_again(harness: Harness) -> None:
+    response = CreateDelegationTokenResponse(error_code=code("REQUEST_TIMED_OUT"))
+    harness.script["CreateDelegationToken"] = lambda message, host: response
+    outcomes = harness.ask(CreateToken(None, [], -1), ControllerChoice(harness.world.engine.cluster), [TOKEN])
+    harness.run(2.0)
+    assert len(harness.of("CreateDelegationToken")) == 1
+    assert outcomes[0][TOKEN].__notes__ == [SENT]
 
 
 def test_a_partition_or_topic_that_does_not_exist_is_told_after_a_while(harness: Harness) -> None:
