@@ -15,7 +15,7 @@ from tests.admin.table_of_calls import ROWS
 
 IT = Things("t")
 SECONDS = 20.0  # longer than any of these calls may take
-WAYS_OUT = r"(upgrade|give|use|leave)"
+WAYS_OUT = r"(upgrade|give|use|leave|omit)"
 CASES = [
     pytest.param(row, old, id=f"{row}-{old.api}" + ("" if old.top is None else f"-v{old.top}"))
     for row in ROWS
