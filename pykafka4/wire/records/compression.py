@@ -336,7 +336,7 @@ def _read_zstd(view: memoryview, max_size: int) -> bytes:
 def _zstd_frames(view: memoryview) -> Iterator[memoryview]:
     """The frames with data, without skippable ones."""
     at = 0
-    for _ in range(_FRAMES):
+    for _ in range(_FRAMES + 1):  # the last turn finds the end
         if at == len(view):
             return
         magic = int.from_bytes(view[at : at + 4], "little")
@@ -358,7 +358,7 @@ def _zstd_size(view: memoryview) -> int:
     has_checksum: bool = _zstd().get_frame_parameters(view).has_checksum
     at: int = _zstd().frame_header_size(view)
     last = 0
-    for _ in range(_BLOCKS):
+    for _ in range(_BLOCKS + 1):  # the last turn finds the end
         if last or at >= len(view):
             return at + 4 * has_checksum
         header = int.from_bytes(view[at : at + 3], "little")

@@ -187,7 +187,7 @@ def test_many_small_pieces_cost_what_they_hold() -> None:
 @pytest.mark.parametrize(("codec", "name"), [(1, "gzip members"), (4, "zstd frames")])
 def test_parts_are_read_up_to_a_number(codec: int, name: str) -> None:
     part = compress(codec, b"ab")
-    assert decompress(codec, part * 2000, MIB) == b"ab" * 2000
+    assert decompress(codec, part * 50_000, MIB) == b"ab" * 50_000
     began = time.process_time()
     with pytest.raises(DecodeError, match=f"more than 50000 {name}"):
         decompress(codec, part * 50_001, MIB)
