@@ -37,11 +37,14 @@ class Losses:
     def continued(self, position: Position, gap: Gap, offset: int) -> None:
         """Reading continues at `offset`: report `gap` as lost, or log the step back if `offset` is before the gap.
 
-        An empty gap is reported only if the topic was recreated.
+        Without unread offsets, a recreated topic is only an event: the log already has a line about the new topic.
         """
         until = offset if gap.until is None else gap.until
-        if until > gap.first or gap.reason is LossReason.RECREATED:
-            self._report(position, OffsetsLost(position.tp, gap.first, until, gap.reason))
+        lost = OffsetsLost(position.tp, gap.first, until, gap.reason)
+        if until > gap.first:
+            self._report(position, lost)
+        elif gap.reason is LossReason.RECREATED:
+            self._events.emit(lost)
         elif until < gap.first:
             log.warning(
                 "%s: %s: offset %d is beyond the end of the log, which was truncated; reading again from offset %d",
@@ -69,7 +72,7 @@ class Losses:
             self._config.log_name,
             position.tp,
             lost.first,
-            max(lost.first, lost.until - 1),
+            lost.until - 1,
             lost.until - lost.first,
             lost.reason.value,
             tp=position.tp,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from uuid import UUID
 
@@ -68,6 +69,16 @@ def test_a_loop_over_records_of_the_old_topic_commits_nothing(harness: ConsumerH
     harness.run(10)
     next(loop)
     assert harness.reader.progress() == harness.reader.reached() == {}
+
+
+def test_no_offsets_of_a_topic_that_was_read_to_its_end_are_called_lost(harness: ConsumerHarness, caplog: pytest.LogCaptureFixture) -> None:
+    harness.fetched(harness.pending(FetchRequest)[-1], {tp(0): batch(43, 957)})  # up to the end of the log
+    with caplog.at_level(logging.WARNING, "pykafka4"):
+        recreate(harness)
+        harness.run(10)
+        harness.ends(0)
+    assert "the topic was recreated" in caplog.text
+    assert "are lost" not in caplog.text
 
 
 @pytest.mark.parametrize("deleted", [False, True], ids=["recreated", "deleted"])
