@@ -156,6 +156,15 @@ def test_a_certificate_that_the_context_does_not_verify_is_not_described(shaken:
     assert found.evidence == "TLSv1.3, the certificate is not verified: ssl_context has CERT_NONE"
 
 
+def test_a_certificate_of_the_client_that_has_expired_is_the_one_to_renew() -> None:
+    certificate = AUTHORITY.expired_client("alice")
+    options = {**TRUST, "ssl_cert_pem": certificate.chain.decode(), "ssl_key_pem": certificate.key.decode()}
+    demanding = context(AUTHORITY.server(), demand=True, version=ssl.TLSVersion.TLSv1_2)  # TLS 1.3 refuses after the handshake
+    with serving(lambda connection: connection.close(), wrap=wrapping(demanding)) as port:
+        (found,) = of(findings(f"127.0.0.1:{port}", timeout=2.0, **options), "tls")
+    assert found.way_out == "renew the certificate in ssl_certfile"
+
+
 @pytest.mark.model(brokers=1)
 def test_a_port_without_tls_is_told(server: ModelServer) -> None:
     (found,) = of(findings(server.bootstrap_servers, **TRUST), "tls")
