@@ -34,8 +34,8 @@ def look_at_groups(case: Case, seconds: float) -> Iterator[Finding]:
         if isinstance(found, KafkaError) and short_name(found) == MISSING:
             found = _without_offsets(case, name, found, seconds / 4 / len(case.groups))
         if isinstance(found, KafkaError):
-            what = "does not exist" if short_name(found) == MISSING else "cannot be checked"
-            yield failed("groups", f"group {name}", what, found, CHECK, Outcome.WRONG)
+            what, way_out = ("does not exist", CHECK) if short_name(found) == MISSING else ("cannot be checked", "")
+            yield failed("groups", f"group {name}", what, found, way_out, Outcome.WRONG)
             continue
         yield from _rights(case, found.description, seconds / 4 / len(case.groups))
         yield from _group(found)

@@ -7,6 +7,7 @@ import pytest
 from pykafka4 import AdminClient, TopicPartition
 from pykafka4.core.group.encoding import assignment_bytes
 from pykafka4.diagnosis.values import Finding, Outcome
+from pykafka4.errors.codes import BY_NAME
 from pykafka4.messages import DescribeGroupsResponse
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import Maker, poll_until, topic
@@ -31,6 +32,14 @@ def test_a_group_that_is_denied_is_wrong(server: ModelServer) -> None:
     found = last(server)
     assert found.outcome is Outcome.WRONG
     assert "--group g" in found.way_out
+
+
+def test_a_group_that_cannot_be_checked_may_exist(server: ModelServer) -> None:
+    kind = DescribeGroupsResponse.Group
+    answer = DescribeGroupsResponse(groups=[kind(group_id="g", error_code=BY_NAME["UNKNOWN_SERVER_ERROR"].code)])
+    server.do(lambda cluster: cluster.control("DescribeGroups", lambda call: answer, keep=True))
+    found = last(server)
+    assert (found.outcome, found.what, found.way_out) == (Outcome.WRONG, "cannot be checked", "")
 
 
 def test_without_members_lag_is_wrong_and_no_lag_a_notice(server: ModelServer, admin: AdminClient) -> None:
