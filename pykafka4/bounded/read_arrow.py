@@ -14,7 +14,7 @@ from typing import Literal, Self, Unpack
 from pykafka4.bounded.extent import as_extent
 from pykafka4.bounded.progress import progress_for
 from pykafka4.bounded.read import close_read, forgotten
-from pykafka4.bounded.reading import REFUSED_BY_COLUMNS, BoundedRead, LostRange, read_options
+from pykafka4.bounded.reading import BoundedRead, LostRange, read_options
 from pykafka4.bounds import BoundSpec, Span
 from pykafka4.client.client import Client
 from pykafka4.client.steps import at_once
@@ -58,7 +58,7 @@ def read_arrow(
     values are bytes, so an option for a deserializer raises ConfigError.
     """
     extent = as_extent("read_arrow", topics, start, until, partitions, split)
-    session = ConsumerSession(client, None, read_options(options, "read_arrow", REFUSED_BY_COLUMNS))
+    session = ConsumerSession(client, None, read_options(options, "read_arrow"))
     try:
         form = session.reader.columns.form(columns)
         form.limit(max_rows)  # raises ConfigError in this call, not when the stream is read

@@ -7,9 +7,9 @@ that names the offsets, or with on_lost="warn" logs a warning and continues.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import length_hint
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import attrs
 
@@ -26,7 +26,7 @@ from pykafka4.misuse import api_timeout
 from pykafka4.options.config import GROUP_OPTIONS, ConsumerConfig
 from pykafka4.records import TopicPartition
 
-__all__ = ["REFUSED_BY_COLUMNS", "BoundedRead", "LostRange", "read_options"]
+__all__ = ["BoundedRead", "LostRange", "read_options"]
 
 log = get_log("pykafka4.consumer")
 
@@ -44,20 +44,25 @@ BYTES: Final = dict.fromkeys(
     ("key_deserializer", "value_deserializer", "on_poison"),
     "keys and values of columns are bytes; `read` has deserializers, and cast(polars.String) turns a column into text",
 )
-REFUSED_BY_COLUMNS: Final = {**REFUSED, **BYTES}
 CONSUMER_OPTIONS: Final = attrs.fields_dict(ConsumerConfig).keys()
-ARGUMENTS: Final = ("topics", "start", "until", "partitions", "split", "columns", "max_rows", "progress", "on_lost", "timeout", "client")
+ARGUMENTS: Final = ("topics", "start", "until", "partitions", "split", "progress", "on_lost", "timeout", "client")
+Call: TypeAlias = Literal["read", "read_arrow"]
+CALLS: Final[Mapping[Call, tuple[Mapping[str, str], Sequence[str]]]] = {  # refused options with the reasons, and arguments
+    "read": (REFUSED, ARGUMENTS),
+    "read_arrow": ({**REFUSED, **BYTES}, (*ARGUMENTS, "columns", "max_rows")),
+}
 
 
-def read_options(options: Mapping[str, Any], call: str, refused: Mapping[str, str] = REFUSED) -> dict[str, Any]:
+def read_options(options: Mapping[str, Any], call: Call) -> dict[str, Any]:
     """The options for the consumer of a bounded read. read_committed is the default: aborted records do not belong in a snapshot.
 
-    Raises ConfigError for an option of `refused`, and for a misspelt argument.
+    Raises ConfigError for an option that the call refuses, and for a misspelt argument.
     """
+    refused, arguments = CALLS[call]
     for name in options:
         if name in refused:
             raise ConfigError(f"{call} has no option {name}: {refused[name]}")
-        if name not in CONSUMER_OPTIONS and (near := difflib.get_close_matches(name, ARGUMENTS, n=1, cutoff=0.75)):
+        if name not in CONSUMER_OPTIONS and (near := difflib.get_close_matches(name, arguments, n=1, cutoff=0.75)):
             raise ConfigError(f"{call} has no option {name}; did you mean {near[0]!r}?")
     return {"isolation_level": "read_committed", **options, "auto_offset_reset": "none"}
 

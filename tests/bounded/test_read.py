@@ -328,6 +328,13 @@ def test_a_misspelt_argument_names_the_right_one(reads: Reads, name: str, hint: 
         reads(**{name: "now"})
 
 
+@pytest.mark.parametrize("name", ["colums", "max_row"])
+def test_a_misspelt_argument_of_read_arrow_is_no_hint_for_read(reads: Reads, name: str) -> None:
+    with pytest.raises(ConfigError, match=name) as raised:
+        reads(**{name: 1})
+    assert not re.search("'(columns|max_rows)'", str(raised.value))
+
+
 def test_a_record_that_cannot_be_deserialized_names_the_option_that_leaves_it_out(server: ModelServer, reads: Reads) -> None:
     topic(server, 1)
     server.produce("t", "no number")

@@ -107,6 +107,8 @@ def test_a_wrong_argument_is_an_error_of_the_call(reads: Reads) -> None:
         reads("no-such-topic")
     with pytest.raises(ConfigError, match="did you mean 'value'"):
         reads(columns=["values"])
+    with pytest.raises(ConfigError, match="read_arrow has no option colums; did you mean 'columns'"):
+        reads(colums=["value"])
     with pytest.raises(ConfigError, match="max_rows=0"):
         reads(max_rows=0)
 
