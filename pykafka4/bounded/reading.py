@@ -129,7 +129,8 @@ class BoundedRead:
         """The first offset to read. Records deleted before the read began are lost."""
         if span.start >= span.earliest:
             return span.start
-        self._lose(tp, span.start, min(span.earliest, span.until), OffsetOutOfRange.deleted(*tp, span.start, span.earliest, span.until))
+        known_end = max(span.earliest, span.until)
+        self._lose(tp, span.start, min(span.earliest, span.until), OffsetOutOfRange.deleted(*tp, span.start, span.earliest, known_end))
         return span.earliest
 
     # ---------------------------------------------------------------- the end

@@ -291,7 +291,10 @@ class NoOffsetForPartition(InvalidOffset):
 
 
 class OffsetOutOfRange(InvalidOffset, BrokerError):
-    """Raised if the log no longer has the offset, or does not have it yet. `earliest` and `latest` are the log's current start and end."""
+    """Raised if the log no longer has the offset, or does not have it yet. `earliest` and `latest` are the log's current start and end.
+
+    For records deleted before a bounded read began, `latest` is only a lower bound of the end.
+    """
 
     earliest: int
     latest: int

@@ -195,6 +195,9 @@ def test_deleted_records_are_an_error_that_names_them(server: ModelServer, reads
     with pytest.raises(OffsetOutOfRange, match="offsets 2 to 3 were deleted before they were read; the log begins at 4") as raised:
         reads(start={0: 2})
     assert (raised.value.offset, raised.value.earliest) == (2, 4)
+    with pytest.raises(OffsetOutOfRange) as raised:
+        reads(start={0: 2}, until={0: 3})
+    assert raised.value.earliest <= raised.value.latest <= 10
 
 
 def test_deleted_records_are_a_warning_by_choice(server: ModelServer, reads: Reads, caplog: pytest.LogCaptureFixture) -> None:
