@@ -41,6 +41,7 @@ OPTIONS: Final[dict[str, str]] = {
     **_each({
         "acknowledgements request_required_acks": "acks",
         "api_version_auto_timeout_ms connection_setup_timeout_ms": "socket_connection_setup_timeout_ms",
+        "batch_num_messages": "batch_records",
         "brokers hosts metadata_broker_list": "bootstrap_servers",
         "compression compression_codec": "compression_type",
         "fetch_message_max_bytes": "max_partition_fetch_bytes",
@@ -79,7 +80,6 @@ OPTIONS: Final[dict[str, str]] = {
         "statistics_interval_ms stats_cb": "call `stats()` or `status()` at any time",
         "auto_register_schemas basic_auth_credentials_source basic_auth_user_info specific_avro_reader use_latest_version": _REGISTRY,
         "schema_registry_*": _REGISTRY,
-        "batch_num_messages": "batch_size, in bytes, limits a batch; batch_records limits the number of records",
         "bootstrap_resolve_timeout_ms metadata_recovery_rebootstrap_trigger_ms metadata_recovery_strategy":
             "the bootstrap servers are tried again whenever no broker is connected",
         "broker_address_family": "all addresses of a broker are tried, IPv4 and IPv6",

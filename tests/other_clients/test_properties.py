@@ -249,6 +249,7 @@ def test_every_other_name_of_an_option_sets_it(name: str, option: str) -> None:
     ("kind", "properties", "expected"),
     [
         (ProducerConfig, {"queue.buffering.max.kbytes": 1024}, {"buffer_memory": 2**20}),
+        (ProducerConfig, {"batch.num.messages": "100"}, {"batch_records": 100}),
         (ConsumerConfig, {"queued.max.messages.kbytes": "64"}, {"prefetch_bytes": 65_536}),
         (ProducerConfig, {"message.send.max.retries": "0"}, {"retries": 0}),
         (ProducerConfig, {"retries": "2147483647"}, {"retries": 2**31 - 1}),
