@@ -143,14 +143,12 @@ class Channel:
         with self._lock:
             self.lost[loss] += 1
 
-    def close(self) -> bool:
-        """Wait up to a tenth of a second for the rest of a message, and close the socket. Returns False if the rest was lost."""
-        before = self.lost[Loss.CUT]
+    def close(self) -> None:
+        """Wait up to a tenth of a second for the rest of a message, and close the socket. A lost rest is counted in `lost`."""
         self._finish(_REST_S)
         with self._lock:
             self._closed = True
             self._drop()
-            return self.lost[Loss.CUT] == before
 
     def _finish(self, wait_s: float) -> None:
         deadline = time.monotonic() + wait_s

@@ -11,7 +11,7 @@ from itertools import islice, repeat
 from pathlib import Path
 from typing import TextIO
 
-from pykafka4.agent.channel import Address, Channel, tcp, unix_datagram, unix_stream
+from pykafka4.agent.channel import Address, Channel, Loss, tcp, unix_datagram, unix_stream
 from pykafka4.agent.client import DATAGRAM_BYTES, STREAM_BYTES
 from pykafka4.agent.format import pack
 
@@ -83,10 +83,11 @@ def main(arguments: Sequence[str]) -> int:
     except ValueError as error:
         return _complain(str(error), MISUSED)
     finally:
-        whole = channel.close()
+        channel.close()
         progress.end()
-    if trouble is None and not whole:
-        trouble = f"only a part of the last message was taken at {channel.address.text}: the agent is behind or has ended"
+    cut = channel.lost[Loss.CUT]
+    if trouble is None and cut:
+        trouble = f"messages of which only a part was taken at {channel.address.text}: {cut:,}; the agent was behind or has ended"
     return 0 if trouble is None else _complain(trouble, LOST)
 
 

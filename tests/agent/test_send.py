@@ -157,6 +157,26 @@ def test_the_wait_for_an_agent_is_limited(path: str) -> None:
     assert 0.2 <= time.monotonic() - begun < WAIT_S
 
 
+def test_a_message_that_is_cut_is_an_error(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(path)
+        listener.listen()
+
+        def take_a_part() -> None:
+            connection = listener.accept()[0]
+            connection.recv(1)
+            connection.close()
+
+        taking = threading.Thread(target=take_a_part)
+        taking.start()
+        code = main(["--stream-socket-path", path, "--topic", "t", "--value", "v" * 1_000_000])
+        taking.join(WAIT_S)
+    assert code == 1
+    assert capsys.readouterr().err == (
+        f"pykafka4 send: messages of which only a part was taken at unix stream socket {path}: 1; the agent was behind or has ended\n"
+    )
+
+
 def test_the_first_message_that_is_not_taken_ends_it(agent: socket.socket, path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--socket-path", path, "--topic", "t", "--count", "100000", "--wait", "0"]) == 1
     found = re.search(r"message ([\d,]+) was not handed over .* the agent is behind", capsys.readouterr().err)
