@@ -1,5 +1,5 @@
 """Runs the agent from start to end. Invariant: if the producer or a task crashes, the process ends, and waiting messages are delivered,
-spooled, or discarded and counted."""
+spooled, or discarded and counted, unless the producer's thread is stuck."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pykafka4.agent.service.parts import Parts
 from pykafka4.agent.service.reload import reread
 from pykafka4.agent.settings.values import AgentSettings
 from pykafka4.agent.spool.folder import SpoolUnusable
-from pykafka4.errors import KafkaError
+from pykafka4.errors import KafkaError, KafkaTimeoutError
 
 __all__ = ["Agent"]
 
@@ -78,7 +78,11 @@ class Agent:
         log.info("agent: ends; delivers the waiting messages for up to %g s", shutdown_s)
         parts.stop_inputs()
         await parts.deliver(shutdown_s, self._hurried)
-        account = await parts.close()
+        try:
+            account = await parts.close()
+        except KafkaTimeoutError as error:  # the producer's thread is stuck, so its counts cannot be read
+            log.critical("agent: ends without a report: %s", error)
+            return Exit.CRASHED
         report(account)
         if self._crash is not None:
             return Exit.CRASHED

@@ -22,4 +22,4 @@ class Exit(IntEnum):
     CANNOT_START = 1, "the agent could not start: the log has the reason"
     SETTINGS = 2, "the settings have errors"
     UNDELIVERED = 3, "ended by a signal; messages were discarded because of the end: the log counts them"
-    CRASHED = 70, "a bug; messages that waited were delivered, spooled, or discarded and counted"
+    CRASHED = 70, "a bug; messages that waited were delivered, spooled, or discarded and counted, unless the log says otherwise"

@@ -20,7 +20,10 @@ MOST_ROWS = 100  # rows of the final report: a topic, a count and a reason each
 
 
 async def deliver(producer: Producer, shutdown_s: float, hurried: asyncio.Event) -> list[ProducerRecord]:
-    """Wait for deliveries, up to `shutdown_s` seconds or until `hurried` is set, then close the producer; return undelivered records."""
+    """Wait for deliveries, up to `shutdown_s` seconds or until `hurried` is set, then close the producer; return undelivered records.
+
+    If the producer's thread is stuck, the result is empty: the thread may still send the records in memory.
+    """
     deadline, told = time.monotonic() + shutdown_s, time.monotonic()
     while not hurried.is_set() and (left := deadline - time.monotonic()) > 0:
         try:
@@ -29,12 +32,17 @@ async def deliver(producer: Producer, shutdown_s: float, hurried: asyncio.Event)
         except KafkaTimeoutError:
             if time.monotonic() >= told + PROGRESS_S:
                 told = time.monotonic()
-                stats = await asyncio.to_thread(producer.stats)
-                log.info("agent: ending: waiting messages: %d; %.0f s left", stats.queued + stats.in_flight, max(0, deadline - told))
+                counts = (await asyncio.to_thread(producer.status))["producer"]  # no counts if the producer's thread is stuck
+                waiting = f"{counts['queued'] + counts['in_flight']:d}" if counts else "unknown"
+                log.info("agent: ending: waiting messages: %s; %.0f s left", waiting, max(0, deadline - told))
         except KafkaError as error:  # the producer has crashed
             log.error("agent: the waiting messages cannot be delivered: %s", error)
             break
-    return await asyncio.to_thread(producer.close, 0.0)
+    try:
+        return await asyncio.to_thread(producer.close, 0.0)
+    except KafkaTimeoutError:
+        log.critical("agent: the producer's thread is stuck; messages in memory may be lost, unless they are also on disk")
+        return []
 
 
 def report(account: Account) -> None:

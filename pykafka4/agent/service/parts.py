@@ -146,7 +146,10 @@ class Parts:
             count_undelivered(self.ledger, without_room)
 
     async def close(self) -> Account:
-        """Close the pages, the ledger and the discard log; return the last account."""
+        """Close the pages, the ledger and the discard log; return the last account.
+
+        Raises KafkaTimeoutError, after closing them, if the producer's thread is stuck.
+        """
         if self._pages is not None:
             await self._pages.stop()
         await asyncio.to_thread(self._outcomes.wait, OUTCOMES_S)

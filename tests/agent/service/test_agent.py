@@ -208,3 +208,39 @@ def test_messages_of_a_producer_that_fails_are_counted(
         assert run(Agent(settings)) is Exit.CRASHED
     assert "agent: messages discarded since the start: clicks: 3 (BUG)" in caplog.text
     assert "messages: 3; acknowledged: 0; in the spool: 0; discarded: 3; without an outcome: 0" in caplog.text
+
+
+def test_a_producer_that_is_stuck_at_the_end_leaves_the_spool_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def ask(*_: object) -> None:
+        raise KafkaTimeoutError("the client's thread did not respond")
+
+    producers: list[Producer] = []
+
+    async def start(parts: Parts) -> None:
+        producers.append(parts.producer)
+        parts.router.accept([("clicks", b"v", None, None, 1)], Source.TCP)
+        for where, value in (
+            ("net.loop.Loop.ask", ask),
+            ("agent.service.ending.STEP_S", 0.01),
+            ("agent.service.ending.PROGRESS_S", 0.0),
+            ("agent.service.parts.OUTCOMES_S", 0.01),
+            ("producer.session.LOOP_ANSWER_S", 0.01),
+        ):
+            monkeypatch.setattr(f"pykafka4.{where}", value)
+        agent.end()
+
+    more = f'[spool]\npath = "{tmp_path}/spool"\n[service]\nshutdown_ms = 100\n'
+    settings = read_settings(write_settings(tmp_path, "127.0.0.1:1", more))
+    agent = Agent(settings)
+    monkeypatch.setattr(Parts, "start", start)
+    with caplog.at_level(logging.INFO, "pykafka4.agent"):
+        assert run(agent) is Exit.CRASHED
+    assert "agent: ending: waiting messages: unknown; " in caplog.text
+    assert "agent: ends without a report: the client's thread did not respond" in caplog.text
+    monkeypatch.undo()
+    producers[0].close(0.0)
+    again = Agent(settings)  # the spool's folder is locked no more
+    again.end()
+    assert run(again) is Exit.OK
