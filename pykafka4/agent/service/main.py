@@ -23,7 +23,7 @@ from pykafka4.agent.settings.values import AgentSettings
 __all__ = ["main"]
 
 log = logging.getLogger("pykafka4.agent")
-SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)  # the signals with a handler in `Agent`
 
 EXAMPLE = """\
 a first agent.toml:
