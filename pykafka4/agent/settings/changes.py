@@ -40,10 +40,12 @@ def _changes(old: Any, new: Any, where: tuple[str, ...], live: bool) -> list[Cha
         return []
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         unset = UNSET if where == ("topics",) else None
-        rows = [(name, old.get(name, unset), new.get(name, unset), live) for name in sorted({*old, *new})]
-        found = [change for name, before, after, each in rows for change in _changes(before, after, (*where, name), each)]
-        # An empty table of a topic is also a change: while a topic has a table, no pattern applies to the topic.
-        return found or [Change(dotted((*where, name)), False) for name in sorted({*old} ^ {*new})]
+        found = []
+        for name in sorted({*old, *new}):
+            each = _changes(old.get(name, unset), new.get(name, unset), (*where, name), live)
+            # An empty table of a topic is also a change: while a topic has a table, no pattern applies to the topic.
+            found += each or [Change(dotted((*where, name)), False)] * ((name in old) != (name in new))
+        return found
     if attrs.has(type(old)) and type(old) is type(new):
         found = []
         for name, field in attrs.fields_dict(type(old)).items():
@@ -59,7 +61,7 @@ def _merged(old: Any, new: Any) -> Any:
         and isinstance(new, Mapping)
         and any(isinstance(each, TopicSettings) for each in (*old.values(), *new.values()))
     ):
-        return {name: _merged(old.get(name, UNSET), new.get(name, UNSET)) for name in {**old, **new}}
+        return _merged_topics(old, new)
     if not attrs.has(type(old)) or type(old) is not type(new):
         return old
     taken = {}
@@ -67,3 +69,14 @@ def _merged(old: Any, new: Any) -> Any:
         before, after = getattr(old, name), getattr(new, name)
         taken[name] = after if field.metadata.get(LIVE) else _merged(before, after)
     return attrs.evolve(old, **taken)
+
+
+def _merged_topics(old: Mapping[str, TopicSettings], new: Mapping[str, TopicSettings]) -> dict[str, TopicSettings]:
+    """A topic gets or loses its table only with a live change. Otherwise the limit of a pattern would end or begin without a log line."""
+    merged = {}
+    for name in {**old, **new}:
+        before = old.get(name, UNSET)
+        after: TopicSettings = _merged(before, new.get(name, UNSET))
+        if name in old if after == before else name in new or after != UNSET:
+            merged[name] = after
+    return merged

@@ -38,6 +38,8 @@ def test_no_change() -> None:
         ("", "[inputs.tcp]\nport = 1\n", {"inputs.tcp": False}),
         ('[topics."a b"]\nlinger_ms = 1\n', '[topics."a b"]\nlinger_ms = 2\n', {'topics."a b".linger_ms': False}),
         ("[topics.a]\n", "[topics.b]\n", {"topics.a": False, "topics.b": False}),
+        ("[topics.a]\nlinger_ms = 1\n", "[topics.a]\nlinger_ms = 2\n[topics.b]\n", {"topics.a.linger_ms": False, "topics.b": False}),
+        ("[topics.a]\n", LIMITED.format(2).replace(".a]", ".b]"), {"topics.a": False, "topics.b.rate_limit": True}),
         ("", "[topics.a]\nrate_limit = { interval_ms = 1, max_count = 2 }\n", {"topics.a.rate_limit": True}),
         (LIMITED.format(2), "[topics.a]\n", {"topics.a.rate_limit": True}),
         (LIMITED.format(2), LIMITED.format(3), {"topics.a.rate_limit.max_count": True}),
@@ -58,3 +60,21 @@ def test_only_live_changes_are_taken_and_the_others_stay_changes() -> None:
     assert [change.key for change in changes(taken, new)] == ["topics.a.linger_ms", "service.user"]
     assert not any(change.live for change in changes(taken, new))
     assert changes(with_live_changes(taken, old), old) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [
+        ("", "[topics.a]\n", []),
+        ("", "[topics.a]\nlinger_ms = 1\n", []),
+        ("", LIMITED.format(2), ["a"]),
+        ("[topics.a]\n", "", ["a"]),
+        ("[topics.a]\nlinger_ms = 1\n", "", ["a"]),
+        (LIMITED.format(2), "", []),
+        (LIMITED.format(2), "[topics.a]\n", ["a"]),
+    ],
+)
+def test_a_table_comes_or_goes_without_a_restart_only_with_its_rate_limit(before: str, after: str, kept: list[str]) -> None:
+    """While a topic has a table, no limit of a pattern applies to the topic."""
+    old, new = settings(before), settings(after + "[service]\nshutdown_ms = 1\n")
+    assert list(with_live_changes(old, new).topics.named) == kept
