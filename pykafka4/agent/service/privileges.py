@@ -65,7 +65,7 @@ def may(identity: Identity | None, path: Path, right: int) -> bool:
 def become(identity: Identity) -> bool:
     """Change from root to the identity permanently; return False if the process has this user already.
 
-    Raises ConfigError if the process is neither root nor this user, or is still root afterwards; OSError if the system refuses.
+    Raises ConfigError if the process is neither root nor this user, if the system refuses, or if the process is still root afterwards.
     """
     if os.geteuid() != 0:
         if os.geteuid() == identity.uid:
@@ -77,9 +77,15 @@ def become(identity: Identity) -> bool:
         return False
     # The groups come first: after setresuid the process may not change them. All three ids are set: with a saved id of 0 the process could
     # become root again.
-    os.setgroups(identity.groups)
-    os.setresgid(*identity.groups[:1] * 3)
-    os.setresuid(identity.uid, identity.uid, identity.uid)
+    try:
+        os.setgroups(identity.groups)
+        os.setresgid(*identity.groups[:1] * 3)
+        os.setresuid(identity.uid, identity.uid, identity.uid)
+    except OSError as error:
+        raise ConfigError(
+            f"user={identity.name!r}: the system refuses the change of the user: {error.strerror}; give the process CAP_SETUID and "
+            "CAP_SETGID, or leave out `user`"
+        ) from None
     os.umask(0o027 | os.umask(0))
     if os.geteuid() == 0 or os.getresuid()[2] == 0:
         raise ConfigError(f"user={identity.name!r}: the process is still root")
