@@ -77,8 +77,8 @@ class Notices:
         reason, count, last, error, since_s = notice
         text = _TEXTS.get(reason)
         # Without `ascii`, a line break in a topic would let a client write its own lines into the log. The name is cut before and after
-        # `ascii`, because the escapes of 249 characters may have 2,490.
-        what = f"messages: {count}, the last of topic {ascii(last[:NAME])[:NAME]}" if text is None else text.format(count, last)
+        # `ascii`, because the escapes of 249 characters may have 2,490. Two more are the quotes.
+        what = f"messages: {count}, the last of topic {ascii(last[:NAME])[: NAME + 2]}" if text is None else text.format(count, last)
         when = "" if since_s is None else f"in the last {since_s:.0f} s: "
         why = f": {ascii(error)[1:-1][:ERROR]}" if error else ""
         log.warning("agent: discarded (%s): %s%s%s", reason, when, what, why)

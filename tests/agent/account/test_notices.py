@@ -62,3 +62,8 @@ def test_a_topic_cannot_forge_a_line(caplog: pytest.LogCaptureFixture) -> None:
     (line,) = lines(caplog)
     assert line.isprintable()
     assert len(line) < 400
+
+
+def test_the_longest_legal_topic_is_whole_in_its_line(caplog: pytest.LogCaptureFixture) -> None:
+    Ledger(clock=Clock(), wall_clock=Clock()).discarded(message("x" * 249), Reason.NO_MEM)
+    assert lines(caplog) == [f"agent: discarded (NO_MEM): messages: 1, the last of topic '{'x' * 249}'"]
