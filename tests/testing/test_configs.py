@@ -38,6 +38,28 @@ def test_a_changed_limit_counts_for_the_next_record_and_a_refused_one_does_not(s
             producer.send("t", b"x" * 1000).result(10)
 
 
+def test_a_limit_of_both_directions_is_taken_back(server: ModelServer) -> None:
+    """`message.timestamp.difference.max.ms` of old releases; the limit of one direction has precedence."""
+    both, before = "message.timestamp.difference.max.ms", "message.timestamp.before.max.ms"
+    where = {"bootstrap_servers": server.bootstrap_servers}
+
+    def take_old_record() -> None:
+        producer.send("t", b"v", timestamp_ms=1000).result(10)
+
+    with AdminClient(**where) as admin, Producer(**where) as producer:
+        admin.create_topics({"t": 1})
+        admin.alter_configs({T: {both: 1000}})
+        with pytest.raises(DeliveryFailed, match="INVALID_TIMESTAMP"):
+            take_old_record()
+        admin.alter_configs({T: {before: 2**62}})
+        take_old_record()
+        admin.alter_configs({T: {before: None}})
+        with pytest.raises(DeliveryFailed, match="INVALID_TIMESTAMP"):
+            take_old_record()
+        admin.alter_configs({T: {both: None}})
+        take_old_record()
+
+
 def test_a_right_that_is_missing_changes_nothing(server: ModelServer) -> None:
     with AdminClient(bootstrap_servers=server.bootstrap_servers) as admin:
         admin.create_topics({"t": 1})

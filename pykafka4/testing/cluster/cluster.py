@@ -146,7 +146,7 @@ class Cluster:
     def alter_topic(self, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False) -> None:
         """Change configs of a topic; None restores the default of a config. Raises ValueError for an invalid value."""
         topic = self.topics[name]
-        settings = checked_settings(altered(topic.settings, changes), self.brokers)
+        settings = checked_settings(altered(topic.settings, topic.configs, changes), self.brokers)
         if validate_only:
             return
         topic.settings = settings

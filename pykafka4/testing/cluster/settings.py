@@ -37,18 +37,18 @@ SETTINGS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "duplicate_answer": partial(instance, kind=DuplicateAnswer),
     "remembered": partial(whole, least=1),
 }
-BOTH_LIMITS: Final = "message.timestamp.difference.max.ms"  # before 3.6: one limit for past and future
-CONFIGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
-    "cleanup.policy": ("compacted", lambda text: "compact" in text),
-    "max.message.bytes": ("max_message_bytes", int),
-    "message.timestamp.type": ("append_time", lambda text: text == "LogAppendTime"),
-    "message.timestamp.before.max.ms": ("before_max_ms", int),
-    "message.timestamp.after.max.ms": ("after_max_ms", int),
-    "min.insync.replicas": ("min_in_sync", int),
-    "unclean.leader.election.enable": ("unclean", lambda text: text == "true"),
+CONFIGS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], Any]]]] = {  # of two configs with the same setting, the later one wins
+    "cleanup.policy": (("compacted",), lambda text: "compact" in text),
+    "max.message.bytes": (("max_message_bytes",), int),
+    "message.timestamp.type": (("append_time",), lambda text: text == "LogAppendTime"),
+    "message.timestamp.difference.max.ms": (("before_max_ms", "after_max_ms"), int),  # before 3.6: one limit for past and future
+    "message.timestamp.before.max.ms": (("before_max_ms",), int),
+    "message.timestamp.after.max.ms": (("after_max_ms",), int),
+    "min.insync.replicas": (("min_in_sync",), int),
+    "unclean.leader.election.enable": (("unclean",), lambda text: text == "true"),
 }
-OF_PARTITIONS: Final = ("min_in_sync", "unclean")
-LOG_SETTINGS: Final = tuple(name for name, _ in CONFIGS.values() if name not in OF_PARTITIONS)  # log settings that configs can change
+OF_PARTITIONS: Final = {"min_in_sync", "unclean"}
+LOG_SETTINGS: Final = {name for names, _ in CONFIGS.values() for name in names} - OF_PARTITIONS  # log settings that configs can change
 
 
 def checked_settings(settings: Mapping[str, Any], brokers: Collection[int]) -> dict[str, Any]:
@@ -60,17 +60,19 @@ def checked_settings(settings: Mapping[str, Any], brokers: Collection[int]) -> d
 
 def settings_from_configs(configs: Mapping[str, str]) -> dict[str, Any]:
     """Configs that the model does not have are ignored."""
-    settings = {name: read(configs[config]) for config, (name, read) in CONFIGS.items() if config in configs}
-    if BOTH_LIMITS in configs:
-        settings = {"before_max_ms": int(configs[BOTH_LIMITS]), "after_max_ms": int(configs[BOTH_LIMITS]), **settings}
+    settings: dict[str, Any] = {}
+    for config, (names, read) in CONFIGS.items():
+        if config in configs:
+            settings.update(dict.fromkeys(names, read(configs[config])))
     return settings
 
 
-def altered(settings: Mapping[str, Any], changes: Mapping[str, str | None]) -> dict[str, Any]:
-    """None restores the default of a config. Raises ValueError if a number cannot be parsed."""
-    gone = {CONFIGS[config][0] for config, value in changes.items() if value is None and config in CONFIGS}
-    new = settings_from_configs({config: value for config, value in changes.items() if value is not None})
-    return {name: value for name, value in settings.items() if name not in gone} | new
+def altered(settings: Mapping[str, Any], configs: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, Any]:
+    """Apply changes to a topic's settings and `configs`; None restores the default of a config. Raises ValueError if a number cannot
+    be parsed."""
+    gone = {name for config in changes if config in CONFIGS for name in CONFIGS[config][0]}
+    after = {config: value for config, value in {**configs, **changes}.items() if value is not None}
+    return {name: value for name, value in settings.items() if name not in gone} | settings_from_configs(after)
 
 
 def configs_of(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -286,7 +286,10 @@ class PartitionLog:
         return -1, -1
 
     def newest(self, limit: int | None = None) -> tuple[int, int]:
-        """(offset, timestamp) of the record below `limit` with the highest timestamp; (-1, -1) if there is no record."""
+        """(offset, timestamp) of the record below `limit` with the highest timestamp; (-1, -1) if there is no record.
+
+        As in brokers, the record may be below the start offset while its data is in the log.
+        """
         limit = self.high_watermark if limit is None else limit
         return max((entry for entry in self._stamps() if entry[0] < limit), key=lambda entry: entry[1], default=(-1, -1))
 
