@@ -3,6 +3,7 @@ characters."""
 
 from __future__ import annotations
 
+import http.client
 import json
 import time
 import urllib.error
@@ -90,19 +91,19 @@ class Page:
         query = urllib.parse.urlencode({"most": most, "filter": self._words})
         try:
             with self._opener.open(f"{self._url}/status.json?{query}", timeout=ANSWER_S) as answer:
-                found: dict[str, Any] = json.loads(answer.read(MOST_BYTES))
+                found: Any = json.loads(answer.read(MOST_BYTES))
         except urllib.error.HTTPError as error:
             raise NoPage(f"{self._url}: {cell_text(error.read(500).decode(errors='replace').strip())}") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise NoPage(f"{self._url}: shows no status page ({_why(error)}); is the client closed, or has its process ended?") from None
-        if "headline" not in found:
+        if not isinstance(found, dict) or "headline" not in found:
             raise NoPage(f"{self._url}: is not the status page of a client")
         return found
 
 
-def _why(error: OSError | ValueError) -> str:
+def _why(error: Exception) -> str:
     reason = getattr(error, "reason", error)
-    return explain(reason) if isinstance(reason, OSError) else str(error)
+    return cell_text(explain(reason) if isinstance(reason, OSError | http.client.HTTPException) else error)
 
 
 def _address_of(pid: int) -> str:
@@ -165,7 +166,10 @@ def _picture(data: dict[str, Any], screen: Console, most: int) -> RenderableType
     style = STYLES.get(headline["level"], "")
     since = "" if headline["since"] is None else f", for {_duration(data['at'] - headline['since'])}"
     parts: list[RenderableType] = [
-        Text(f"{cell_text(data['kind'])} {cell_text(data['client_id'])}, {cell_text(data['program'])}, process {data['pid']}", style="dim"),
+        Text(
+            f"{cell_text(data['kind'])} {cell_text(data['client_id'])}, {cell_text(data['program'])}, process {cell_text(data['pid'])}",
+            style="dim",
+        ),
         Text(f"● {cell_text(headline['text'])}{since}", style=style),
         *(Text(f"  {cell_text(line)}") for line in headline["details"][:3]),
         *_rates(data["rates"], screen.width),
@@ -189,7 +193,7 @@ def _rates(rates: dict[str, Any], width: int) -> list[RenderableType]:
         values = rates[name][-min(60, max(10, width - 40)) :]
         bars = "".join(" " if value is None else BARS[min(8, round(value / top * 8))] for value in values)
         unit = f"{rates['now'][name]:>14,.0f} {'B/s' if name.endswith('bytes') else '/s '}"
-        found.append(Text.assemble((f"{name.removesuffix('_bytes'):<12} {unit} ", ""), (bars, "blue")))
+        found.append(Text.assemble((f"{cell_text(name.removesuffix('_bytes')):<12} {unit} ", ""), (bars, "blue")))
     return found
 
 
@@ -200,7 +204,7 @@ def _brokers(rows: list[dict[str, Any]], width: int) -> RenderableType:
     for row in rows[:10]:
         node = "bootstrap" if row["node"] is None or row["node"] < 0 else str(row["node"])
         state = row["error"] or row["state"]
-        found.add_row(node, cell_text(row["address"]), cell_text(state), str(row["in_flight"]), style="red" if row["error"] else "")
+        found.add_row(node, cell_text(row["address"]), cell_text(state), cell_text(row["in_flight"]), style="red" if row["error"] else "")
     return found
 
 
@@ -210,7 +214,7 @@ def _partitions(partitions: dict[str, Any], width: int, most: int) -> Renderable
     at = {name: place for place, name in enumerate(partitions["columns"])}
     found = RichTable(box=None, pad_edge=False, header_style="bold")
     for name in columns:
-        found.add_column(NAMES.get(name, name.replace("_", " ")), justify="left" if name in TEXTS else "right", no_wrap=True)
+        found.add_column(NAMES.get(name, cell_text(name.replace("_", " "))), justify="left" if name in TEXTS else "right", no_wrap=True)
     found.add_column("reason", no_wrap=True, overflow="ellipsis")
     room = max(LEAST_NAME, width // 3)
     for row in partitions["rows"][:most]:
