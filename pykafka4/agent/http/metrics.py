@@ -21,6 +21,7 @@ __all__ = ["CONTENT_TYPE", "exposition"]
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 MOST_TOPICS: Final = 1_000  # each has four time series or more, which Prometheus keeps after the topic is gone
 PREFIX: Final = "pykafka4_agent"
+UNKNOWN: Final = {Reason.BAD_TOPIC, Reason.TOPIC_AUTOCREATE_FAIL}  # the reasons if brokers do not know a topic
 OTHERS: Final = ""  # the label of the topics without a row; no topic has this name
 
 
@@ -75,13 +76,15 @@ def _process(look: AgentLook) -> Iterator[Metric]:
 def _rows(look: AgentLook, labelled: set[str]) -> dict[str, TopicAccount]:
     """Return rows of `labelled` topics, and under an empty name the sum of other topics. The first MOST_TOPICS topics become labelled.
 
-    Topics that brokers do not know (yet) usually have no row of their own, because each invented name would be a new time series.
+    Topics that brokers do not know usually have no row of their own, because each invented name would be a new time series. A topic whose
+    messages were all discarded before brokers were asked (for example RATE_LIMIT) has a row: if it got one only after its first
+    acknowledgement, the sum of the others would fall then.
     """
     # A labelled topic stays labelled, even without messages or without a row. Otherwise another topic would take its place, and leave the
     # sum of the others. The sum would fall, and Prometheus takes a falling counter for a restart.
     parked = {topic_of(name) for name, row in look.status.get("partitions", {}).items() if row["parked"]}
     rows = {name: row for name, row in look.account.topics.items() if row.acknowledged or row.discards.count or name not in parked}
-    known = (name for name, row in rows.items() if row.acknowledged or Reason.BAD_TOPIC not in row.discards.by_reason)
+    known = (name for name, row in rows.items() if row.acknowledged or UNKNOWN.isdisjoint(row.discards.by_reason))
     labelled.update(islice((name for name in known if name not in labelled), MOST_TOPICS - len(labelled)))
     chosen = {name: row for name, row in rows.items() if name in labelled}
     left = [look.account.others, *(row for name, row in rows.items() if name not in chosen)]

@@ -251,8 +251,9 @@ def test_the_counter_of_other_topics_does_not_fall_when_a_topic_is_forgotten() -
     assert accepted(rows, labelled)[""] == before[""]
 
 
-def test_invented_names_make_no_series() -> None:
-    bad = {f"bad{number}": topic(0, discards=Discards({Reason.BAD_TOPIC: 2})) for number in range(3)}
+@pytest.mark.parametrize("reason", [Reason.BAD_TOPIC, Reason.TOPIC_AUTOCREATE_FAIL])
+def test_invented_names_make_no_series(reason: Reason) -> None:
+    bad = {f"bad{number}": topic(0, discards=Discards({reason: 2})) for number in range(3)}
     parked = {"bad0 (no partition yet)": partition(1, 0, 1), "new (no partition yet)": partition(1, 0, 1)}
     assert accepted({**bad, "new": topic(0, 1), "clicks": topic(5)}, partitions=parked) == {"clicks": 5, "": 6}
 
