@@ -1,18 +1,21 @@
-"""Protects pages from requests that pages of other sites make. Invariant: a page of another site reads nothing and changes nothing.
+"""Protects pages from requests that pages of other sites make. Invariant: a page of another site reads nothing. It
+changes nothing, unless the browser opens a link of it to this server.
 
 A browser sends a page's requests to any address that the page names. The Host header must be a name of this machine, because a foreign name
 may resolve to 127.0.0.1 (DNS rebinding). The Origin header, if there is one, must name the same host, because a form on another site may
-post to this server. If there is none, `HEADERS` has the browser hide the response from a page of another site.
+post to this server. An image on another site has no Origin header, but current browsers send Sec-Fetch-Site. For other browsers, `HEADERS`
+has the browser hide the response from a page of another site.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 __all__ = ["FULL", "HEADERS", "Names"]
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+OWN_SITES: Final = frozenset({"same-origin", "none"})  # "none": the user has entered the address
 FULL: Final = (  # the response to a connection above the limit
     b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 26\r\n\r\n"
     b"503: too many connections\n"
@@ -36,16 +39,20 @@ class Names:
         self._names = LOOPBACK | {_name(host) for host in hosts}
         self._hint = hint
 
-    def refusal(self, hosts: Sequence[str], origins: Sequence[str]) -> str | None:
-        """The reason to refuse a request with these Host and Origin headers; None for an allowed request."""
+    def refusal(self, headers: Callable[[str], Sequence[str]]) -> str | None:
+        """The reason to refuse a request; None for an allowed request. `headers` returns the values of the headers with a name."""
+        hosts = headers("Host")
         if len(hosts) != 1:
             return "403: the request has no Host header, or several; send one, for example Host: localhost"
         host = hosts[0].strip().lower()
         if _name(host) not in self._names:
             return f"403: Host {host[:100]!r} is not a name of this machine; {self._hint}"
-        for origin in origins:
+        for origin in headers("Origin"):
             if origin.strip().lower() not in (f"http://{host}", f"https://{host}"):
                 return f"403: Origin {origin[:100]!r} is not this host: pages of other sites may not use this one"
+        is_link = list(headers("Sec-Fetch-Dest")) == ["document"]  # the browser shows the response as a page of its own
+        if not is_link and not OWN_SITES.issuperset(headers("Sec-Fetch-Site")):
+            return "403: pages of other sites may not use this one (Sec-Fetch-Site)"
         return None
 
 

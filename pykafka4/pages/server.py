@@ -129,7 +129,7 @@ class Handler(BaseHTTPRequestHandler):
         self._respond(with_body=False)
 
     def _respond(self, *, with_body: bool) -> None:
-        refusal = self.server.names.refusal(self.headers.get_all("Host", []), self.headers.get_all("Origin", []))
+        refusal = self.server.names.refusal(lambda name: self.headers.get_all(name, []))
         answer = Response(f"{refusal}\n".encode(), status=403) if refusal is not None else self.server.content.answer(self.path)
         self.send_response(answer.status)
         self.send_header("Content-Type", f"{answer.kind}; charset=utf-8")

@@ -112,6 +112,7 @@ def test_foreign_hosts_and_origins_are_refused_and_nothing_can_be_posted(broker:
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer, producer.serve_status() as page:
         assert get(page.port, host="evil.example")[0] == 403
         assert get(page.port, Origin="http://evil.example")[0] == 403
+        assert get(page.port, **{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "image"})[0] == 403
         assert get(page.port, "/nothing")[0] == 404
         status, _, headers = get(page.port, "/")
         assert (status, headers["X-Frame-Options"], headers["Cache-Control"]) == (200, "DENY", "no-store")

@@ -33,14 +33,14 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Guard:
-    """Checks the Host and Origin headers of each request, and turns errors into responses."""
+    """Checks the Host, Origin and Sec-Fetch headers of each request, and turns errors into responses."""
 
     def __init__(self, host: str, allowed_hosts: Iterable[str]) -> None:
         own = f"[{host}]" if ":" in host else host
         self._names = Names((own, *allowed_hosts), hint="use localhost, or add the name to allowed_hosts in [http]")
 
     def refusal(self, request: web.BaseRequest) -> str | None:
-        return self._names.refusal(request.headers.getall("Host", []), request.headers.getall("Origin", []))
+        return self._names.refusal(lambda name: request.headers.getall(name, []))
 
     def middleware(self) -> Middleware:
         @web.middleware

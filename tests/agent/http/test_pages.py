@@ -357,6 +357,24 @@ def test_host_and_origin_decide(host: str, origin: str | None, expected: int, me
         assert "pid" not in answer.body
 
 
+@pytest.mark.parametrize(
+    ("site", "destination", "expected"),
+    [
+        ("same-origin", "empty", 200),
+        ("none", "document", 200),
+        ("cross-site", "document", 200),  # a link
+        ("cross-site", "image", 403),
+        ("cross-site", "iframe", 403),
+        ("same-site", "image", 403),  # another port of localhost
+    ],
+)
+def test_a_page_of_another_site_does_not_mark_a_report_as_read(site: str, destination: str, expected: int, served: Served) -> None:
+    """The request of an image has no Origin header."""
+    answer = ask(served, "/discards/json", headers={"Sec-Fetch-Site": site, "Sec-Fetch-Dest": destination})
+    assert answer.status == expected
+    assert ("403: pages of other sites" in answer.body) == (expected == 403)
+
+
 def test_two_host_headers_are_refused(served: Served) -> None:
     answer = raw(served, b"GET /queues/json HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
     assert answer.split(b" ")[1] in (b"403", b"400")
