@@ -236,7 +236,7 @@ class Sender:
         return before, self.ledger.failures_seen
 
     def oldest_of(self, topic: str) -> float:
-        """See `TopicBatches`. A late batch that is older than the batches before it is considered only when it is the first of its queue.
+        """See `TopicBatches`. A batch that is older than the batches before it (`take_late`) is considered only when it is the first.
 
         A search through all batches would cost too much; without the search the batch only fails later.
         """
@@ -494,7 +494,7 @@ class Sender:
         return list(entries.items())
 
     def _next(self, queue: PartitionQueue, node: int, link: int | None, now: float) -> Batch | None:
-        """The batch to send to `node` now; None if the queue has to wait, or if its batch failed because `node` cannot read it.
+        """The batch to send to `node` now, or None; a batch that `node` cannot read fails.
 
         A queue that has to wait leaves the list of `node`; the event for which it waits places it again.
         """

@@ -1,5 +1,5 @@
 """Builds Produce requests and applies their responses.
 
 responses  the effects of a Produce response on the batches of its request
-requests   Produce requests, and the limits of requests in flight to a broker and of batches in flight from a partition
+requests   Produce requests, and the limits of a broker's requests and of a partition's batches in flight
 """

@@ -1,7 +1,7 @@
 """Applies Produce responses to their batches. The row of an error code in `errors/codes.py` names a reaction; `ACTIONS` and `TRANSACTIONAL`
 have the functions that react to errors.
 
-A batch is acknowledged or requeued. A requeued batch is resent, is halved, is resent without the refused records, or fails.
+A batch that is not acknowledged is resent, is halved, is resent without the refused records, or fails.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Assigns partitions to batches of `partitioner="late"`. Invariant: a batch gets a partition that can send now, and keeps that partition.
+"""Assigns partitions to batches that have none (`Spread.LATE`).
 
-Records of a topic that have neither key nor partition share one open batch. Their sealed batches wait in one queue with partition -1
-until a broker can take a batch: then the oldest batch moves to the queue of that broker's next partition, and is numbered and sent from
-there.
+Invariant: a batch gets a partition that can send now, and keeps that partition.
+
+The records of a topic that have no partition and no hashed key share one open batch. Their sealed batches wait in one queue with
+partition -1 until a broker can take a batch: then the oldest batch moves to the queue of that broker's next partition, and is numbered and
+sent from there.
 
 Brokers get records in proportion to the partitions that they lead. A broker that is ahead of its share waits for brokers that are behind
 theirs, unless they can take nothing for `LAGGARD_S`, or lead no online partition. (The model is Dory's AnyPartition.)
@@ -62,7 +64,7 @@ class PartitionQueues(Protocol):
         """The queue of `partition`, if `node` leads it and the queue can take a batch now."""
 
     def late_batch(self, queue: PartitionQueue, now: float) -> Batch | None:
-        """The next batch of `queue`, if it is compressed; a due batch is sealed first."""
+        """The next batch of `queue`, sealed if necessary; None if there is none, or if it is not compressed yet."""
 
     def take_late(self, batch: Batch, queue: PartitionQueue) -> None:
         """Append `batch`, which has its partition now, to its `queue`."""

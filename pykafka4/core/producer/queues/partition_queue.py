@@ -3,8 +3,8 @@ until one of them is requeued: then the queue sends nothing until the requests w
 
 A queue outlives changes of leaders and connections. A batch is in flight to one leader only: with idempotence, requests to a leader that
 was replaced are *superseded* (`supersede`), and their batches are sent to the new leader. With idempotence a queue has its own (producer
-id, epoch, next sequence). Brokers also keep producer state per partition, so an error of one partition does not affect the others. The
-order in `batches` is the order in the log.
+id, epoch, next sequence). Brokers also keep producer state per partition, so without transactions an error of one partition does not
+affect the others. The order in `batches` is the order in the log.
 """
 
 from __future__ import annotations

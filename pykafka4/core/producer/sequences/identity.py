@@ -21,7 +21,8 @@ from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
 
 __all__ = ["Identity", "IdentityState"]
 
-# Errors that are retried although Kafka's table does not call them retriable. The first three concern transactional ids only.
+# Errors of InitProducerId that are retried although Kafka's table does not call them retriable. The first three concern transactional ids
+# only.
 TRANSIENT = {"INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "UNKNOWN_PRODUCER_ID", "UNKNOWN_SERVER_ERROR"}
 LAST_EPOCH = 32_767  # epochs are 16 bits wide
 

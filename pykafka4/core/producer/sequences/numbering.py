@@ -102,7 +102,7 @@ class Numbering:
     def id_denied(self, now: float) -> None:
         """Fail the records that wait for a producer id. The error names the topic of each record.
 
-        Brokers grant an id to a client that may write to at least one topic.
+        From Kafka 2.8 on, brokers grant an id to a client that may write to at least one topic.
         """
         waiting, self._waiting = self._waiting, {}
         denied = self.identity.denied

@@ -118,7 +118,7 @@ class Parking:
         return moved
 
     def used(self, topic: str, now: float) -> None:
-        """Count `topic`, which has a sealed or due batch, as in use. Look a dropped topic up again; create a deleted topic again."""
+        """Count `topic`, which has a sealed or due batch, as in use. Look a dropped or deleted topic up again; brokers may create it."""
         if topic not in self._used:
             self._changes.note(topic)
             self._cluster.want(topic, self, create=True)

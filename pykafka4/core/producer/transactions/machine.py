@@ -98,7 +98,7 @@ TABLE = Transitions[S](
         S.READY: "no transaction is open",
         S.IN_TRANSACTION: "records are accepted and sent",
         S.COMMITTING: "no more records are accepted; EndTxn follows when all are acknowledged",
-        S.ABORTABLE_ERROR: "a record or a request failed: unsent records fail, and the transaction can only be aborted",
+        S.ABORTABLE_ERROR: "after an error: unsent records fail, and the transaction can only be aborted",
         S.ABORTING: "unsent records fail; EndTxn follows when nothing is in flight",
         S.FATAL: "fenced, or refused for good: every record fails",
     },
@@ -116,7 +116,7 @@ class TransactionRecords(Protocol):
         """
 
     def renumber(self, producer_id: int, epoch: int) -> bool:
-        """Whether, in this epoch, the numbering of a partition has a gap, or a batch that has failed may still be written."""
+        """Whether a queue cannot continue its numbering in this epoch (`PartitionQueue.stale`)."""
 
     def dropped(self) -> int:
         """The number of records that a policy has dropped so far."""
@@ -147,10 +147,10 @@ class Transactions:
         self._network, self._random, self._outbox, self._records = network, random, outbox, records
         self.coordinator = Coordinator(config, network, cluster, TRANSACTIONAL_ID, self.id, random, outbox, self)
         self._offsets = OffsetsInTransaction(self, network, cluster, random, outbox)
-        self._why: KafkaError = TransactionAborted(f"{self.id}: the transaction was aborted")  # the error of records that an abort fails
+        self._why: KafkaError = TransactionAborted(f"{self.id}: the transaction was aborted")  # the error of the records that `_poll` fails
         self._now = 0.0  # the time of the last poll
         self._begun_at = 0.0
-        self.given_up: list[tuple[int, int]] = []  # ranges of `Ledger.failures_seen`: failures by an abort, which its caller expects
+        self.given_up: list[tuple[int, int]] = []  # ranges of `Ledger.failures_seen`: the records that `_poll` has failed
         self._dropped = 0  # number of records that were dropped before this transaction
         self._done: Done | None = None  # the callback of the running init, commit or abort
         self._waiters: list[Callable[[], None]] = []  # called when no transaction is open
