@@ -75,7 +75,7 @@ class Topic:
     available: list[int] = attrs.Factory(list)  # partitions with a leader; all, if none has one
     random_state: int = 1  # state of the random number generator
     cursor: int = 0
-    sticky: int = 0  # the current partition of records without key and partition
+    sticky: int = 0  # the current partition of records that may go to any partition
     sticky_bytes: int = 0  # bytes of batches closed for the sticky partition since it became the sticky one
     parked: deque[Item] = attrs.Factory(deque)
     parked_first: int = 0  # running number of the oldest parked record

@@ -33,7 +33,7 @@ cdef class Accumulator:
     cdef public bint defers        # the loop or a helper compresses batches that `designate` fills; until then they are sealed, not `ready`
     cdef public object watch       # None, or a function for each batch of parked records that is about to fail
     cdef dict drops                # topic: reason: partition or -1: Dropped
-    cdef list fresh_drops          # the entries of `drops` with records that `take_dropped` has not returned yet
+    cdef list fresh_drops          # list of Dropped with records that `take_dropped` has not returned yet
     cdef object limits             # for on_full=raise: the beginning of the error's message
     cdef bint impatient            # on_full=raise or drop
     cdef Dropped last_dropped

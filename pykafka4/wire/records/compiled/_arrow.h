@@ -1,7 +1,7 @@
 /* Declares the Arrow C data interface, as in its specification, and makes the capsules of its structs. Only the functions for
    capsules need the GIL.
 
-   Readers move the structs by memcpy, so no pointer into a struct is ever kept. */
+   Readers move the structs by memcpy, so neither a struct nor its private data has a pointer to that struct. */
 #pragma once
 #include <Python.h>
 #include <stdint.h>

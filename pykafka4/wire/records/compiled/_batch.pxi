@@ -17,7 +17,7 @@ cdef int[5] FOLLOWS = [1 << S_SEALED | 1 << S_FAILED, 1 << S_ACKED | 1 << S_FAIL
 
 @cython.final
 cdef class Hooks:
-    """The producer's functions that handles call. A batch keeps them even when it no longer refers to the accumulator."""
+    """The producer's functions and client_id, for batches and handles. A batch keeps them when it no longer refers to the accumulator."""
 
     cdef object wait, submit, awaiting, failure_seen, client_id
 
@@ -66,7 +66,7 @@ cdef class Batch:
     cdef public int64_t producer_id
     cdef public int producer_epoch, base_sequence, attempts
     cdef public bint written, in_flight
-    cdef public int failed_attempts  # error responses to requests with this batch
+    cdef public int failed_attempts  # error responses to requests with this batch, except errors that an earlier batch caused
     cdef public double sent_at    # the time of `send` for its first record: before `created` if the record was parked
     cdef public object last_error
 
@@ -105,7 +105,7 @@ cdef class Batch:
 
     @property
     def ready(self) -> bool:
-        """Whether the bytes after the header are final: sealed, and compressed if required."""
+        """Whether the bytes after the header are final: the batch is sealed and waits for no compression."""
         return self._ready
 
     @property

@@ -2,7 +2,7 @@
 #
 # A socket may hold a batch's bytes long after the batch has failed, if the delivery timeout expired while the request was being written.
 # If the memory were reused, the request could send other records, to the wrong topic, with a valid checksum. So the bytes are in
-# reference-counted blocks: one reference for the batch, one for each buffer export.
+# reference-counted blocks: one reference for the batch, one for each buffer export, one for each `RecordsBuffer`.
 
 
 cdef struct Block:

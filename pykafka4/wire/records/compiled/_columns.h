@@ -27,7 +27,7 @@ typedef struct { /* a column of bytes: row i has the bytes between ends[i] and e
 
 struct Columns;
 
-typedef struct { /* a builder's account, which it shares with all columns that it has made */
+typedef struct { /* the account of a builder and of all columns that the builder has made */
     int refs;
     int64_t bytes;                  /* bytes of finished columns that are not released yet */
     struct Columns *spare[SPARES];  /* released columns, whose blocks the next columns use */
@@ -214,7 +214,7 @@ static inline void put_int64(Room *r, int64_t value) { /* there is room */
     r->used += 8;
 }
 
-/* Add `ms`, converted to microseconds. No timestamp (-1), or one more than 292,000 years from 1970, becomes null. */
+/* Add `ms`, converted to microseconds. No timestamp (-1), or one more than 292,277 years from 1970, becomes null. */
 static inline int stamp_add(Columns *c, int64_t ms) {
     if (ms == -1 || ms > INT64_MAX / 1000 || ms < INT64_MIN / 1000) {
         if (bit_clear(&c->stamped, &c->stamped_cap, c->timestamp.used / 8) < 0) return -1;

@@ -109,9 +109,9 @@ cdef extern from *:
 @cython.no_gc_clear                # tp_clear would drop the owner in `view` without releasing its buffer; PyBuffer_Release does both
 @cython.final
 cdef class Chunk:
-    """One partition's bytes of one Fetch response, and how far they are decoded. See `_plain_decode.Chunk`."""
+    """One partition's bytes of one Fetch response, and the progress of their decoding. See `_plain_decode.Chunk`."""
 
-    cdef Py_buffer view            # the buffer that contains `data`, mostly that of the complete response
+    cdef Py_buffer view            # the buffer that contains `data`, mostly the complete response
     cdef const char* data          # the bytes of this partition
     cdef bint held
     cdef readonly str topic
@@ -454,7 +454,7 @@ cdef class Chunk:
         return 0
 
     cdef int enter_legacy(self) except -1:
-        """Enter a message set entry (formats v0, v1) with the plain reader, because these formats are rare."""
+        """Enter a message set (formats v0, v1) with the plain reader, because these formats are rare."""
         from pykafka4.wire.records.decoder import read_header, read_messages
 
         cdef const char* entry = self.p

@@ -1,6 +1,6 @@
-/* Exports a stream whose batches a Python function makes. Invariant: `release` needs no GIL.
+/* Exports a stream whose batches are made by a Python object, its source. Invariant: `release` needs no GIL.
 
-   A thread that has the GIL drops the function later. `get_next` takes the GIL, on any thread. Once the interpreter has begun to end, no
+   A thread that has the GIL drops the source later. `get_next` takes the GIL, on any thread. Once the interpreter has begun to end, no
    thread can take the GIL, so the stream fails. */
 #pragma once
 #include <Python.h>
@@ -22,7 +22,7 @@ typedef struct Live {
     int count, order[ALL_COLUMNS];
 } Live;
 
-static Live *live_dropped; /* released streams, whose functions must be dropped */
+static Live *live_dropped; /* released streams, whose sources must be dropped */
 
 static int live_drop_all(void *unused) { /* needs the GIL */
     Live *live = __atomic_exchange_n(&live_dropped, NULL, __ATOMIC_ACQ_REL), *next;
@@ -42,7 +42,7 @@ static void live_release(struct ArrowArrayStream *stream) {
     live->next = __atomic_load_n(&live_dropped, __ATOMIC_ACQUIRE);
     while (!__atomic_compare_exchange_n(&live_dropped, &live->next, live, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
     }
-    /* If Python's queue of pending calls is full, a later `live_drop_all` drops the function. */
+    /* If Python's queue of pending calls is full, a later `live_drop_all` drops the source. */
     if (Py_IsInitialized() && !interpreter_ends()) Py_AddPendingCall(live_drop_all, NULL);
 }
 

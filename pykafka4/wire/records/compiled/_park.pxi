@@ -34,7 +34,7 @@ cdef class Topic:
     cdef char* online              # per partition: whether it is available
     cdef object available_tuple    # `available`, for a function of the application
     cdef uint64_t random_state     # state of the random number generator
-    cdef int sticky                # the current partition of records without key and partition
+    cdef int sticky                # the current partition of records that may go to any partition
     cdef int64_t sticky_bytes      # bytes of batches closed for the sticky partition since it became the sticky one
     cdef object parked             # deque of Parked
     cdef int64_t parked_first      # running number of the oldest parked record
