@@ -70,9 +70,9 @@ class ClusterCalls(AdminCalls):
     ) -> dict[str, int]:
         """Set the levels of features: `{"metadata.version": 25}`; level 0 removes a feature. Returns the levels.
 
-        A lower level needs `downgrade`: "safe" is refused if metadata would be lost, "unsafe" is not. With `validate_only`, the call
-        changes nothing. From Kafka 4.0 on, either all levels change or none. Raises the common error, or PartialFailure with the errors of
-        features. Source: KIP-584, KIP-778.
+        A lower level needs `downgrade`: "safe" is refused if metadata would be lost, "unsafe" allows the loss where brokers support that.
+        With `validate_only`, the call changes nothing. From Kafka 4.0 on, either all levels change or none. Raises the common error, or
+        PartialFailure with the errors of features. Source: KIP-584, KIP-778.
         """
         if downgrade not in DOWNGRADES:
             raise ConfigError(f"downgrade={shown(downgrade)}: must be one of {', '.join(DOWNGRADES)}")

@@ -1,5 +1,4 @@
-"""Keeps the followers from which partitions are read (KIP-392). Invariant: a follower is used only in the leader epoch in which the leader
-chose it, and no error of a follower resets or stops a position.
+"""Keeps the followers from which partitions are read (KIP-392). Invariant: no error of a follower resets or stops a position.
 
 With `client_rack`, a leader may answer a Fetch with the follower to read from, and without records. The partition is then read from that
 follower for `metadata_max_age_ms` at most. After any error of the follower, the partition is read from its leader. A follower lags behind,
@@ -36,7 +35,7 @@ BOUND_S: Final = 5.0
 
 @attrs.frozen(eq=False)
 class Follower:
-    """A follower, and the leader that chose it. Compared by identity."""
+    """A follower, and the leader at the time of the choice. Compared by identity."""
 
     node: int
     leader: Leader

@@ -1,7 +1,7 @@
 """Finds the offsets at which positions begin. Invariant: a position begins where the application said, otherwise at its committed offset,
-otherwise by the reset policy (a new partition: at its beginning); offsets of a deleted topic are never used.
+otherwise by the reset policy; offsets of a deleted topic are never used.
 
-Lookups are repeated until there is an offset or the position is no longer read. They start again when their topic is recreated.
+Lookups are repeated until there is an offset or the position is no longer read.
 """
 
 from __future__ import annotations
@@ -325,7 +325,7 @@ class StartOffsets:
             position.claim.recreated += 1  # if the topic exists again when the application commits, it is probably a new one
 
     def _check_if_new(self, position: Position, error: ErrorCode | None) -> None:
-        """If the partition did not exist when its reading began, read all of it, even with auto_offset_reset=latest."""
+        """If the partition did not exist when its reading began, read all of it with auto_offset_reset=latest."""
         size = self._cluster.partitions(position.tp.topic)
         missing = (size == 0 and error is not None and error.name == "UNKNOWN_TOPIC_OR_PARTITION") or 0 < size <= position.tp.partition
         if missing and position.fallback is not (new := of_new_partition(position.fallback)):

@@ -476,7 +476,7 @@ class Cluster(KnownMetadata):
         troubled = name in self._wanted and known.troubled
         if troubled and known.error is not None:
             self._network.troubles.note(now, (self, name), broker_error(known.error.code, f"topic {name}", topic=name))
-        else:  # the machines that need a partition report that it has no leader
+        else:  # a missing leader is reported by the machine that needs the partition
             self._network.troubles.over((self, name))
         if troubled:
             if known.backoff.attempts % ASKS_PER_BROKER == 0:  # not every time: a missing topic must not cause connections to all brokers

@@ -141,7 +141,7 @@ class RequestsForAny:
         return self._wanted or bool(self._requests)
 
     def want(self) -> bool:
-        """Make `serve` connect to a broker, if none is connected. Return False if an earlier call is still in effect."""
+        """Make `serve` connect to a broker, unless a connected one responds. Return False if an earlier call is still in effect."""
         news, self._wanted = not self._wanted, True
         return news
 

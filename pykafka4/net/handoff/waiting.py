@@ -128,7 +128,7 @@ class Promise(Generic[T]):
         return self._outcome[""][1]
 
     def add_done_callback(self, fn: Callable[[Promise[T]], None]) -> None:
-        """Call `fn(self)` on the thread that sets the outcome; here and now if the promise is done already."""
+        """Call `fn(self)` once, when the promise is done: on the thread that sets the outcome, or on one that adds a callback later."""
         self._callbacks.append(fn)
         if self._outcome:  # the thread that set the outcome may have run the callbacks before the line above
             self._call_back()

@@ -192,7 +192,7 @@ def many_ended(error: BaseException, topic: str | None, accepted: list[Any]) -> 
         f"{where} ended at record {count}, counted from 0; records accepted before it: {count}; "
         "`accepted` of this exception has their Deliveries",
     )
-    with contextlib.suppress(AttributeError):  # the class of `error` has slots
+    with contextlib.suppress(AttributeError):  # the class of `error` refuses new attributes
         error.accepted = accepted  # type: ignore[attr-defined]
 
 

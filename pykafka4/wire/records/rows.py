@@ -313,5 +313,5 @@ def rows_ended(error: BaseException, topic: str, row: int, sent: Any) -> None:
         f"to {topic!r} ended at row {row}, counted from 0; the rows before it were accepted, "
         "and `accepted` of this exception has their outcomes",
     )
-    with contextlib.suppress(AttributeError):  # the class of `error` has slots
+    with contextlib.suppress(AttributeError):  # the class of `error` refuses new attributes
         error.accepted = sent  # type: ignore[attr-defined]
