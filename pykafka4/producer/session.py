@@ -449,6 +449,9 @@ class ProducerSession(Attachment[Sender]):
             error.add_note(f"pykafka4: records not delivered yet: {count}; delivery continues in the background while the process runs")
 
     def raise_failures(self, mark: int) -> None:
+        # Parked records get their outcome, which may end a flush, shortly before the loop counts them: then wait for the end of its turn.
+        if self.acc.failed > self.machine.ledger.failures_seen:
+            self.runtime.loop.ask(lambda now: None, LOOP_ANSWER_S, "counting failed records")
         now, reported = self.machine.ledger.failures_seen, _reported.get().get(self._serial, ())
         count, first = self.machine.ledger.failures_since(mark, self.signal.seen_failures, reported)
         if first is not None:

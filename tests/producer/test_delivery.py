@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from pykafka4 import BufferFull, Client, ConfigError, Consumer, DeliveryFailed, KafkaError, KafkaTimeoutError, Producer
+from pykafka4.core.producer.outcomes.batch_outcomes import Outcomes
 from pykafka4.records import Written
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import Delivery
@@ -159,6 +160,27 @@ def test_a_scope_raises_the_first_failure_of_its_own(server: ModelServer, make: 
     with producer.delivery_scope(SECONDS):
         producer.send("t", b"kept")
     assert values(server) == [b"kept"]
+
+
+def test_a_scope_raises_the_failure_of_a_parked_record_that_is_not_counted_yet(
+    server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer, left, lose_parked = make(), threading.Event(), Outcomes.lose_parked
+    server.do(lambda cluster: cluster.deny("topic", "denied"))
+
+    def count_late(outcomes: Outcomes, *about: Any) -> None:
+        """Between the outcome and its count, the callbacks of another batch wake the threads that wait."""
+        inspect(producer).session.progress()
+        left.wait(0.2)  # the end of the scope, if the scope does not wait for the count
+        lose_parked(outcomes, *about)
+
+    monkeypatch.setattr(Outcomes, "lose_parked", count_late)
+    with pytest.raises(DeliveryFailed):
+        try:
+            with producer.delivery_scope(SECONDS):
+                producer.send("denied", b"v")
+        finally:
+            left.set()
 
 
 @pytest.mark.usefixtures("denied_soon")
