@@ -274,7 +274,7 @@ class Message(NamedTuple):
 
 
 def read_messages(batch: RecordBatch, max_size: int) -> Iterator[Message]:
-    """The records of a message of magic 0 or 1, created one at a time, because objects take ten times the bytes that `max_size` limits.
+    """The records of a message of magic 0 or 1, created one at a time, because objects can take ten times the bytes that `max_size` limits.
 
     The complete message is checked before its first record is created. Raises DecodeError for a corrupt message, RecordTooLarge for more
     than `max_size` bytes decompressed, ConfigError if the codec's library is missing.

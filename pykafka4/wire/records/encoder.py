@@ -38,7 +38,7 @@ def varint(n: int) -> bytes:
 
 
 def encode_record(timestamp_delta: int, offset_delta: int, content: bytes) -> bytes:
-    """`content` comes from `encode_content`."""
+    """`content` is encoded as by `encode_content`."""
     body = b"\0" + varint(timestamp_delta) + varint(offset_delta) + content
     return varint(len(body)) + body
 

@@ -1,7 +1,7 @@
 """Represents record batches as values. Invariant: a `RawBatch` has records, its lengths fit, and its checksum was verified, or
 computed in this module.
 
-A batch is decompressed only if its records have to change before an application gets it or a broker accepts it.
+This module decompresses a batch only if its records have to change before an application gets it or a broker accepts it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ENCODED: Final = [name for name in attrs.fields_dict(RecordBatch) if name not in
 @final
 @attrs.frozen(init=False, repr=False)
 class RawBatch:
-    """A record batch of format v2 as brokers store it: header and records, still compressed. It is immutable, and can be pickled.
+    """A record batch of format v2 as brokers store it: header and records, not decompressed. It is immutable, and can be pickled.
 
     `topic` and `partition` say where the batch is from; "" and -1: unknown. `data` is the complete batch, header included.
     """

@@ -75,8 +75,8 @@ def send_method(function: F) -> F:
 class Accumulator(RawBatches):
     """The open batch of every partition, the sealed batches, the parked records, and the memory limits for all of them.
 
-    `send` and its variants, `drop_batch`, `hurry`, `room`, `crowded`, `direct` and `unfinished` run on any thread, everything else on the
-    loop.
+    `send` and its variants, `drop_batch`, `hurry`, `room`, `crowded`, `direct` and `unfinished` run on any thread; the other methods run
+    on the loop, or on any thread after the loop has ended.
 
     Callables: `clock()`: monotonic seconds; `new_topic(name)` announces a topic to the loop, or raises for an invalid name;
     `make_room(topic, partition or -1, bytes, deadline)` waits until a retry makes sense, or raises; `wait(predicate, timeout)` waits for a
@@ -445,8 +445,8 @@ class Accumulator(RawBatches):
     def seal(self, batch: Batch, taken: bool = False) -> bool:
         """Seal an open batch; return False if it is sealed or empty. If `taken`, the caller has the batch: `take` does not return it.
 
-        If `batch` is for the sticky partition, that partition is chosen again: otherwise a slow stream would stay on it for `batch_size`
-        bytes.
+        If `batch` is for the sticky partition, the next sticky partition is chosen: otherwise a slow stream would stay on one partition
+        for `batch_size` bytes.
         """
         with self._lock():
             if batch.state != OPEN or batch.count == 0:
@@ -464,7 +464,7 @@ class Accumulator(RawBatches):
             self._rotate(batch._home)
 
     def limit_batches(self, topic: str, size: int) -> None:
-        """Fill no batch of `topic` beyond `size` bytes: brokers refuse larger ones."""
+        """Fill no batch of `topic` beyond `size` bytes: brokers refuse larger ones. A larger record is still accepted, in its own batch."""
         with self._lock():
             t = self._topics.get(exact_name(topic))
             if t is not None and size > 0:

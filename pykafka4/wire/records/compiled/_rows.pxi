@@ -24,7 +24,7 @@ cdef str NO_UTF8 = "it is not valid UTF-8"
 cdef const char* NEGATIVE = "it is negative"
 
 cdef enum:
-    RUN = 1024                     # maximum rows of one `send_run`, which has no pause: other threads and signal handlers wait about 50 us
+    RUN = 1024                     # maximum rows of one `send_run`, which has no pause; small rows take about 50 us
 
 cdef enum:                         # indexes of rows.ARGUMENTS
     A_KEY = 0
@@ -275,7 +275,7 @@ cdef struct Run:                   # consecutive rows whose records are consecut
 
 
 @cython.final
-@cython.no_gc                      # each cycle contains a callback of its batch, and the outcome of that batch breaks the cycle
+@cython.no_gc                      # a cycle through a callback of its batch ends with the outcome of that batch
 cdef class BatchRows:
     """The numbers of the rows that are records of `batch`."""
 
@@ -434,7 +434,7 @@ cdef class SentRows:
         return not self.pending
 
     def open_delivery(self):
-        """A Delivery without an outcome: `done` is False at least until it has one. None if every row has an outcome."""
+        """A Delivery without an outcome: `done` is False at least until it has one. None if `done` would return True."""
         cdef Batch b
         cdef Delivery d
         for entry in reversed(self.pending):
@@ -464,7 +464,7 @@ cdef class SentRows:
         """The DeliveryFailed of the first failed row, None if no row has failed; waits as `result` does.
 
         A note on that exception has the number of the row, and the number of failed rows. All these failures count as seen,
-        except those of dropped rows.
+        except the failures of dropped rows.
         """
         cdef First first
         cdef int64_t failed = 0
@@ -584,7 +584,7 @@ cdef int keep_failure(Delivery d, int64_t row, void* out) except -1:
 
 
 cdef int find_first(Delivery d, int64_t row, void* out) except -1:
-    """Find the failed row with the lowest number. Count each failure as seen, because the note of `exception` counts it."""
+    """Find the failed row with the lowest number. Call `see` for each failure, because the note of `exception` counts them all."""
     cdef First* first = <First*>out
     d.see()
     if first.row < 0 or row < first.row:
@@ -595,7 +595,7 @@ cdef int find_first(Delivery d, int64_t row, void* out) except -1:
 cdef int64_t send_run(Accumulator acc, Topic t, ArrowRows rows, SentRows sent, int64_t now, int64_t most):
     """Write up to `most` rows into open batches, until a row that `send_rows` must handle; return their number. Runs no Python code."""
     cdef Item r
-    cdef PyObject* b               # borrowed from Topic.open: counting references takes longer than reading the row
+    cdef PyObject* b               # borrowed from Topic.open, so no references are counted for each row
     cdef PyObject* last = NULL
     cdef PyObject* home = NULL     # borrowed from SentRows.current
     cdef int64_t body, partition, n = 0

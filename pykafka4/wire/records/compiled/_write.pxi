@@ -8,11 +8,11 @@ cdef struct Item:                  # a record on its way into a batch
     int64_t key_size, value_size, headers_size
     int64_t timestamp
     double sent_at                 # time of `send`; set only for forced records
-    double deadline                # end of its waits for room or partitions; INFINITY before the first wait
+    double deadline                # end of its waits for room or partitions; INFINITY while it is not set
     int64_t partition
     bint free                      # any partition is allowed
     bint turning                   # its partition is the next one in turn; if that has no room, another one is chosen
-    bint forced                    # it was parked, so its bytes are reserved already, and limits do not apply
+    bint forced                    # it was parked, so it neither waits for room nor is refused
     bint asked                     # it has waited for room, so it does not queue behind records that still wait
     bint news                      # wake the loop once the record is written
     bint overflows                 # there is no room for it, and on_full=raise or drop
