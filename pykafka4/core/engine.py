@@ -1,8 +1,7 @@
 """Polls all machines of one client and passes their requests to the network; a turn is the same under the real loop and in the simulation.
 
 Invariant: an exception in one machine (in `poll`, in a handler of its responses and jobs, or in a call for the machine) stops that machine
-alone, and fails the calls and records that wait for it. Only an exception in the shared parts (network, cluster, recovery) stops the
-client.
+alone, and fails the calls and records that wait for it. An exception in the shared parts (network, cluster, recovery) stops the client.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Keeps a consumer in its group, and commits and looks up the group's offsets.
 
-Invariant: the application releases each assigned partition, or receives it as lost.
+Invariant: while a consumer runs, the application releases each partition that leaves the assignment, or receives the partition as lost.
 
 Modules; each line imports only from lines below it:
     membership/  the member: its partitions, and the two protocols that keep it in the group

@@ -1,6 +1,6 @@
 """Finds the coordinator of a consumer's group, and keeps the connections to it.
 
-Invariant: the loss of the coordinator only delays requests; it ends no membership before a timeout.
+Invariant: the loss of the coordinator by itself ends no membership before a timeout.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pykafka4.options.config import ConsumerConfig
 
 __all__ = ["GroupCoordinator", "MembersCoordinator"]
 
-CHECK_S = 10.0  # seconds between the checks, with other brokers, of a coordinator that holds a response back
+CHECK_S = 10.0  # seconds between the checks of a coordinator that holds a response back
 
 
 @attrs.define(eq=False)
 class CheckInFlight(Request):
-    """A FindCoordinator to another broker, to check that broker `checked` is still the coordinator."""
+    """A FindCoordinator, if possible to another broker, to check that broker `checked` is still the coordinator."""
 
     coordinator: GroupCoordinator = attrs.field(kw_only=True)
     checked: int = attrs.field(kw_only=True)
@@ -82,7 +82,7 @@ class GroupCoordinator(MembersCoordinator):
         self._network.drop_lane(self.join_lane)
 
     def check(self, now: float, since: float) -> float:
-        """Check with another broker, every CHECK_S seconds, that the coordinator is still the coordinator; return when to call this again.
+        """Every CHECK_S seconds, ask another broker, if possible, for the current coordinator; return when to call this again.
 
         The coordinator has held a response back since `since`. A frozen or isolated broker might hold it back until the timeout (for a
         JoinGroup, more than max_poll_interval_ms), although the group has continued with another coordinator.

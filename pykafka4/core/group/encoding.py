@@ -1,4 +1,4 @@
-"""Encodes and decodes subscriptions and assignments. Invariant: the bytes are written as in the Java client."""
+"""Encodes and decodes subscriptions and assignments. Invariant: the encoders write the format of the Java client."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def _subscription(metadata: bytes) -> ConsumerProtocolSubscription:
 
 
 def group_members(rows: Iterable[JoinGroupResponse.Member], where: str) -> tuple[GroupMember, ...]:
-    """Topic names are decoded only if they differ from the previous member's: most members of a group have equal subscriptions, which may
-    list hundreds of topics."""
+    """Avoids decoding topic names that are equal to the previous member's: most members of a group have equal subscriptions, which may list
+    hundreds of topics."""
     found: list[GroupMember] = []
     names, topics = b"", frozenset[str]()
     for row in rows:

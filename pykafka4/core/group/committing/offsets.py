@@ -1,6 +1,6 @@
 """Commits and looks up the offsets of one consumer.
 
-Invariant: at most one commit is in flight, so an older commit overwrites a newer one only if the response to the older one was lost; a
+Invariant: at most one commit is in flight, so an older commit overwrites a newer one only if the older one got no response in time; a
 commit without a response never counts as stored.
 
 Such a commit may still be executed after a later one. So for LATE_S, confirmed offsets of its partitions stay out of `stored`: auto-commit
@@ -49,7 +49,7 @@ ILLEGAL_GENERATION: Final = BY_NAME["ILLEGAL_GENERATION"].code
 REBALANCE_IN_PROGRESS: Final = BY_NAME["REBALANCE_IN_PROGRESS"].code
 UNKNOWN_ID: Final = BY_NAME["UNKNOWN_TOPIC_ID"].code
 NO_GROUP: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code  # a member gets this if the group removed it, and was deleted afterwards
-LATE_S: Final = 30.0  # a request without a response is executed within this time, or never
+LATE_S: Final = 30.0  # the client assumes that a request without a response is executed within this time, or never
 
 OffsetsToCommit = Mapping[TopicPartition, OffsetAndMetadata]
 Found = Mapping[TopicPartition, OffsetAndMetadata | None]
@@ -246,7 +246,7 @@ class Offsets:
         if not self._queue:
             return INFINITY
         identity = self._queue[0].identity
-        # From the response to JoinGroup to the assignment, coordinators accept no commit of the member.
+        # From the response to JoinGroup to the assignment, the coordinator may reject the member's commits.
         waits = identity is not None and identity.begins and not self._is_in_flight(self._queue[0])
         wake_at = self._queue[0].rebalanced_by if waits else self._call.poll(now, self._outbox)
         return min(wake_at, *(commit.deadline for commit in self._queue))
@@ -477,7 +477,7 @@ _SEVERITY = [
 ]
 
 _HINTS = {
-    Reaction.STALE: "the member that made this commit is out of the group; poll rejoins it, and uncommitted records are redelivered",
+    Reaction.STALE: "the member's epoch is outdated; poll rejoins the group if the member is out of it",
     Reaction.REJOIN: "the group is rebalancing; poll rejoins it, and uncommitted records are redelivered",
     Reaction.OUTDATED: "the group has rebalanced without this member; poll rejoins it, and uncommitted records are redelivered",
     Reaction.STRANGER: "the group removed this member (session_timeout_ms or max_poll_interval_ms exceeded); poll rejoins it",

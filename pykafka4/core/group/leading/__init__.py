@@ -1,4 +1,5 @@
-"""Assigns partitions to all members of a classic group that this member leads. Invariant: an application's assignor never runs on the loop.
+"""Assigns partitions to all members of a classic group that this member leads. Invariant: the `assign` of an
+application's assignor never runs on the loop.
 
 Modules; each line imports only from lines below it:
     leadership    the leader: reads the subscriptions of all members, assigns the partitions, watches the topics

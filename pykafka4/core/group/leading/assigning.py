@@ -66,7 +66,7 @@ class AssignorRun:
 
     def refusal(self, why: str) -> KafkaError:
         return KafkaError(
-            f"{self.where}: assignor {self.assignor.name!r} {why}. This member led the group, and leaves it: "
+            f"{self.where}: assignor {self.assignor.name!r} {why}. This member led the group, and cannot continue: "
             "correct the assignor, then call subscribe again"
         )
 
@@ -93,7 +93,7 @@ class AssignorRun:
             raise InvalidAssignment(f"returned {tp} for member {visible(member.member_id)}, which is not subscribed to that topic")
         placement = self.placements.get(tp.topic)
         if placement is None or not 0 <= tp.partition < len(placement.leaders):
-            raise InvalidAssignment(f"returned {tp} for member {visible(member.member_id)}, and that partition does not exist")
+            raise InvalidAssignment(f"returned {tp} for member {visible(member.member_id)}, and the leader knows no such partition")
         if tp in owners:
             raise InvalidAssignment(f"returned {tp} twice, for members {visible(owners[tp])} and {visible(member.member_id)}")
 

@@ -1,10 +1,11 @@
-"""Leads a classic group. Invariant: when a subscribed topic has another number of partitions than in the last assignment, the leader begins
-a rebalance.
+"""Leads a classic group. Invariant: when a subscribed topic has another number of partitions than the leader knows from the last
+assignment, the leader begins a rebalance.
 
 A leader with a `client_rack` also begins a rebalance when replicas move to other racks (as in Java).
 
-A static leader that rejoins keeps the assignment (`skip_assignment`, from Kafka 3.2 on), which it does not know. Partitions may have been
-added since the assignment, so the leader requests the assignment from the coordinator (DescribeGroups).
+A static leader that rejoins may have to keep the assignment (`skip_assignment`, from Kafka 3.2 on), which it does not know. Partitions may
+have been added since the assignment, so the leader requests the assignment from the coordinator (DescribeGroups). The racks at the time of
+that assignment stay unknown, so the leader does not notice moved replicas.
 
 A group can have thousands of topics, and each member a different list. A helper reads long lists, and the loop goes through the topics in
 steps.
@@ -84,7 +85,7 @@ class Leadership:
         self.due = INFINITY  # when to call `assign` at the latest; INFINITY: `assign` has nothing to do now
         self._look_up_by = self._assign_by = INFINITY  # deadlines of the lookups (an unknown topic then counts as empty) and the assignor
         self._assignor: Assignor | None = None
-        self._reading: object = None  # the job that reads the subscriptions
+        self._reading: object = None  # the token of the job that reads the subscriptions
         self._steps: Iterator[None] | None = None  # preparation of the assignment, topic by topic
         self._placements: dict[str, Placement] = {}
         self._placements_known = False  # `_placements` is complete, or `_steps` completes it
@@ -248,7 +249,7 @@ class Leadership:
             return
         try:
             assigned: set[TopicPartition] = {tp for member in groups[0].members for tp in assigned_partitions(member.member_assignment)}
-        except DecodeError:  # assume the current numbers of partitions: only later changes are noticed
+        except DecodeError:  # assume the current numbers of partitions, so only later changes are noticed
             self._note_assigned_counts(self._sizes())
             return
         sizes = Counter(tp.topic for tp in assigned)

@@ -3,7 +3,7 @@
 Invariant: if any member cannot take part, the leader refuses the rewind of all remaining partitions.
 
 The wish of a static member is valid only in the generation after the one in which the member made it. A static member that did not join
-again is in the group with its old subscription: the wish in that subscription has been carried out, or the member will make the wish again.
+again is in the group with its old subscription, whose wish may have been carried out already.
 """
 
 from __future__ import annotations

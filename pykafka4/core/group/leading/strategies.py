@@ -31,7 +31,8 @@ def is_builtin(assignor: Assignor) -> bool:
 
 
 class AssignorCalls:
-    """Calls of an application's assignor, one at a time: an assignor that hangs holds one thread, even if the group rebalances often."""
+    """Calls one method of an application's assignors, one call at a time: a method that hangs holds one thread, even if the group
+    rebalances often."""
 
     __slots__ = ("_outbox", "_running", "_waits")
 

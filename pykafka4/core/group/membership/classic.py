@@ -1,5 +1,5 @@
-"""Keeps a member in its group by the classic protocol: joins, syncs, sends heartbeats, leaves. Invariant: the loss of the coordinator only
-delays requests; it ends no membership before a timeout.
+"""Keeps a member in its group by the classic protocol: joins, syncs, sends heartbeats, leaves. Invariant: the loss of the coordinator by
+itself ends no membership before a timeout.
 
 An eager member releases all its partitions before it joins. A cooperative member (KIP-429) keeps the partitions of its subscription: after
 SyncGroup it releases the held partitions that the assignment lacks, and joins again when the application has released them. Until the
@@ -303,11 +303,11 @@ class ClassicProtocol(ConsumerGroupMember):
             self._sync(now, {})
 
     def _missed(self, generation: int, *, led: bool) -> bool:
-        """Whether the group has gone through a generation without this member before `generation`.
+        """Whether the group may have gone through a generation without this member before `generation`.
 
-        Only a static member stays in such a group. Other members may own its partitions by now, because the leader did not know that this
-        member held them. A group with members of the consumer protocol has no leader (`led` is False): its epochs skip numbers, and its
-        coordinator waits for no member, and assigns no partition that another member holds.
+        Only a static member stays in such a group. Other members may own its partitions by now, because the leader may not have known that
+        this member held them. A group with members of the consumer protocol has no leader (`led` is False): its epochs skip numbers, and
+        its coordinator waits for no member, and assigns no partition that another member holds.
         """
         static = self._config.group_instance_id is not None and (led or self._led)
         return static and self.identity is not None and generation > self.generation + 1
@@ -476,8 +476,8 @@ class ClassicProtocol(ConsumerGroupMember):
     def _joins_next(self, verdict: Reaction) -> bool:
         """Whether ILLEGAL_GENERATION only means that the next generation has begun, with the JoinGroup that this member has sent.
 
-        In REJOINING, that JoinGroup got no usable response, and the coordinator might not have it. If a generation begins without it, the
-        coordinator removes the member, whose error is then UNKNOWN_MEMBER_ID. Only a static member stays, and gets ILLEGAL_GENERATION.
+        In REJOINING, that attempt to join has failed, and the coordinator might not have the JoinGroup. If a generation begins without it,
+        the coordinator removes the member, whose error is then UNKNOWN_MEMBER_ID. Only a static member stays, and gets ILLEGAL_GENERATION.
         """
         if verdict is not Reaction.OUTDATED or not self._asked:
             return False
@@ -554,14 +554,14 @@ class ClassicProtocol(ConsumerGroupMember):
 
     def _forget_membership(self) -> None:
         # A static member returns like a restarted one: without its member id, and without a generation in its metadata. The coordinator
-        # then answers with the former assignment. A JoinGroup with the id and changed metadata would make the whole group rebalance.
+        # can then answer with the former assignment. A JoinGroup with the id and changed metadata would make the whole group rebalance.
         self.member_id, self._held_since = "", -1
         self._assignee.left()
 
     def _move(self, to: MemberState) -> None:
         super()._move(to)
         if self.identity is not None:
-            self.identity.begins = to is MemberState.SYNCING  # commits wait, because coordinators accept none before SyncGroup
+            self.identity.begins = to is MemberState.SYNCING  # commits wait, because coordinators may reject them before SyncGroup
             if to in OUT:
                 self.identity = None
 

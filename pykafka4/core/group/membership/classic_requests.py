@@ -2,8 +2,8 @@
 
 Invariant: JoinGroup, SyncGroup and Heartbeat have the instance id of a static member, which never sends LeaveGroup.
 
-The limits are longer than the time for which a coordinator holds a response back: a member that gave up earlier would join again, and begin
-another rebalance before the current one had ended.
+The limits leave time for responses that the coordinator holds back: a member that gave up early would join again, and begin another
+rebalance before the current one had ended.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def assign_patience(config: ConsumerConfig) -> float:
 def sync_patience(config: ConsumerConfig, *, leads: bool) -> float:
     """The seconds until a SyncGroup without a response is given up: followers get a response when the leader has assigned.
 
-    Brokers remove members that have not synced within the rebalance timeout.
+    Current brokers remove members that have not synced within the rebalance timeout.
     """
     answers_in = config.request_timeout_ms / 1000
     if leads:
@@ -111,7 +111,7 @@ def join_request(
     reason: str,
 ) -> JoinGroupRequest:
     """`generation` assigned `owned`. `member_id` is empty for a new member. `user_data` maps the names of the assignors, in order of
-    preference, to the bytes that each adds to the subscription. The coordinator logs `reason`.
+    preference, to the bytes that each adds to the subscription. `reason` is for the coordinator's log.
     """
     return JoinGroupRequest(
         group_id=config.group_id or "",

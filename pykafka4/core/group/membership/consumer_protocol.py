@@ -4,8 +4,8 @@ Invariant: while in the group, a member gives a partition back only after the ap
 are complete or have had COMMITS_FIRST_S.
 
 ConsumerGroupHeartbeat is the only request. It joins (epoch 0), reports changes since the last heartbeat, acknowledges the assignment with
-the list of owned partitions, and leaves (epoch -1; epoch -2 for a static member, which comes back). The coordinator assigns a partition to
-the next member when the previous owner no longer reports it.
+the list of owned partitions, and leaves (epoch -1; epoch -2 for a static member, which may come back). The coordinator assigns a partition
+to the next member when the previous owner no longer reports it.
 A lost response may have had a new epoch. So the next heartbeat is a full one, with all owned partitions: the coordinator accepts it even in
 the previous epoch.
 """
@@ -47,16 +47,16 @@ __all__ = ["ConsumerProtocol"]
 log = get_log("pykafka4.group")
 
 UNKNOWN_TOPIC_S: Final = 30.0  # seconds until a log line reports an assigned topic that stays unknown
-# Seconds until the metadata is requested again for an assigned topic id without a name. LOOK_SELDOM_S applies after the log line: with a
+# Seconds until the metadata is requested again for an assigned topic that is unknown. LOOK_SELDOM_S applies after the log line: with a
 # pattern, each request is followed by a request for the list of all topics, which may be long.
 LOOK_AGAIN_S, LOOK_SELDOM_S = 1.0, 30.0
 # Seconds. A killed static member holds its instance id until its session has ended: by default within the 60 s of
-# group.consumer.max.session.timeout.ms. If the id is in use for longer, another running process has it.
+# group.consumer.max.session.timeout.ms. If the id is in use for longer, another running process probably has it.
 UNRELEASED_S: Final = 75.0
 UNRELEASED: Final = BY_NAME["UNRELEASED_INSTANCE_ID"].code
 UNSUPPORTED: Final = BY_NAME["UNSUPPORTED_VERSION"].code
 NO_GROUP: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
-LEAVES, LEAVES_FOR_A_WHILE = -1, -2  # epochs of a heartbeat that leaves: for good, or as a static member that comes back
+LEAVES, LEAVES_FOR_A_WHILE = -1, -2  # epochs of a heartbeat that leaves: for good, or as a static member that may come back
 S = MemberState
 
 
@@ -209,7 +209,8 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         return topic_id is not None and tp.partition in (self._target or {}).get(topic_id, ())
 
     def _fresh(self, now: float, topics: frozenset[str]) -> dict[TopicPartition, UUID]:
-        """The assigned partitions that are not owned yet, with topic ids. Partitions of unknown topics follow when the topics are known."""
+        """The assigned partitions of subscribed topics, except owned ones, with topic ids. Partitions of unknown topics follow when the
+        topics are known."""
         filter, fresh, unknown = self._assignee.subscription.filter, dict[TopicPartition, UUID](), list[UUID]()
         by_coordinator = filter is not None and filter.regex is not None
         for topic_id, partitions in (self._target or {}).items():
@@ -314,8 +315,8 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
                 self._heartbeat.start(now)
 
     def _has_lost_unknown(self, before: Mapping[UUID, frozenset[int]]) -> bool:
-        """Whether the assignment has lost partitions that the member did not own, because it did not know their topic. `before` is the
-        previous assignment.
+        """Whether the assignment has lost partitions that the member did not own, usually because it did not know their topic. `before`
+        is the previous assignment.
 
         For the member nothing changes, so it would report nothing. But the coordinator waits for a report without these partitions.
         """
@@ -349,7 +350,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
             return
         if verdict is Reaction.STRANGER:
             self._known = False
-        else:  # some brokers reject the join of a member that they know: the member has to leave first
+        else:  # some brokers reject the join of a member that they know, so the member has to leave first
             self._release_first = True
         self._rejoin(now)
 
@@ -403,7 +404,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
             self.fail(error)
             return
         self._known = verdict is not Reaction.STRANGER
-        # The coordinator keeps the place of a fenced static member until its session has ended: the member gives the place up, then joins.
+        # The coordinator keeps the place of a fenced static member until its session has ended, so the member first gives up the place.
         self._release_first = self._known and self._config.group_instance_id is not None
         self._lost(str(error))
 

@@ -68,8 +68,8 @@ def test_members_that_are_left_out_get_nothing_and_pairs_are_partitions() -> Non
         ({"m": ["t-0"]}, "returned 't-0', which is not a TopicPartition"),
         ({"m": [("t", True)]}, "returned ('t', True), which is not a TopicPartition"),
         ({"m": [tp(0, "u")]}, "returned u-0 for member m, which is not subscribed to that topic"),
-        ({"m": [tp(2)]}, "returned t-2 for member m, and that partition does not exist"),
-        ({"m": [tp(-1)]}, "returned t--1 for member m, and that partition does not exist"),
+        ({"m": [tp(2)]}, "returned t-2 for member m, and the leader knows no such partition"),
+        ({"m": [tp(-1)]}, "returned t--1 for member m, and the leader knows no such partition"),
         ({"m": [tp(0)], "n": [tp(0)]}, "returned t-0 twice, for members m and n"),
         ({"m": [tp(0), tp(0)]}, "returned t-0 twice, for members m and m"),
     ],
@@ -77,7 +77,7 @@ def test_members_that_are_left_out_get_nothing_and_pairs_are_partitions() -> Non
 def test_nonsense_is_an_error_that_names_it(returns: Any, says: str) -> None:
     refused = new_run(Mine(returns)).attempt()
     assert isinstance(refused, KafkaError)
-    assert str(refused).startswith(f"c: group g: assignor 'mine' {says}. This member led the group, and leaves it: correct the assignor")
+    assert str(refused).startswith(f"c: group g: assignor 'mine' {says}. This member led the group, and cannot continue: correct")
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3)])
