@@ -1,7 +1,7 @@
 """Marks the threads on which `send` must not wait. Invariant: in an attempt `send` raises WouldBlock at the point where it would wait.
 
-An asyncio task calls `send` in an attempt, awaits the end of the obstacle that WouldBlock names, and calls `send` again. The
-asyncio loop runs on one thread, and `send` does not suspend the task, so a thread is in at most one attempt at a time.
+An asyncio task calls `send` in an attempt, awaits the end of the obstacle that WouldBlock names, and calls `send` again. Attempts are
+listed by thread, because the task is not suspended during an attempt.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Obstacle(Enum):
 
 
 class WouldBlock(BufferFull):
-    """Raised where `send` would have to wait; no record was accepted. Applications see it only if a destructor sends in an attempt."""
+    """Raised where `send` would have to wait. The record or raw batch was not accepted."""
 
     def __init__(self, reason: str, awaits: Obstacle, topic: str, partition: int, size: int = 0) -> None:
         super().__init__(reason)

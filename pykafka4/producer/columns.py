@@ -1,7 +1,7 @@
 """Sends the rows of Arrow data. Invariant: `send_arrow` accepts and refuses each row as a loop of `send` over the rows would.
 
-Without serializers and without a hook `on_send` or `on_enqueue`, the accumulator reads the rows without an object for each row. Otherwise
-each row becomes the arguments of one `send`.
+Without serializers and without a hook `on_send` or `on_enqueue`, the accumulator reads the rows itself. Otherwise each row becomes the
+arguments of one `send`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _send_each(sent: SentRows, rows: ArrowRows, sending: Serializing) -> SentRow
             sent.took(rows, accepted[-1])
             accepted.clear()
     except BaseException as error:
-        if accepted:  # Ctrl-C came before `clear`, perhaps before `took`: without this, the row would be sent but not counted
+        if accepted:  # an exception came before `clear`, perhaps before `took`: otherwise the row would be sent but not counted
             sent.took(rows, accepted[-1])
         rows_ended(error, rows.topic, rows.position, sent)
         raise

@@ -1,7 +1,6 @@
 """Waits for the outcomes of deliveries, on threads and in asyncio tasks.
 
-Invariant: each thread or task that waits for a Delivery without a timeout gets the outcome, or in a forked child an error. A Delivery may
-outlive its producer, and keeps only its `Deliveries` alive.
+A Delivery may outlive its producer, and holds its `Deliveries`. Invariant: `Deliveries` has only a weak reference to the engine.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Deliveries(Signal):
 
     @property
     def seen_failures(self) -> list[int]:
-        """For each failure that the application has seen: the number of records that had failed before the batch of the failed record."""
+        """For each failure that the application has seen in a Delivery: the number of records that had failed before the record's batch."""
         while True:
             with contextlib.suppress(RuntimeError):  # another thread appended while `list` iterated: read again
                 return list(self._seen)
@@ -89,10 +88,10 @@ class Deliveries(Signal):
     def until_done(self, delivery: Delivery) -> Generator[Any, Any, None]:
         """Sleep in the running asyncio loop until `delivery` has its outcome.
 
-        The thread that sets the outcome wakes a task of asyncio or uvloop itself. The call that wakes another library's loop may block, so
-        a callback on the executor makes this call. Callbacks of the application may wait for this very task, and hold that callback up. So
-        the task also checks the delivery itself, rarely. If another library's loop runs on a thread that callbacks may need, the task adds
-        no callback, and checks often.
+        As a rule, the thread that sets the outcome wakes a task of asyncio or uvloop itself. The call that wakes another library's loop may
+        block, so a callback on the executor makes this call. Callbacks of the application may wait for this very task, and hold that
+        callback up. So the task also checks the delivery itself, rarely. If another library's loop runs on a thread that callbacks may
+        need, the task adds no callback, and checks often.
         """
         if self.wait(delivery.done, 0):
             return
@@ -211,6 +210,6 @@ def running_loop() -> AbstractEventLoop:
 
 
 def _never_blocks(loop: AbstractEventLoop) -> bool:
-    """Whether `call_soon_threadsafe` of this loop only queues the call, as asyncio and uvloop do."""
+    """Whether `call_soon_threadsafe` of this loop is known not to block: it is the method of asyncio or uvloop."""
     call = getattr(type(loop), "call_soon_threadsafe", None)
     return getattr(call, "__module__", None) == "asyncio.base_events" or type(loop).__module__.partition(".")[0] == "uvloop"

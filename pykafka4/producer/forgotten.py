@@ -1,6 +1,6 @@
 """Delivers the records of a producer whose handle was garbage-collected, then closes the producer.
 
-Invariant: the number of lost records is logged, unless the client closes the producer first.
+Logs the number of records that failed meanwhile, unless the client closes the producer first.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ def deliver_forgotten(session: ProducerSession) -> None:
     """Warn that an open producer's handle was garbage-collected, and deliver the accepted records in the background."""
     if session.undelivered is None and not session.runtime.loop.forked:
         session.runtime.loop.call(lambda _: session.runtime.engine.add(ForgottenProducer(session)))
-        if session.pending is None:  # otherwise a `close` has begun, and was cancelled or interrupted
+        if session.pending is None:  # otherwise a `close` has begun, and did not finish
             warn_unclosed("Producer")
 
 
 class ForgottenProducer:
     """The machine that closes a producer without a handle when every accepted record has its outcome.
 
-    The producer stays open for FORGOTTEN_S after the last record: in `Producer(…).send(…)` the handle is collected before `send` begins. If
-    a `send` of another thread is waiting at that time, the producer also stays open for that call.
+    The producer stays open for FORGOTTEN_S after the last record: in `Producer(…).send(…)` the handle is collected before `send` begins.
+    The producer also stays open while a `send` waits.
     """
 
     def __init__(self, session: ProducerSession) -> None:

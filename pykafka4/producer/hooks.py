@@ -1,7 +1,7 @@
 """Calls the hooks of a producer. Invariant: an `Exception` in a hook is logged once per hook and method, and has no other effect.
 
 `on_send`, `on_enqueue` and `on_refuse` run in `send`, `on_close` runs in `close` or on the callback executor, and the hooks of batches and
-requests run on the callback executor. The loop runs no hook.
+requests run on the callback executor.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class HookCalls:
         self._tell("on_refuse", error)
 
     def on_close(self) -> None:
-        """Call each hook once, however many threads close the producer."""
+        """Call each hook at most once, however many threads close the producer."""
         hooks = self._methods["on_close"]
         while hooks:
             try:
@@ -118,7 +118,7 @@ class HookCalls:
             self._submit(self._run)
 
     def _run(self) -> None:
-        """Call the hooks with the waiting events. Only the callback executor runs this method."""
+        """Call the hooks with the waiting events."""
         self._scheduled = False
         while self._waiting:
             try:

@@ -29,7 +29,7 @@ class RawMetadata:
     """The position of an acknowledged raw batch in the log.
 
     `base_offset` is the offset of the batch's first record; the other records follow the first one, unless the batch was split.
-    `log_append_time_ms` is -1 if the broker did not report it. An offset of -1, and `maybe_repeated`, mean the same as in
+    `log_append_time_ms` is -1 if it is not known. An offset of -1, and `maybe_repeated`, mean the same as in
     `RecordMetadata`.
     """
 
@@ -43,7 +43,7 @@ class RawMetadata:
 
 @final
 class RawDelivery:
-    """The handle that `send_raw` returns: one outcome for all records of a batch. The handle does not keep the batch's memory."""
+    """The handle that `send_raw` returns for all records of a batch. The handle does not keep an acknowledged batch's memory."""
 
     __slots__ = ("_batch", "_signal", "count")
 

@@ -129,7 +129,7 @@ def accept(acc: Accumulator, out: list[Delivery], topic: str, value: Any, key: A
     send = partial(
         acc.send, topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery
     )
-    out.extend(map(call, (send,)))  # one call into C: Ctrl-C cannot come between the acceptance and the append, and lose the Delivery
+    out.extend(map(call, (send,)))  # one call into C: Ctrl-C cannot come between the return of `send` and the append, and lose the Delivery
     if len(out) == before:  # `extend` treats StopIteration as the end of the map
         raise RuntimeError(f"{topic}: an argument of send raised StopIteration")
 

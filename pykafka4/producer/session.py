@@ -52,7 +52,8 @@ log = get_log("pykafka4.producer")
 EXIT_S: Final = 5.0  # seconds for deliveries when an exception leaves a `with` block, and for the callbacks of a flush without a timeout
 WORKING: Final = ("connected", "connecting", "unreachable")  # states of a client whose loop runs
 LOOK_PAUSE_S: Final = 0.01  # seconds between checks of a topic's parked records, and of the end of the loop
-# Until this long after brokers first reported a partition as missing, `send` does not begin another wait of MISSING_PARTITION_S.
+# Until this long after brokers first reported a partition as missing, `send` does not begin another wait of MISSING_PARTITION_S, unless the
+# number of partitions changes.
 KNOWN_MISSING_S: Final = 20.0
 MOST_UNKNOWN: Final = 4_096  # topics that wait to be looked up with on_full=raise: neither buffer_memory nor a wait of `send` bounds them
 
@@ -60,7 +61,7 @@ T = TypeVar("T")
 
 
 class ProducerSession(Attachment[Sender]):
-    """The implementation of `Producer` and `aio.Producer`. The session outlives its handle."""
+    """The implementation of `Producer` and `aio.Producer`. The session may outlive its handle."""
 
     kind = "producer"
     acc: Accumulator
@@ -126,7 +127,7 @@ class ProducerSession(Attachment[Sender]):
         _sessions.add(self)
 
     def undo(self) -> None:
-        """Clean up after an exception in `open`, or later in the handle's constructor."""
+        """Clean up after an exception in the handle's constructor."""
         self.undelivered = []
         runtime = getattr(self, "runtime", None)
         if runtime is None or self._given is None:  # a private client, or none yet
@@ -167,10 +168,10 @@ class ProducerSession(Attachment[Sender]):
         return min(deadline, system.monotonic() + self.config.max_block_ms / 1000)
 
     def _find_partition(self, topic: str, partition: int, deadline: float) -> float:
-        """Wait until an unknown partition exists, at most until `deadline`, or MISSING_PARTITION_S after brokers first reported it missing.
+        """Wait until an unknown partition exists, at most until `deadline`, or as long as `missing_until` allows.
 
-        The partition may be new, and brokers learn of it at different times. Until KNOWN_MISSING_S after that report, later calls with the
-        partition have the same limit. Returns the deadline for further waits. Inside a callback there is no wait.
+        The partition may be new, and brokers learn of it at different times. Returns the deadline for further waits. Inside a callback
+        there is no wait.
         """
         if self.attempts.is_attempt and not self.attempts.has_waited_for(Obstacle.PARTITION):
             raise WouldBlock(f"{topic}-{partition} has to be looked up", Obstacle.PARTITION, topic, partition)
@@ -326,7 +327,7 @@ class ProducerSession(Attachment[Sender]):
     # ---- operations
 
     def check(self) -> None:
-        """Raise the error that ended this producer, if any. A TransactionError does not end the producer: only `send` raises it."""
+        """Raise the error that ended this producer, if any. A TransactionError does not end the producer."""
         if not isinstance(self.acc.refusal, TransactionError):
             self._raise_refusal()
 
@@ -486,7 +487,8 @@ class ProducerSession(Attachment[Sender]):
         if self.runtime.loop.forked:  # the records and the locks belong to the parent
             return []
         # A callback must wait neither for deliveries nor for a `close` of another thread. On the loop of another client, the wait
-        # below raises KafkaTimeoutError: a destructor that runs there must not give up records that this client's loop still delivers.
+        # below raises KafkaTimeoutError, unless its timeout is 0: a destructor there must not give up records that this client's loop still
+        # delivers.
         if self.runtime.callbacks.in_callback() or self.runtime.loop.on_loop():
             return [] if self.closers else self._close(0.0)
         self.closers.add(system.get_ident())
@@ -562,9 +564,9 @@ class ProducerSession(Attachment[Sender]):
 
 
 def _age(item: Batch | Delivery | FlushMark) -> tuple[float, float, int]:
-    """A key to sort the batches of a partition by age, parked records last: batches of their partition, if any, are older.
+    """A key to sort the batches of a partition by age, parked records last, because any batches of their partition are older.
 
-    Batches filled from parked records at the same time differ in `sent_at`, parts of a split batch only in their sequence numbers.
+    Batches filled from parked records at the same time differ in `sent_at`, parts of a split batch at most in their sequence numbers.
     """
     return (item.sent_at, item.created, item.base_sequence) if isinstance(item, Batch) else (INFINITY, 0.0, 0)
 

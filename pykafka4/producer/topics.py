@@ -33,7 +33,7 @@ class TopicPolicies:
 
 
 def _policy(config: ProducerConfig, own: dict[str, Any]) -> Policy:
-    """A compression level is inherited only with its codec."""
+    """The producer's compression level is inherited only for the same codec."""
     codec = own.get("compression_type", config.compression_type)
     level = own.get("compression_level", config.compression_level if codec == config.compression_type else None)
 

@@ -74,7 +74,7 @@ class TransactionSteps:
                 self._reads.refuse()  # before the abort, which may take a long time: otherwise Ctrl-C in the abort would lose the rewind
             if begun:
                 with contextlib.suppress(KafkaError):
-                    yield from awaited(self._calls.abort(self._timeout))  # the transaction is empty, so no record is lost
+                    yield from awaited(self._calls.abort(self._timeout))  # if this fails too, the block raises the first error
             raise
 
     def _leaving(self, error: BaseException | None) -> Steps[None]:
@@ -131,7 +131,7 @@ class TransactionSteps:
             yield from awaited(self._calls.abort(self._timeout))
         except ProducerFencedError as fenced:
             if isinstance(error, KafkaError):
-                raise fenced from error  # the fencing is the reason for `error`, and is final
+                raise fenced from error  # the fencing is final, and perhaps the reason for `error`
             error.add_note(f"pykafka4: aborting the transaction failed: {fenced}")
         except KafkaError as failure:
             error.add_note(f"pykafka4: aborting the transaction failed: {failure}")

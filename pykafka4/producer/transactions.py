@@ -1,7 +1,8 @@
 """Has the loop begin, commit and abort transactions, and waits for the outcomes, on threads of the application.
 
-Invariant: a call that timed out or was interrupted is resumed by the next call of the same name; until then other transaction calls are
-refused. Only `send_offsets_to_transaction` is not resumed, because the commit waits for its offsets. One thread at a time is in a call.
+Invariant: if the loop may have begun an operation whose call timed out or was interrupted, the next call of the same name resumes the
+operation; until then other transaction calls are refused. `send_offsets_to_transaction` is not resumed, because the commit waits for its
+offsets, nor is a call of a destructor on a loop thread. One thread at a time is in a call.
 `core.producer.transactions.machine` does the work on the loop thread.
 """
 
@@ -215,7 +216,7 @@ class TransactionCalls:
         for given_up in self._given_up:  # the caller has given these records up: the producer's `with` block must not raise their failures
             self._owner.mark_failures_seen(*given_up)
         self._given_up = []
-        self._saw(operation)  # last: if Ctrl-C ends this call earlier, the application has not seen the outcome, and calls again
+        self._saw(operation)  # last: if Ctrl-C ends this call earlier, the application has not seen the outcome, and can call again
 
     def _enter(self, mine: Caller) -> Caller | None:
         """Enter a call; return the outer call of this thread, if any, which a signal handler has interrupted.
