@@ -39,7 +39,7 @@ __all__ = [
 
 MAX_FRAME = 100 * 1024 * 1024  # bytes; the default of `receive_message_max_bytes`
 SIZE = struct.Struct(">i")
-USUAL_VERSIONS = 4096  # maximum bytes of an ApiVersions response that is cached; Kafka 4.4 sends about 500
+USUAL_VERSIONS = 4096  # maximum bytes of an ApiVersions response that is cached
 _REQUEST_HEADER = struct.Struct(">hhih")
 _ERROR_CODE = struct.Struct(">h")
 _UNSUPPORTED_VERSION = BY_NAME["UNSUPPORTED_VERSION"].code
@@ -156,7 +156,7 @@ def _decode_api_versions(version: int, body: bytes) -> ApiVersionsResponse:
     return ApiVersionsResponse(error_code=_UNSUPPORTED_VERSION)
 
 
-# The brokers of a cluster usually send the same bytes, and decoded messages never change, so connections can share a response.
+# Decoded messages never change, so connections that receive the same bytes can share a response.
 _known_api_versions = lru_cache(maxsize=16)(_decode_api_versions)
 
 

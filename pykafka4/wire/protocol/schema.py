@@ -1,7 +1,7 @@
 """Declares messages with decorators, encodes and decodes them. Invariant: a message is declared once for all its versions.
 
 `request`, `response` and `data` declare messages, `struct` their array elements, `value` a single part (frozen, because messages share
-its default). Code never changes a decoded message, because arrays of numbers and complete responses may be shared. An error in a
+its default). Code must not change a decoded message, because arrays of numbers and complete responses may be shared. An error in a
 field names the field.
 """
 
@@ -117,7 +117,7 @@ def value(cls: type[T]) -> type[T]:
 
 
 def _define(cls: type[T], define: Callable[..., Any], hash_: Callable[[Any], int] | None) -> type[T]:
-    """Share `repr` and comparison between classes, because compiling them for each class would take most of the import time."""
+    """Share `repr` and comparison between classes, because compiling them for each class would slow the import."""
     made: Any = cls
     made.__repr__, made.__eq__, made.__hash__ = _show, _equal, hash_
     defined: type[T] = define(
@@ -150,7 +150,7 @@ def _declare(cls: type[MessageT], versions: str, flexible: str) -> type[MessageT
 
 @dataclass_transform(kw_only_default=True)
 def response(*, api_key: int, versions: str, flexible: str = "none") -> Callable[[type[ResponseT]], type[ResponseT]]:
-    """Declare a response, with Kafka's ranges of `versions` and of `flexible` versions (KIP-482)."""
+    """Declare a response, with the ranges of its `versions` and of its `flexible` versions (KIP-482)."""
 
     def declare(cls: type[ResponseT]) -> type[ResponseT]:
         made = _declare(cls, versions, flexible)
@@ -192,8 +192,8 @@ def data(*, versions: str, flexible: str = "none") -> Callable[[type[DataT]], ty
 def encode(message: Message, version: int) -> list[Buffer]:
     """The bytes of `message`, in buffers: each non-empty `records` field is a separate buffer; the parts between these fields are joined.
 
-    Raises ConfigError for a value that does not fit, and UnsupportedVersion for a field that is set but not in `version`, unless Kafka
-    declares the field ignorable. Also raises UnsupportedVersion if the message has no such version.
+    Raises ConfigError for a value that does not fit, and UnsupportedVersion for a field that is set but not in `version`, unless the
+    field is declared ignorable. Also raises UnsupportedVersion if the message has no such version.
     """
     cls: Any = type(message)
     function = encoder(cls, version)

@@ -1,4 +1,4 @@
-"""Computes the weight of decoded values, which is their memory in bytes. Invariant: memory is limited before it is allocated.
+"""Computes the weight of decoded values, which is their memory in bytes.
 
 A few bytes of a frame can take over a hundred bytes in memory, so a limit on the size of the frame is not enough. Decode functions
 subtract the weight of all elements of an array from a budget before they create the first element. Weights come from the sizes of objects
@@ -29,7 +29,7 @@ from pykafka4.wire.protocol.fields import (
 
 __all__ = ["LIST", "MAX_DECODED", "NUMBER", "REMEMBERED", "SLOT", "WIDEST", "is_number", "least_size", "weight"]
 
-# Bytes of memory for one decoded message. The rest of the documented 64 MiB is for fields outside arrays and strings.
+# Bytes of memory for the arrays, strings, bytes and tagged fields of one decoded message.
 MAX_DECODED: Final = 60 << 20
 LIST: Final = 64  # bytes of an empty list
 SLOT: Final = 16  # bytes per item of a list: two pointers, because a list that grows may be copied

@@ -1,13 +1,12 @@
 """Fills, encodes and decodes record batches, which Produce and Fetch carry.
 
-Invariant: the code on the usual path of a record exists twice, compiled and in plain Python, with the same bytes, outcomes and exception
-types.
+Invariant: the code on the usual path of a record exists twice, compiled and in plain Python, with the same bytes and exception types.
 
 Modules; each line imports only from lines below it:
     raw_batch         RawBatch: a batch as a value, and its changes for applications and brokers
     hot               the choice between the two cores; other code imports from `hot`
     compiled/         the compiled core
-    reference         the plain core, used if there is no compiled one; its parts:
+    reference         the plain core; its parts:
     _plain_columns    from fetched bytes to columns
     _plain_decode     from fetched bytes to records
     _plain_raw_batch  raw batches for sending, and parts of batches

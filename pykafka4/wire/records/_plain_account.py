@@ -59,7 +59,7 @@ class Dropped:
 
 @attrs.define(eq=False)
 class Combined:
-    """The totals of the lingering batches of all topics with the same linger and limits."""
+    """The totals of the lingering combined batches of all topics with the same linger and limits."""
 
     payload: int = 0
     records: int = 0

@@ -87,12 +87,12 @@ class Item:
     headers: Headers
     timestamp: int
     partition: int
-    forced: bool = False  # it was parked, so its memory is reserved already
+    forced: bool = False  # it was parked, so it needs no room
     asked: bool = False  # it has waited for room, so it goes ahead of records that still wait
     free: bool = False  # any partition is allowed
     turning: bool = False  # its partition is the next one in turn; if that has no room, another one is chosen
     overflows: bool = False  # there is no room for it, and on_full=drop
-    deadline: float = float("inf")  # end of its wait for room or for partitions; infinity before it has waited
+    deadline: float = float("inf")  # end of its wait for room or for partitions; infinity until that is known
     content: bytes = b""  # key, value and headers, encoded
     alone: int = 0  # bytes of a batch with only this record
     # Set while the record is parked:

@@ -183,7 +183,7 @@ _structs: dict[int, Any] = {}  # the structs in capsules, by address
 def _dropper(kind: Any, name: bytes) -> Any:
     def drop(capsule: int, structs: dict[int, Any] = _structs, pointer_of: Any = _pointer_of) -> None:
         struct = structs.pop(pointer_of(capsule, name))
-        if struct.release:  # otherwise a reader has moved it out of the capsule
+        if struct.release:  # otherwise a reader has moved or released it
             struct.release(struct)
 
     return _DROP(drop)
@@ -191,7 +191,7 @@ def _dropper(kind: Any, name: bytes) -> Any:
 
 _droppers = {SCHEMA: _dropper(SchemaStruct, SCHEMA), ARRAY: _dropper(ArrayStruct, ARRAY), STREAM: _dropper(StreamStruct, STREAM)}
 for _function in (*_droppers.values(), _schema_released, _array_released, _stream_released, _get_schema, _get_next, _get_last_error):
-    pythonapi.Py_IncRef(py_object(_function))  # structs may outlive this module, and so must the functions that they point to
+    pythonapi.Py_IncRef(py_object(_function))  # structs may outlive this module, so the functions that they point to must outlive it, too
 
 
 def _capsule(struct: Any, name: bytes) -> object:

@@ -73,8 +73,8 @@ class Batch(bytearray):
         self._raw, self._used, self.codec = HEADER_SIZE, HEADER_SIZE, 0
         self._own_codec = -1  # the codec of a raw batch and of its parts; -1: the topic's codec
         self._news = False  # its last record made the combined batches reach a limit
-        self._payload = 0  # bytes of keys and values, counted if the topic limits its batches
-        self._base_timestamp = self._min_timestamp = self._max_timestamp = -1  # the first record's, the lowest, the highest
+        self._payload = 0  # bytes of keys and values, at least 1 per record; counted if the topic limits its batches
+        self._base_timestamp = self._min_timestamp = self._max_timestamp = -1  # the first, lowest and highest; of a raw batch, from its header
         self._callbacks: list[tuple[Any, Callback]] = []  # from `send`
         self._extras: list[tuple[Any, Callback]] = []  # from `add_done_callback`
         self._base_offset = self._append_time = -1
@@ -88,7 +88,7 @@ class Batch(bytearray):
         self.attempts = 0
         self.failed_attempts = 0  # error responses to requests with this batch, except errors that an earlier batch caused
         self.written = self.in_flight = False
-        self.sent_at = created  # the time of `send` for its first record: before `created` if the record was parked
+        self.sent_at = created  # the batch's age counts from this time, which is before `created` if its first record was parked
         self.last_error: Any = None
 
     __hash__ = object.__hash__  # type: ignore[assignment]
@@ -139,7 +139,7 @@ class Batch(bytearray):
         return all(part._settled for part in self.leaves())
 
     def leaves(self) -> list[Batch]:
-        """The batches that now have its records, in order: the results of splits, or the batch itself."""
+        """The batches that now have its records, in the order of their first records: the results of splits, or the batch itself."""
         left, found = [self], []
         while left:  # no recursion: splits can nest as deep as the batch has records
             batch = left.pop()
@@ -327,7 +327,7 @@ class Batch(bytearray):
     def _record(self, index: int) -> ProducerRecord | None:
         """The record at `index` of a failed batch; None if its records cannot be decoded.
 
-        The first call decodes all records: decoding for each call would take quadratic time.
+        The first call decodes all records, because decoding for each call would take quadratic time.
         """
         if not isinstance(self._kept, list):
             self._kept = self._handed_back()

@@ -1,6 +1,6 @@
 """Collects fetched records as columns, in plain Python; `_columns.pxi` and `_live.pxi` are the compiled counterparts.
 
-Invariant: `add` finds the same records and errors as `Chunk.decode`, in the same order.
+Invariant: `add` finds the same records and errors as `Chunk.decode`, in the same order, but a record too large for a column is an error.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class ColumnsBuilder:
 
 
 class RecordColumns:
-    """Records as columns, for all readers of Arrow data: `polars.DataFrame(columns)`, `pyarrow.table(columns)`, DuckDB, pandas.
+    """Records as columns, for readers of Arrow data: `polars.DataFrame(columns)`, `pyarrow.table(columns)`, DuckDB, pandas.
 
     `names` has the names of the columns, `positions` the offsets after the records, as `commit` accepts them. `len()` is the number of
     records, `nbytes` the size of all columns in bytes.
@@ -315,7 +315,7 @@ def _ints(code: str, numbers: Iterable[int]) -> bytes:
 
 
 def _bits(present: Iterable[bool]) -> bytes:
-    """A bit per row; the first row has the lowest bit."""
+    """A bit per value; the first value has the lowest bit of the first byte."""
     flags = list(present)
     return sum(flag << i for i, flag in enumerate(flags)).to_bytes((len(flags) + 7) // 8, "little")
 
