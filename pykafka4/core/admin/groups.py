@@ -29,12 +29,15 @@ __all__ = ["DeleteGroups", "DescribeClassic", "DescribeConsumer", "DescribeShare
 NOT_FOUND: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
 TURNED_OFF: Final = BY_NAME["UNSUPPORTED_VERSION"].code  # as the error of a group: the broker has the protocol turned off
 DEAD: Final = "Dead"  # the state in DescribeGroups, up to v5, of a group that does not exist or has another protocol
-CONSUMER_PROTOCOL_TYPE: Final = "consumer"  # the protocol type of groups of consumers, whose assignments can be read
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"  # the protocol type of groups of consumers; assignments of other types cannot be read
 
 
 @attrs.frozen
 class UnknownGroup:
-    """The outcome of a group that does not exist or has another protocol. `detail` is the broker's text."""
+    """The outcome of a group that does not exist or has another protocol, or whose protocol is turned off.
+
+    `detail` is the broker's text.
+    """
 
     detail: str | None = None
 
@@ -106,7 +109,7 @@ def _classic_member(member: DescribeGroupsResponse.Group.Member, protocol_type: 
     if readable:
         try:
             partitions = tuple(sorted(assigned_partitions(member.member_assignment)))
-        except DecodeError:  # an assignor of another client made the assignment
+        except DecodeError:  # for example, an assignor of another client has its own format
             readable = False
     host = member.client_host.removeprefix("/")  # Java prints addresses with a slash
     rewinds = carries_note(member.member_metadata) if member.member_metadata else None  # no metadata while the group rebalances
@@ -194,7 +197,7 @@ class DeleteGroups(Question[str, bool]):
     changes = True
 
     def repeated(self, found: bool | Refusal) -> bool | Refusal:
-        """True for a group that does not exist: the request whose response was lost may have deleted it."""
+        """True for a group that does not exist, because the request whose response was lost may have deleted the group."""
         return True if isinstance(found, Refusal) and found.code == NOT_FOUND else found
 
     def message(self, keys: Sequence[str]) -> DeleteGroupsRequest:

@@ -91,7 +91,7 @@ def located(selection: Selection, timestamps: Collection[int], isolation: int, s
 
 
 def sizes_of(found: Mapping[Any, Any]) -> dict[TopicPartition, int]:
-    """The bytes of each partition's largest replica, from the outcome of `located`."""
+    """The largest size that a broker reported for each partition, in bytes, from the outcome of `located`."""
     sizes: dict[TopicPartition, int] = {}
     for key, of_broker in found.items():
         if isinstance(key, int) and isinstance(of_broker, dict):

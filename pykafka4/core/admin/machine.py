@@ -27,7 +27,7 @@ class AdminMachine:
 
     def __init__(self, config: ClientConfig, network: Network, cluster: Cluster, random: Random) -> None:
         self.config, self.network, self.cluster = config, network, cluster
-        self.turn = 0  # number of polls with work so far; the next poll sends requests for keys that are added before it
+        self.turn = 0  # number of polls with work so far
         self._outbox = Outbox()
         self._runs: dict[QuestionRun, None] = {}  # type: ignore[type-arg]  # all questions under way
         self._held: dict[BrokerChoice[Any], None] = {}

@@ -62,11 +62,11 @@ class PartitionQuestion(Question[TopicPartition, Any]):
         return f"group {self._group}, {key}" if self._group else str(key)
 
     def late(self, key: TopicPartition) -> str:
-        """The group, if there is one, so that all its partitions have the same message; otherwise the partition."""
+        """The group, if there is one; otherwise the partition."""
         return f"group {self._group}" if self._group else str(key)
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
-        """An error of the group is the same for all partitions."""
+        """For a code in GROUP_ERRORS, the message names only the group, not the partition."""
         what = f"group {self._group}" if self._group and refusal.code in GROUP_ERRORS else self.what(key)
         return broker_error(refusal.code, what, refusal.detail, self.api, topic=key.topic, group=self._group)
 
@@ -130,7 +130,7 @@ class ListOffsetsAt(ListOffsets):
 
 
 def listed_together(timestamps: Mapping[TopicPartition, int]) -> list[dict[TopicPartition, int]]:
-    """Split `timestamps` by the version that they need, so that an old broker either answers or refuses all partitions of a part."""
+    """Split `timestamps` by the version that they need, because `fit` refuses a whole request if the broker does not know one spec."""
     parts: dict[int, dict[TopicPartition, int]] = {}
     for tp, timestamp in timestamps.items():
         parts.setdefault(SPECS_FROM.get(timestamp, (0, ""))[0], {})[tp] = timestamp

@@ -39,8 +39,8 @@ class ActiveProducer:
     """The state that the leader of a partition keeps about one producer. Times are milliseconds since 1970.
 
     `transaction_start` is the offset of the first record of the producer's open transaction, None without an open transaction.
-    `coordinator_epoch` is None until a coordinator has ended a transaction of the producer in this partition. `last_sequence` is
-    None if the state has no batch of the producer.
+    `coordinator_epoch` is None if the state has no ended transaction of the producer. `last_sequence` is None if the state has no batch of
+    the producer.
     """
 
     producer_id: int
@@ -207,7 +207,7 @@ class AbortTransaction(Question[TopicPartition, bool]):
         self._producer = producer
 
     def message(self, keys: Sequence[TopicPartition]) -> WriteTxnMarkersRequest:
-        """As in Kafka's tool, the coordinator epoch is 0 if no coordinator has ended a transaction of the producer in the partition."""
+        """As in Kafka's tool, the coordinator epoch is 0 if the state of the producer has none."""
         kind, producer = WriteTxnMarkersRequest.Marker, self._producer
         marker = kind(
             producer_id=producer.producer_id,

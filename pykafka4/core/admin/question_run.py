@@ -1,13 +1,14 @@
 """Sends the requests of one question, retries them, and settles its keys.
 
-Invariant: unless the question is dropped, each key is settled once: by a response, by an outcome that needs no request, by an error after
-which the request is not repeated, or at the deadline.
+Invariant: unless the question is dropped, each added key is settled once: by a response, by an outcome that needs no request, by an error
+after which the request is not repeated, or at the deadline.
 
-Keys with the same broker share requests; requests to different brokers are in flight at the same time. A request has the full
+Up to `most` keys with the same broker share a request; requests to different brokers are in flight at the same time. A request has the full
 `request_timeout_ms`, even if the deadline is earlier, because a request that times out closes a connection that other requests use.
 
-A poll checks only keys with news. Brokers that accept one group in a request send as many responses as there are keys. If each response led
-to a check of all keys, the number of checks would grow with the square of the number of keys.
+A response makes the next poll check only the keys of its request. Brokers that accept one group in a request send as many
+responses as there are keys. If each response led to a check of all keys, the number of checks would grow with the square of the number of
+keys.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ DOUBT: Final = "an earlier request got no response, or an error that leaves its 
 class Lane(IntEnum):
     """The connection of a question. A broker answers the requests of one connection in order, and holds some of them back."""
 
-    PROMPT = 0  # questions that a broker answers at once
-    FETCH = 1  # fetches, which a broker holds back until there are records
-    FOREIGN = 2  # messages of the application, and requests that wait for followers, a controller or a whole group
+    PROMPT = 0  # all other questions
+    FETCH = 1  # fetches that a broker may hold back until there are records
+    FOREIGN = 2  # messages of the application, and other requests that a broker may hold back for long
 
 
 @attrs.frozen
@@ -66,7 +67,7 @@ class Refusal:
     detail: str | None = None
 
 
-NEXT_REQUEST: Final = Refusal(0)  # the response had no room for the key: the next request about the key follows at once
+NEXT_REQUEST: Final = Refusal(0)  # the response has no complete outcome of the key, so the next request about the key follows at once
 
 
 class Question(ABC, Generic[K, V]):
@@ -75,10 +76,10 @@ class Question(ABC, Generic[K, V]):
     api: ClassVar[str]  # Kafka's name of the request
     about: ClassVar[str]  # the format of a key in error messages
     resource: ClassVar[str] = ""  # the kind of the resource that a key names, if brokers check rights on it: group, topic, transactional_id
-    most: ClassVar[int] = 100  # most keys in one request: a large request delays the next requests on its connection
+    most: ClassVar[int] = 100  # most keys in one request, because a large request delays the next requests on its connection
     many_from: ClassVar[int] = 0  # the first version that accepts more than one key
     max_version: int | None = None
-    changes: ClassVar[bool] = False  # the request changes something: an error after an undecided request has the note DOUBT
+    changes: ClassVar[bool] = False  # the request changes something, so its errors may need the note DOUBT
     missing_s: ClassVar[float | None] = None  # seconds for which the request for an unknown topic is repeated; None: MISSING_S
     lane: Lane = Lane.PROMPT
     expects_reply: bool = True
@@ -107,11 +108,11 @@ class Question(ABC, Generic[K, V]):
         return None
 
     def repeated(self, found: V | Refusal) -> V | Refusal:
-        """The outcome that `found` implies after a lost response about the key: the earlier request may have been carried out."""
+        """The outcome that `found` implies after a lost response about the key, because the earlier request may have been carried out."""
         return found
 
     def wrong_broker_error(self, found: V) -> KafkaError | None:
-        """The error in the outcome `found` after which the broker is looked up again; None if the broker was the right one."""
+        """The error in the outcome `found` after which the broker is looked up again; None without such an error."""
         return None
 
     def what(self, key: K) -> str:
@@ -128,7 +129,7 @@ class Question(ABC, Generic[K, V]):
 
 
 class BrokerChoice(ABC, Generic[K]):
-    cured_by: ClassVar[Refresh] = Refresh.NOTHING  # after an error code with this `refresh` the broker of the key is looked up again
+    cured_by: ClassVar[Refresh] = Refresh.NOTHING  # after a retriable code with this `refresh` the broker of the key is looked up again
     role: ClassVar[str] = ""  # in errors, after the broker's name: the reason why the request goes to this broker
     lane: ClassVar[Lane | None] = None  # the connection, if it is not the question's `lane`
 
@@ -147,10 +148,10 @@ class BrokerChoice(ABC, Generic[K]):
         """The broker of `key`, ANY or CONTROLLER; None while the broker is not known."""
 
     def find(self, now: float, key: K) -> None:
-        """Find the broker of `key`."""
+        """Begin to find the broker of `key`, for which `node` has returned None."""
 
     def look_up_again(self, now: float, key: K, node: int, reason: KafkaError) -> None:
-        """Look up the broker of `key` again, because `node` did not respond, or is the wrong broker."""
+        """Look up the broker of `key` again, after the error `reason` of a request to `node`."""
 
     def why(self, key: K) -> str:
         """The reason why the broker of `key` is not known; empty if the broker is known, or the reason is not."""
@@ -198,7 +199,7 @@ class QuestionInFlight(Request):
 
 
 class QuestionRun(Generic[K, V]):
-    """`settled(key, outcome)` is called once for each key that is not dropped, on the loop thread."""
+    """`settled(key, outcome)` is called on the loop thread when a key gets its outcome; then the key can be added again."""
 
     def __init__(
         self,
@@ -231,7 +232,7 @@ class QuestionRun(Generic[K, V]):
             self._changed[key] = None
 
     def drop(self) -> None:
-        """Forget the keys, because no caller waits. Responses to requests in flight are ignored."""
+        """Forget the keys, because no caller waits. Responses to requests in flight are ignored, except for keys that are added again."""
         self._entries.clear()
         self._changed.clear()
         self._looks.clear()
@@ -310,7 +311,7 @@ class QuestionRun(Generic[K, V]):
                 self._ask(now, node, keys[first : first + self._most])
 
     def _ask(self, now: float, node: int, keys: list[K]) -> None:
-        # Another broker may answer sooner than a frozen one, so after OTHER_BROKER_S the request is sent to another broker as well.
+        # Another broker may answer sooner than a frozen one, so after OTHER_BROKER_S the request is sent again, if possible to another.
         again = now + OTHER_BROKER_S if node == ANY and self._question.repeatable else INFINITY
         question, timeout = self._question, self._context.config.request_timeout_ms / 1000 + self._question.wait_s
         lane = question.lane if self._choice.lane is None else self._choice.lane
@@ -335,7 +336,7 @@ class QuestionRun(Generic[K, V]):
 
     def answered(self, now: float, node: int, keys: list[K], outcome: Outcome) -> None:
         keys = [key for key in keys if key in self._entries]
-        if not keys:  # another response has settled them, or the question was dropped
+        if not keys:  # they are settled already, or the question was dropped
             return
         for key in keys:
             self._changed[key], self._entries[key].in_flight = None, None
@@ -370,7 +371,7 @@ class QuestionRun(Generic[K, V]):
                 self._retry_undecided(now, key, error)
 
     def _divide(self, now: float, keys: list[K], found: Mapping[K, V]) -> None:
-        """Settle the keys in `found`, and ask about the other keys again, half as many in each request."""
+        """Settle the keys in `found`, and ask about the other keys again, at most half as many in each request."""
         self._most = max(1, min(self._most, len(keys) // 2))
         for key in keys:
             if key in found:

@@ -70,8 +70,8 @@ class QuotaEntity:
 class QuotaFilter:
     """A filter for quotas by user, client id and IP address.
 
-    `QuotaScope.DEFAULT` stands for the default, `QuotaScope.ANY` for every name and the default; a field that is None is ignored.
-    `strict` leaves out entities with further fields: with `user="alice"`, for example, the quotas of alice's client ids.
+    `QuotaScope.DEFAULT` stands for the default, `QuotaScope.ANY` for every name and the default. Without `strict`, a field that is
+    None is ignored; `strict` leaves out entities with further fields: with `user="alice"`, for example, the quotas of alice's client ids.
     """
 
     user: Client = attrs.field(default=None, converter=_checked)
@@ -129,7 +129,7 @@ class AlterQuotas(Question[QuotaEntity, bool]):
         return {key: Refusal(row.error_code, row.error_message) if row.error_code else True for key, row in rows if key is not None}
 
     def error(self, key: QuotaEntity, refusal: Refusal) -> BrokerError:
-        """A denial is the same for all entities."""
+        """The message of a denial names no entity."""
         what = "quotas cannot be changed" if error_code(refusal.code).denied else self.what(key)
         return broker_error(refusal.code, what, refusal.detail, self.api)
 

@@ -14,7 +14,7 @@ __all__ = ["DeleteRecords"]
 
 
 class DeleteRecords(PartitionQuestion):
-    """Deletes records. The outcomes are the first remaining offsets of the partitions."""
+    """Deletes records. The outcome of a partition is its new low watermark."""
 
     api = "DeleteRecords"
     changes = True

@@ -1,4 +1,4 @@
-"""Describes and moves replicas, and elects leaders. Invariant: a request is not retried if only the return of a broker can help."""
+"""Describes and moves replicas, and elects leaders. Invariant: an election is not retried if no allowed leader is available."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ __all__ = [
 
 SPACE_FROM: Final = 4  # the first version of DescribeLogDirs with the bytes of a volume
 UNCLEAN_FROM: Final = 1  # the first version of ElectLeaders with a type of election
-FACTOR_FROM: Final = 1  # the first version of AlterPartitionReassignments that can keep the number of replicas
+FACTOR_FROM: Final = 1  # the first version of AlterPartitionReassignments with `allow_replication_factor_change`
 NOT_NEEDED: Final = BY_NAME["ELECTION_NOT_NEEDED"].code
 NOT_AVAILABLE: Final = BY_NAME["REPLICA_NOT_AVAILABLE"].code
 NONE_IN_PROGRESS: Final = BY_NAME["NO_REASSIGNMENT_IN_PROGRESS"].code
-# No allowed leader is up until a broker comes back, which can take hours: the caller decides whether to try again.
+# No allowed leader is available, maybe for hours, so the caller decides whether to try again.
 NO_LEADER: Final = {BY_NAME[name].code for name in ("PREFERRED_LEADER_NOT_AVAILABLE", "ELIGIBLE_LEADERS_NOT_AVAILABLE")}
 
 
@@ -63,7 +63,7 @@ class Replica(NamedTuple):
 
 @attrs.frozen
 class ReplicaSize:
-    """A replica in a log directory: `size` in bytes, and `lag`, the number of records from its end to the partition's high watermark.
+    """A replica in a log directory: `size` in bytes, and `lag`, the number of offsets from its end to the partition's high watermark.
 
     With `is_future`, the replica is being copied into this directory, and will replace the current replica; `lag` then
     extends to the end of the current replica.
@@ -169,7 +169,7 @@ class ReplicaBrokerChoice(BrokerChoice[Replica]):
 
 
 class AlterReplicaLogDirs(Question[Replica, bool]):
-    """Moves replicas to other log directories of their brokers. A broker begins to copy before it responds."""
+    """Moves replicas to other log directories of their brokers. A response does not wait for the end of the copying."""
 
     api = "AlterReplicaLogDirs"
     about = "moving {}"
@@ -199,7 +199,7 @@ class AlterReplicaLogDirs(Question[Replica, bool]):
         return {key: self._accepted(key, code) for key, code in found.items() if code is not None}
 
     def _accepted(self, key: Replica, code: int) -> Any:
-        if code == NOT_AVAILABLE:  # not retried: only a move of the partition to this broker would change that
+        if code == NOT_AVAILABLE:  # not retried, because the broker may never get the replica
             detail = "the broker has no such replica; if it gets the replica later, the replica will be in that directory"
             return self.error(key, Refusal(code, detail))
         return Refusal(code) if code else True
@@ -215,7 +215,7 @@ class _PartitionChange(Question[TopicPartition, Any]):
     changes = True
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
-        """A denial is the same for all partitions."""
+        """Without the right to the cluster, the message names no partition."""
         what = f"{self.api}" if BY_NAME["CLUSTER_AUTHORIZATION_FAILED"].code == refusal.code else self.what(key)
         return broker_error(refusal.code, what, refusal.detail, self.api)
 
@@ -261,7 +261,7 @@ class AlterReassignments(_PartitionChange):
         return {tp: _done(row) for tp, row in _rows(message.responses)}
 
     def repeated(self, found: bool | Refusal) -> bool | Refusal:
-        """True for a move that is not in progress: the request whose response was lost may have cancelled it."""
+        """True for a move that is not in progress, because the request whose response was lost may have cancelled the move."""
         return True if isinstance(found, Refusal) and found.code == NONE_IN_PROGRESS else found
 
 

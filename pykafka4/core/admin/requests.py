@@ -51,7 +51,7 @@ READERS: Final = frozenset(
         "OffsetForLeaderEpoch",
         "ShareGroupDescribe",
     }
-)  # requests that change nothing, so they can be repeated
+)  # requests that can be repeated without harm
 ELSEWHERE: Final = {
     BY_NAME[name].code
     for name in ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE", "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "NOT_CONTROLLER")
@@ -71,7 +71,7 @@ def _api(message: Any) -> str:
 class OneMessage(Question[Any, Any]):
     """A message of the application, which is written at most once, because it might change something.
 
-    The only key is the target: a node, a group or a partition. Subclasses are for messages that change nothing.
+    The only key is the target: a node (also ANY or CONTROLLER), a group or a partition. Subclasses are for messages that may be repeated.
     """
 
     lane = Lane.FOREIGN
@@ -93,19 +93,19 @@ class OneMessage(Question[Any, Any]):
         return dict.fromkeys(keys, reply.message)
 
     def wrong_broker_error(self, found: Any) -> KafkaError | None:
-        """The error of a response that refuses everything, because another broker is the right one."""
+        """The error of a response that refuses everything with codes in ELSEWHERE; None for any other response."""
         code = refused(found, ELSEWHERE)
         return None if code is None else broker_error(code, self.api)
 
 
 class OneReader(OneMessage):
-    """A message that changes nothing, for a broker that the application named by its number."""
+    """A message that may be repeated, for a broker that the application named by its number."""
 
     repeatable = True
 
 
 class FollowingReader(OneReader):
-    """A message that changes nothing, for a broker that is looked up: a leader, a coordinator, the controller or any broker."""
+    """A message that may be repeated, for a broker that is looked up: a leader, a coordinator, the controller or any broker."""
 
     def read(self, keys: Sequence[Any], reply: Reply) -> Mapping[Any, Any]:
         code = refused(reply.message, ELSEWHERE | LATER)
@@ -164,7 +164,7 @@ class OneBrokerChoice(BrokerChoice[int]):
 
 
 def controller_of(cluster: Cluster) -> int:
-    """The broker that stands in for the controller; CONTROLLER, which has no lanes, while the metadata names no such broker."""
+    """The broker that stands in for the controller; CONTROLLER, which has no lanes, while the metadata has no such broker."""
     return CONTROLLER if cluster.controller is None or cluster.controller not in cluster.brokers else cluster.controller
 
 

@@ -25,8 +25,8 @@ __all__ = ["AlterShareOffsets", "DeleteShareOffsets", "DescribeShareOffsets", "S
 class ShareGroupOffset:
     """The progress of a share group in a partition.
 
-    All records before `offset` are done (acknowledged or archived); `offset` is None if the group has no start offset yet. `lag` is the
-    number of records from `offset` on that are not done; None before Kafka 4.2. With an `error`, `offset` and `lag` are None.
+    The group gets no records before `offset`, which is None if the group has no start offset yet. `lag` is the number of records from
+    `offset` on that are neither acknowledged nor archived; None before Kafka 4.2. With an `error`, `offset` and `lag` are None.
     """
 
     partition: TopicPartition

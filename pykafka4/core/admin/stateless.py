@@ -93,7 +93,7 @@ def committed_of(group: str, partitions: list[TopicPartition], *, stable: bool) 
 
 
 def committing(group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Begin:
-    """The call for a `CommitResult` of each partition. If a description of the group shows members, the error GroupNotEmpty names them."""
+    """The call for a `CommitResult` of each partition. GroupNotEmpty names the group's members, if a description shows them."""
     from pykafka4.core.admin.calls import describing, is_occupied
     from pykafka4.core.admin.committed import CommitOffsets
 

@@ -65,7 +65,6 @@ class TokenQuestion(OneAnswer[str, V], Generic[V]):
     task: ClassVar[str]
 
     def what(self, key: str) -> str:
-        """Error messages must not contain the secret."""
         return self.task
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
@@ -174,5 +173,5 @@ class ExpireToken(RenewToken):
         return ExpireDelegationTokenRequest(hmac=self._hmac, expiry_time_period_ms=self._period_ms)
 
     def repeated(self, found: int | Refusal | None) -> int | Refusal | None:
-        """None for a token that does not exist: the request whose response was lost may have expired the token, at an unknown time."""
+        """None for an unknown token, because the request whose response was lost may have expired the token at an unknown time."""
         return None if isinstance(found, Refusal) and found.code == NOT_FOUND else found
