@@ -1,6 +1,6 @@
 """Decodes fetched bytes into records, in plain Python; `_decode.pxi`, `_iterate.pxi` and `_record.h` are the compiled counterparts.
 
-Invariant: records before a corrupt batch are handed out, and the position stays at that batch.
+Invariant: records before a corrupt batch are handed out, and decoding does not move the position past that batch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ B = TypeVar("B")
 
 
 class RawSlot:
-    """A slot of records that is not an attrs field, because `repr` would show a field, and `==` would compare it."""
+    """A slot of records that is not an attrs field, so `repr` does not show it, and `==` does not compare it."""
 
     __slots__ = ("_raw",)
 
@@ -103,7 +103,7 @@ TIMESTAMP_TYPES: Final = {
 class RecordIterator:
     """Iterates over `records`; `given` counts the records handed out.
 
-    Another thread may set `stopped`: the iteration ends early, and continues once `stopped` is reset.
+    Another thread may set `stopped`: then `next` raises StopIteration until `stopped` is reset.
     """
 
     __slots__ = ("given", "records", "stopped")
@@ -130,14 +130,17 @@ class RecordIterator:
 class Chunk:
     """One partition's bytes of one Fetch response, and the progress of their decoding.
 
-    The constructor reads batch headers only. `next_offset` follows the last complete batch, or is `until` if the next batch begins at or
-    after `until`; `position` is the next offset to hand out; `incomplete` is the size of the first batch if
-    the bytes end inside it (the size of a header if they end before its magic byte), else 0.
-    `decoded` is the size of the records that the last call read: their size in memory for `decode`, as columns for `ColumnsBuilder.add`,
-    and the size of the batch for `whole_batch`.
-    A batch that ends after `high_watermark` is too new to be compacted: the batch is invalid unless it has a record for each offset.
+    The constructor reads batch headers only. `next_offset` follows the last complete batch (it is `fetch_offset` if there is none), or is
+    `until` if a batch of format v2 that begins at or after `until` follows; `position` is the next offset to hand out; `incomplete` can be
+    above 0 only if the bytes end inside the first batch: it is the size of this batch, or of a header if the bytes end before the magic
+    byte.
+    `decoded` is the size of the records that the last call handed out: their size in memory for `decode`, as columns for
+    `ColumnsBuilder.add`, and the size of the batch for `whole_batch`.
+    A batch of format v2 that ends after `high_watermark` is too new to be compacted, so the batch is invalid unless it has a record for
+    each offset.
     `aborted` has (producer id, first offset) of each aborted transaction, whose records are passed over up to its marker.
-    Records from the offset `until` on are left out; a chunk that reaches this offset ends with `position` equal to `until`.
+    Records from the offset `until` on are left out, except by `whole_batch`; a chunk that reaches this offset ends with `position` equal
+    to `until`.
     """
 
     def __init__(
@@ -166,7 +169,8 @@ class Chunk:
         self._broken = False  # the header at `_end` is invalid
         self._batch: RecordBatch | None = None  # the batch at `_at`, once it is entered
         self._records: Iterator[Record] | None = None  # its remaining records
-        # (first offset, producer id) of aborted transactions that begin later, and producer ids of transactions that have begun; or None
+        # (first offset, producer id) of aborted transactions that begin later, and producer ids of aborted
+        # transactions in progress; or None
         later = tuple(sorted((first, producer) for producer, first in aborted))
         self._aborted: tuple[tuple[tuple[int, int], ...], frozenset[int]] | None = (later, frozenset()) if later else None
         self._scan(self._view)
@@ -202,7 +206,7 @@ class Chunk:
 
     @staticmethod
     def _is_sparse(view: memoryview, at: int) -> bool:
-        """Whether the batch at `at` has fewer or more records than offsets."""
+        """Whether the batch at `at` is of format v2 and has fewer or more records than offsets."""
         if view[at + MAGIC] != 2:
             return False
         return bool(struct.unpack_from(">i", view, at + COUNT)[0] != struct.unpack_from(">i", view, at + LAST_OFFSET_DELTA)[0] + 1)
@@ -210,7 +214,7 @@ class Chunk:
     def copy_bytes(self) -> None:
         """Copy the bytes if they are at most half of the response, which a waiting chunk would otherwise keep in memory.
 
-        Does nothing in the middle of a batch, which is read in place.
+        Does nothing in the middle of a batch, because the batch may be read in place.
         """
         if self._view is not None and self._records is None and self.size * 2 <= memoryview(self._view.obj).nbytes:
             self._view = memoryview(bytes(self._view))
@@ -279,7 +283,7 @@ class Chunk:
         """The bytes of the batch that contains `position`, or of the next one; None if there is none. `skip` continues after this batch.
 
         Its checksum is verified, except for formats v0 and v1. Control batches, aborted batches and batches without records are passed
-        over. Raises the same errors as `decode`. The batch may have records before `position`.
+        over. Raises the same errors as `decode`. The batch may have records before `position`, and from `until` on.
         """
         give_way()
         self.decoded = 0
@@ -393,7 +397,7 @@ class Chunk:
 
     def _located(self, error: Exception, batch: RecordBatch | None) -> Exception:
         """`error` with partition and position; CorruptRecord and RecordTooLarge also have the offset after `batch`, if it is known."""
-        if isinstance(error, ConfigError):  # the library of its codec is missing
+        if isinstance(error, ConfigError):  # the library of a codec is missing
             return ConfigError(f"{self.topic}-{self.partition} at offset {self.position}: {error}")
         if batch is None:
             return CorruptRecord(self.topic, self.partition, self.position, str(error))

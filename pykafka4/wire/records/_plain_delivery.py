@@ -26,12 +26,12 @@ class Delivery:
     __slots__ = ("_place", "_sizes", "timestamp_ms")
 
     def __init__(self, r: Item) -> None:
-        self._place: tuple[Batch, int]  # the batch and the record's index there: replaced in one step, because several threads may read it
+        self._place: tuple[Batch, int]  # (batch, the record's number there): replaced in one step, because several threads may read it
         self.timestamp_ms = r.timestamp
         self._sizes = tuple(-1 if data is None else len(data) for data in (r.key, r.value))
 
     def _found(self) -> tuple[Batch, int]:
-        """(the batch that has the record after splits; the record's index there). Raises RuntimeError if the record was not accepted."""
+        """(the batch that has the record after splits; the record's number there). Raises RuntimeError if the record was not accepted."""
         batch, index = place = self._place if hasattr(self, "_place") else _refuse()
         while batch.state == SPLIT:
             start, there, batch = next(run for run in reversed(batch._parts) if index >= run[0])

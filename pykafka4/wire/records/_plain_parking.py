@@ -20,7 +20,7 @@ from pykafka4.wire.records.policy import Policy
 
 __all__ = ["INFINITY", "PARKED_COST", "Parking", "no_partition"]
 
-PARKED_COST: Final = 128  # bytes reserved for a parked record in addition to its data
+PARKED_COST: Final = 128  # bytes reserved for a parked record in addition to the size of a batch with only this record
 INFINITY: Final = float("inf")
 
 
@@ -103,7 +103,7 @@ class Parking(Account):
         return p
 
     def set_partitions(self, topic: str, count: int, available: Sequence[int]) -> None:
-        """`available` has the partitions with a leader; it is empty if these are unknown."""
+        """`available` has the partitions with a leader; if there are none, all partitions count as available."""
         chosen = [p for p in available if 0 <= p < count] or list(range(count))
         name = exact_name(topic)
         policy = self._policy_of(name)
@@ -183,7 +183,7 @@ class Parking(Account):
         return lost.count, lost._left_to_call(rows)
 
     def _failed_batch(self, t: Topic, code: str, error: BaseException) -> Batch:
-        """A failed batch without bytes, for parked records that get no partition."""
+        """A failed batch without bytes, for parked records that fail."""
         batch = Batch(self, t, UNDECIDED, 0.0)
         batch.state, batch._kept, batch._code, batch._cause = SEALED, [], code, fresh(error)
         batch._used, batch._failed_before = 0, self.failed

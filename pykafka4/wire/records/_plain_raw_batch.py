@@ -1,6 +1,7 @@
 """Accepts raw batches for sending, and copies records out of batches, in plain Python; `_raw_batch.pxi` is the compiled counterpart.
 
-Invariant: a raw batch is sent after all earlier records of its partition; the bytes of its records change only if the raw batch is split.
+Invariant: a raw batch is queued behind all earlier records of its partition; the bytes of its records change only if the raw batch is
+split.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ class RawBatches(Parking):
     def send_batch(self, topic: str, partition: int, data: bytes) -> Batch:
         """Accept the batch in `data`, of format v2, for `partition`. The batch follows all records that were sent there before.
 
-        Waits for the partitions and the parked records of the topic, and for room, as `send` does. Raises ValueError for bytes that are not
-        such a batch, or a partition that does not exist, RecordTooLarge for more than `buffer_memory` or the topic's `max_message_bytes`,
-        BufferFull as `send` does. With `drop_error` a batch without room is dropped: that error is the outcome of the returned batch.
+        Waits until the partitions of the topic are known and none of its records is parked, then for room, as `send` does. Raises
+        ValueError for bytes that are not such a batch, or a partition that does not exist, RecordTooLarge for more than `buffer_memory` or
+        the topic's `max_message_bytes`, BufferFull as `send` does. With `drop_error` a batch without room is dropped: that error is the
+        outcome of the returned batch.
         """
         give_way()
         self._check_open()
@@ -117,8 +119,8 @@ def _int(data: bytes, at: int) -> int:
 def cut_records(data: bytes, count: int, first: int, last: int) -> tuple[bytes, int, int]:
     """Copy the records with offset deltas from `first` to `last` out of the `count` uncompressed records in `data`.
 
-    Returns (the copies, with deltas relative to the first copied record; their number; the old delta of this first record). Nothing else
-    changes, not even header names that are invalid UTF-8. Raises DecodeError if the records are damaged.
+    Returns (the copies, with offset deltas relative to the first copied record; their number; the old delta of this first record). Nothing
+    else changes, not even header names that are invalid UTF-8. Raises DecodeError if the records are damaged.
     """
     return _repacked(data, count, first, last, lambda kept, delta: delta, appended=False)
 

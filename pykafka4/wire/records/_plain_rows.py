@@ -1,7 +1,7 @@
 """Reads rows of Arrow data as records, in plain Python; `_rows.h` and `_rows.pxi` are the compiled counterparts.
 
-Invariant: the same rows, refusals and error messages as in the compiled core. The checks protect against damaged arrays as far as Arrow's
-structs state sizes. The structs state the sizes of buffers only for views; for all other buffers, the exporter is trusted.
+Invariant: the same rows, refusals and error messages as in the compiled core. The checks protect against damaged arrays as far as Arrow
+states sizes. Of buffers, Arrow states only the sizes of the data buffers of views; for all other buffers, the exporter is trusted.
 """
 
 from __future__ import annotations
@@ -356,8 +356,8 @@ class SentRows:
     def exception(self, timeout: float | None = None) -> DeliveryFailed | None:
         """The DeliveryFailed of the first failed row, None if no row has failed; waits as `result` does.
 
-        A note on the exception has the row's number and the number of failed rows. All these failures count as seen, except
-        those of dropped rows.
+        A note on the exception has the row's number and the number of failed rows. All these failures count as seen, but
+        drops do not.
         """
         failures = self.failures(timeout)
         row, error = next(iter(failures.items()), (0, None))

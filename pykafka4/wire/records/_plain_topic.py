@@ -97,7 +97,7 @@ class Topic:
         return next((p % self.count for p in range(partition, partition + self.count) if p % self.count in self.available), partition)
 
     def in_turn(self, fits: Callable[[int], bool]) -> int:
-        """The next partition in turn; full ones are passed over, unless all are full."""
+        """The next partition in turn that is not full; if all are full, the current one."""
         for _ in self.available:
             self.cursor = (self.cursor + 1) % len(self.available)
             if fits(self.available[self.cursor]):

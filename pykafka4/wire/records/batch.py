@@ -1,4 +1,4 @@
-"""Builds record batches of magic 2 and reads all formats, for the model broker and tests. The client does not use this module."""
+"""Builds record batches of format v2 and reads all formats, for the model broker and tests. The client does not use this module."""
 
 from __future__ import annotations
 

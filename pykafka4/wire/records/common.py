@@ -1,7 +1,4 @@
-"""Checks callbacks and chosen partitions, wakes tasks and words errors for both cores.
-
-The usual path of a record calls none of these functions, so there is no compiled version of them.
-"""
+"""Checks callbacks and chosen partitions, wakes tasks and words errors, for both cores."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ def fresh(error: BaseException | None) -> BaseException | None:
         return None
     try:
         return error.again() if isinstance(error, KafkaError) else copy.copy(error)
-    except Exception:  # an exception of the application whose constructor takes other arguments
+    except Exception:  # such as an application's exception whose constructor does not accept `args`
         return error
 
 
@@ -84,7 +81,7 @@ def _named(function: Callable[..., Any]) -> str:
 class Waker:
     """An internal callback, which only wakes a task.
 
-    The thread that sets the outcome calls the waker. If the waker is added after the outcome, the callback executor calls it.
+    Usually the thread that sets the outcome calls the waker. If the waker is added after the outcome, the callback executor calls it.
     """
 
     __slots__ = ("_wake",)
@@ -192,7 +189,7 @@ def many_ended(error: BaseException, topic: str | None, accepted: list[Any]) -> 
         f"{where} ended at record {count}, counted from 0; records accepted before it: {count}; "
         "`accepted` of this exception has their Deliveries",
     )
-    with contextlib.suppress(AttributeError):  # the class of `error` refuses new attributes
+    with contextlib.suppress(AttributeError):  # the class of `error` may refuse this attribute
         error.accepted = accepted  # type: ignore[attr-defined]
 
 

@@ -1,7 +1,7 @@
 """Contains the code that runs per record, in Cython and C, compiled into one extension module, `_hot`, which only `hot` imports.
 
-`setup.py` builds the module if there is a C compiler. Invariant: the same bytes, results and exception types as `reference` and its
-parts, whose docstrings describe the functions.
+`setup.py` builds the module if there is a C compiler. Invariant: except for the moment at which the buffer is full, the same
+bytes, results and exception types as `reference` and its parts, whose docstrings describe the functions.
 
 Modules, with their main plain counterparts in parentheses:
     _hot        the extension module; it includes all others

@@ -89,8 +89,9 @@ __attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, con
     return ~d;
 }
 #elif defined(__aarch64__) && defined(__GNUC__) && (defined(__linux__) || defined(__ARM_FEATURE_CRC32))
-/* Compilers assume the instruction on few targets only (Apple's), so on Linux support is checked at run time. The code is assembly,
-   because the intrinsics need a compiler option for the whole file, and the names of the built-in functions differ between compilers. */
+/* Compilers assume the instruction on few targets only, such as Apple's, so on Linux support is checked at run time. The code is assembly,
+   because with some compilers the intrinsics need an option for the whole file, and the names of the built-in functions differ between
+   compilers. */
 #ifdef __linux__
 #include <sys/auxv.h>
 #define CRC_HWCAP (1ul << 7) /* HWCAP_CRC32 */

@@ -176,8 +176,8 @@ cdef bint is_reached(Topic t, Batch b, Item* r) noexcept:
 cdef int admitted(Accumulator acc, Topic t, Item* r, object callback, Delivery d) except -1:
     """Accept or drop `r` once `admit` of its topic has decided, which may take a while.
 
-    The size, and a given partition if the topic's partitions are known, are checked first: their refusals come before that wait. A record
-    that is refused or dropped afterwards does not count towards the rate.
+    The size, and a given partition if the topic is `direct`, are checked first: their refusals come before that wait. A record that
+    is refused or dropped afterwards does not count towards the rate.
     """
     cdef int64_t asked = r.partition
     cdef object admission

@@ -8,8 +8,9 @@ typedef struct {
     const char *key, *value, *rest, *end; /* rest: the headers, without their count */
 } Raw;
 
-/* Find the fields of the record at `p` if it has no headers, some bytes of key or value, and only numbers of one or two bytes, as most
-   records do. Returns 0 for any other record: the caller then calls `read_record`, which also finds out whether the record is invalid. */
+/* Find the fields of the record at `p` if it has no headers, at least seven bytes after its length, and only numbers of one or two bytes,
+   as most records do. Returns 0 for any other record: the caller then calls `read_record`, which also finds out whether the record is
+   invalid. */
 ALWAYS_INLINE int short_record(const char *p, const char *end, Raw *f) {
     int64_t size;
     if (!(p = get_short_varint(p, end, &size)) || size < 7 || size > end - p) return 0;

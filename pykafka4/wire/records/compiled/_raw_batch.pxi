@@ -1,5 +1,5 @@
-# Accepts raw batches for sending, and copies records out of batches. Invariant: a raw batch is sent after all earlier records
-# of its partition; the bytes of its records change only if it is split.
+# Accepts raw batches for sending, and copies records out of batches. Invariant: a raw batch is queued behind all earlier
+# records of its partition; the bytes of its records change only if the raw batch is split.
 
 cdef enum:
     MOST_DECOMPRESSED_BYTES = 67108864  # maximum decompressed bytes of a raw batch that is split or handed back

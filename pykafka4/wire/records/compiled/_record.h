@@ -1,7 +1,7 @@
 /* Defines the type `Record`: immutable, without a header for the garbage collector, with a free list.
 
-   A fetched record has only str, bytes, int, None and tuples of these, so it can be in no cycle, and the collector need not see it: two
-   million kept records cost nothing per collection. T_OBJECT_EX members let CPython specialise `record.value` to a slot load.
+   A fetched record has only str, bytes, int, None, tuples of these and encoded headers, so it can be in no cycle, and the collector need
+   not see it, however many records the application keeps. T_OBJECT_EX members let CPython specialise `record.value` to a slot load.
 
    Headers stay encoded until the application reads them, which it mostly does for few records. As objects they can take 40 times their
    bytes, beyond every limit on decompressed data. Their lengths are checked when the record is made.
