@@ -74,7 +74,7 @@ class Batch(bytearray):
         self._own_codec = -1  # the codec of a raw batch and of its parts; -1: the topic's codec
         self._news = False  # its last record made the combined batches reach a limit
         self._payload = 0  # bytes of keys and values, at least 1 per record; counted if the topic limits its batches
-        self._base_timestamp = self._min_timestamp = self._max_timestamp = -1  # the first, lowest and highest; of a raw batch, from its header
+        self._base_timestamp = self._min_timestamp = self._max_timestamp = -1  # the first, lowest and highest; a raw batch: by its header
         self._callbacks: list[tuple[Any, Callback]] = []  # from `send`
         self._extras: list[tuple[Any, Callback]] = []  # from `add_done_callback`
         self._base_offset = self._append_time = -1
