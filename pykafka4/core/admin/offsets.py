@@ -130,7 +130,7 @@ class ListOffsetsAt(ListOffsets):
 
 
 def listed_together(timestamps: Mapping[TopicPartition, int]) -> list[dict[TopicPartition, int]]:
-    """Split `timestamps` by the version that they need, because `fit` refuses a whole request if the broker does not know one spec."""
+    """Split `timestamps` by the version that they need, because `fit` refuses a whole request for one unknown spec."""
     parts: dict[int, dict[TopicPartition, int]] = {}
     for tp, timestamp in timestamps.items():
         parts.setdefault(SPECS_FROM.get(timestamp, (0, ""))[0], {})[tp] = timestamp

@@ -3,8 +3,8 @@
 Invariant: unless the question is dropped, each added key is settled once: by a response, by an outcome that needs no request, by an error
 after which the request is not repeated, or at the deadline.
 
-Up to `most` keys with the same broker share a request; requests to different brokers are in flight at the same time. A request has the full
-`request_timeout_ms`, even if the deadline is earlier, because a request that times out closes a connection that other requests use.
+Up to `most` keys with the same broker share a request; requests to different brokers can be in flight at the same time. A request has the
+full `request_timeout_ms`, even if the deadline is earlier, because a request that times out closes a connection that other requests use.
 
 A response makes the next poll check only the keys of its request. Brokers that accept one group in a request send as many
 responses as there are keys. If each response led to a check of all keys, the number of checks would grow with the square of the number of
@@ -56,7 +56,7 @@ DOUBT: Final = "an earlier request got no response, or an error that leaves its 
 class Lane(IntEnum):
     """The connection of a question. A broker answers the requests of one connection in order, and holds some of them back."""
 
-    PROMPT = 0  # all other questions
+    PROMPT = 0  # all questions except the following kinds
     FETCH = 1  # fetches that a broker may hold back until there are records
     FOREIGN = 2  # messages of the application, and other requests that a broker may hold back for long
 
@@ -336,7 +336,7 @@ class QuestionRun(Generic[K, V]):
 
     def answered(self, now: float, node: int, keys: list[K], outcome: Outcome) -> None:
         keys = [key for key in keys if key in self._entries]
-        if not keys:  # they are settled already, or the question was dropped
+        if not keys:  # the keys are settled already, or the question was dropped
             return
         for key in keys:
             self._changed[key], self._entries[key].in_flight = None, None
