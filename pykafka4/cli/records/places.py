@@ -70,13 +70,18 @@ def _place(text: str) -> Place | None:
         found = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return Place((found.replace(tzinfo=found.tzinfo or UTC) - EPOCH) // timedelta(milliseconds=1))
+    return _at((found.replace(tzinfo=found.tzinfo or UTC) - EPOCH) // timedelta(milliseconds=1))
 
 
 def _before(text: str) -> Place | None:
     if ago := AGO.fullmatch(text):
-        return Place(max(0, now_ms() - int(ago[1]) * UNITS[ago[2]]))
+        return _at(now_ms() - int(ago[1]) * UNITS[ago[2]])
     return Place(before_end=int(text[1:])) if text[1:].isascii() and text[1:].isdigit() else None
+
+
+def _at(ms: int) -> Place:
+    """A time before 1970 would be one of the negative timestamps with a meaning of their own in ListOffsets, such as LATEST."""
+    return Place(max(0, ms))
 
 
 def timestamps(*places: Place) -> Collection[int]:
