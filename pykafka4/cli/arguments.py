@@ -15,6 +15,7 @@ import click
 from pykafka4.admin.arguments import Destination, as_goal
 from pykafka4.admin.files import from_text
 from pykafka4.cli.invocation import SECRET_NAME
+from pykafka4.cli.streams import named
 from pykafka4.errors import ConfigError
 from pykafka4.misuse import check_topic
 from pykafka4.records import TopicPartition
@@ -55,7 +56,8 @@ def settings_of(texts: Iterable[str], option: str) -> dict[str, str]:
         if not equals or not name:
             raise click.BadParameter(f"{text!r}: must be NAME=VALUE, such as retention.ms=3600000", param_hint=option)
         if value.startswith("@"):
-            found[name] = Path(value[1:]).read_text(encoding="utf-8").rstrip("\n")
+            with named(value[1:]):
+                found[name] = Path(value[1:]).read_text(encoding="utf-8").rstrip("\n")
         elif SECRET_NAME.search(name):
             raise click.BadParameter(
                 f"{name}: other users can see a command line; write the value into a file: {name}=@FILE", param_hint=option

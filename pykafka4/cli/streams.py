@@ -41,13 +41,15 @@ def lose(stream: TextIO) -> None:
 
 @contextlib.contextmanager
 def named(thing: str) -> Iterator[None]:
-    """Give an OSError of the `with` block the name `thing`, if it has no file name."""
+    """Name `thing` in an OSError of the `with` block that has no file name, and in the error for bytes that are not UTF-8."""
     try:
         yield
     except OSError as error:
         if error.errno is not None:  # other errors have their own text
             error.filename = error.filename or thing
         raise
+    except UnicodeDecodeError:  # its text has a byte, perhaps of a password
+        raise OSError(f"{thing}: is not UTF-8 text") from None
 
 
 def explained(error: OSError) -> str:

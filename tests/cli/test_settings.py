@@ -88,6 +88,9 @@ def test_a_secret_comes_from_a_file(server: ModelServer, settings: Run, tmp_path
     assert settings("set", "topic:t", f"my.password=@{file}")[0] == 0
     assert given(server) == {"my.password": "geheim"}
     assert settings("set", "topic:t", f"my.password=@{file}-none")[0] == 1
+    file.write_bytes(b"geheim\xff")
+    code, _, err = settings("set", "topic:t", f"my.password=@{file}")
+    assert (code, err) == (1, f"error: {file}: is not UTF-8 text\n")
 
 
 @pytest.mark.parametrize(

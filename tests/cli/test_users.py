@@ -53,6 +53,12 @@ def test_a_password_is_read_from_a_file_or_standard_input(admin: RecordingAdmin,
     assert admin.calls[2][2] == {"mechanisms": (BOTH[1],), "iterations": 8192}
 
 
+def test_a_password_file_that_is_not_utf8_is_named(admin: RecordingAdmin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "p").write_bytes(SECRET.encode() + b"\xff")
+    error = ran(users, admin, ["set", "alice", "--password-file", str(tmp_path / "p")], monkeypatch).exception
+    assert (type(error), str(error)) == (OSError, f"{tmp_path / 'p'}: is not UTF-8 text")
+
+
 def test_without_a_terminal_nobody_is_asked_for_a_password(admin: RecordingAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
     error = ran(users, admin, ["set", "alice"], monkeypatch, SECRET).exception
     assert isinstance(error, click.UsageError)
