@@ -24,6 +24,7 @@ __all__ = ["VERSION", "cache", "fetch", "fetched", "java", "jars_of"]
 
 VERSION: Final = "4.4.0"
 JAVA: Final = 17  # the lowest version for brokers of Kafka 4
+JAVA_VERSION_S: Final = 60.0
 FETCH_S: Final = 900.0  # enough for an empty Maven repository and a slow network
 LINES: Final = 10  # how many last lines of Maven's output an error shows, because they have the reason
 DOWNLOADED: Final = re.compile(r"Downloaded from \S+ \S*/(\S+\.jar) ")
@@ -64,14 +65,16 @@ def cache() -> Path:
 
 
 def java() -> str:
-    """Find the program `java` in `$JAVA_HOME` or `$PATH`. Raises click.ClickException if there is none, or it is too old."""
+    """Find the program `java` in `$JAVA_HOME` or `$PATH`. Raises click.ClickException if there is none, or it hangs or is too old."""
     home = os.environ.get("JAVA_HOME")
     program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     install = f"Kafka needs Java {JAVA} or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk)"
     try:
-        done = subprocess.run([program or "java", "-version"], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([program or "java", "-version"], capture_output=True, text=True, timeout=JAVA_VERSION_S, check=False)
     except OSError:
         raise click.ClickException(f"{program or 'java'} cannot be run; {install}") from None
+    except subprocess.TimeoutExpired:
+        raise click.ClickException(f"{program} -version did not end within {JAVA_VERSION_S:g} s; {install}, or set JAVA_HOME") from None
     found = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
     if found is None or int(found[1]) < JAVA:
         said = (done.stderr + done.stdout).strip().splitlines()

@@ -191,7 +191,10 @@ class LocalCluster:
 
 def _format(command: Sequence[str], cluster: str, broker: LocalBroker) -> None:
     tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(broker.config)]
-    done = subprocess.run([*command, *tool], capture_output=True, text=True, timeout=FORMAT_S, check=False)
+    try:
+        done = subprocess.run([*command, *tool], capture_output=True, text=True, timeout=FORMAT_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise KafkaError(f"the folder of broker {broker.id} was not formatted within {FORMAT_S:g} s; try again") from None
     if done.returncode != 0:
         raise KafkaError(f"the folder of broker {broker.id} cannot be formatted: {(done.stdout + done.stderr).strip()[-1000:]}")
 

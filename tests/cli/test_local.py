@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka4.cli import kafka
+from pykafka4.cli import kafka, local
 from pykafka4.cli.kafka import fetch, jars_of, java
 from pykafka4.cli.local import HOST, LocalBroker, LocalCluster
 from pykafka4.cli.main import run
@@ -44,6 +44,13 @@ def test_without_java_the_package_is_named(here: LocalCluster, monkeypatch: pyte
         java()
     monkeypatch.setenv("JAVA_HOME", str(old_java(tmp_path)))
     with pytest.raises(Exception, match=r'version "11.0.2".*Kafka needs Java 17'):
+        java()
+
+
+def test_a_java_that_does_not_answer_is_named(here: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(program(tmp_path / "java" / "bin" / "java", "exec sleep 60").parents[1]))
+    monkeypatch.setattr(kafka, "JAVA_VERSION_S", 0.1)
+    with pytest.raises(Exception, match=r"java -version did not end within 0.1 s; Kafka needs Java 17.* or set JAVA_HOME"):
         java()
 
 
@@ -115,6 +122,14 @@ def test_a_broker_that_ends_at_once_is_reported_with_its_log(here: LocalCluster,
         here.start(here.make(port, 1), tmp_path)
     assert caught.value.__notes__ == ["no space left"]
     assert here.running() == []
+
+
+def test_a_folder_that_is_not_formatted_in_time_is_named(here: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text = 'if [ "$1" = -version ]; then echo \'version "17"\'; else exec sleep 60; fi'
+    monkeypatch.setenv("JAVA_HOME", str(program(tmp_path / "java" / "bin" / "java", text).parents[1]))
+    monkeypatch.setattr(local, "FORMAT_S", 0.1)
+    with pytest.raises(KafkaError, match=r"the folder of broker 1 was not formatted within 0.1 s"):
+        here.start(here.make(9092, 1), tmp_path)
 
 
 def running(broker: LocalBroker) -> subprocess.Popen[bytes]:
