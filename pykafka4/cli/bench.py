@@ -1,5 +1,5 @@
 """Measures the user's own cluster with this client: `pykafka4 bench`. Invariant: the bench writes only to a topic that
-it creates, and tries to delete the topic after the phases, even if Ctrl-C or an error ends a phase.
+it creates, and tries to delete the topic at the end, even if Ctrl-C or an error ends a phase or the wait for the topic.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pykafka4.cli.invocation import DONE, Invocation, show_error, show_note
 from pykafka4.cli.show import console, print_json, table
 from pykafka4.cli.tables import Table
 from pykafka4.core.admin.topics import NewTopic
-from pykafka4.errors import KafkaError
+from pykafka4.errors import BrokerError, KafkaError
 
 __all__ = ["bench"]
 
@@ -37,6 +37,7 @@ STAMPED: Final = len(MARK) + 8  # the least size of a value: the mark, and the t
 # latencies of this time do not count.
 WARM_UP_S: Final = 1.0
 RECORD_TIMEOUT_S: Final = 60.0
+CLEANUP_S: Final = 5.0  # the longest deletion after a failed creation: often no broker is reachable then
 SHOWN: Final = ("p50", "p99", "p99.9")
 
 
@@ -168,7 +169,7 @@ def bench(
         options["enable_idempotence"] = False  # a producer would warn that lower acks disable it
     work = Workload(f"pykafka4-bench-{uuid.uuid4().hex[:12]}", records, load["seconds"], load["size"], options)
     with invocation.admin() as admin:
-        admin.create_topics({work.topic: NewTopic(partitions, replication or -1)}, wait=True, timeout=invocation.timeout)
+        _create(admin, work.topic, NewTopic(partitions, replication or -1), invocation.timeout)
         try:
             found = []
             for figures in _phases(invocation, work, rate, latency_seconds):
@@ -183,12 +184,25 @@ def bench(
     return code
 
 
+def _create(admin: AdminClient, topic: str, new: NewTopic, timeout: float | None) -> None:
+    try:
+        admin.create_topics({topic: new}, wait=True, timeout=timeout)
+    except BrokerError:  # refused: there is no topic
+        raise
+    except BaseException:  # also Ctrl-C: the topic may exist
+        _delete(admin, topic, min(CLEANUP_S, timeout or CLEANUP_S))
+        raise
+
+
 def _delete(admin: AdminClient, topic: str, timeout: float | None) -> int:
     try:
         admin.delete_topics([topic], timeout=timeout)
     except KafkaError as error:  # the figures are shown all the same
+        if str(error.code) == "UNKNOWN_TOPIC_OR_PARTITION":
+            return DONE
         return show_error(
-            f"the topic {topic} of the bench was not deleted; delete it with: pykafka4 topics delete {topic} --execute ({error})"
+            f"the topic {topic} of the bench was not deleted; if it exists, delete it with: "
+            f"pykafka4 topics delete {topic} --execute ({error})"
         )
     return DONE
 

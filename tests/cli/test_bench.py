@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from pykafka4 import AdminClient
+from pykafka4 import AdminClient, KafkaTimeoutError
 from pykafka4.cli.main import run
 from pykafka4.testing import ModelServer
 
@@ -48,6 +49,36 @@ def test_records_that_fail_end_the_bench_and_the_topic_is_deleted(server: ModelS
     assert run(["bench", "-b", server.bootstrap_servers, "--records", "100", *SMALL]) == 1
     assert "TOPIC_AUTHORIZATION_FAILED" in capsys.readouterr().err
     assert topics(server) == []
+
+
+@pytest.mark.parametrize("is_created", [True, False])
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (KafkaTimeoutError("created, but not known"), 1)])
+def test_a_topic_is_deleted_if_the_wait_for_its_creation_ends(
+    error: BaseException,
+    code: int,
+    is_created: bool,
+    server: ModelServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    create = AdminClient.create_topics
+
+    def interrupted(admin: AdminClient, *args: Any, **kwargs: Any) -> None:
+        if is_created:
+            create(admin, *args, **kwargs)
+        raise error
+
+    monkeypatch.setattr(AdminClient, "create_topics", interrupted)
+    assert run(["bench", "-b", server.bootstrap_servers]) == code
+    assert topics(server) == []
+    assert "not deleted" not in capsys.readouterr().err
+
+
+def test_a_topic_that_brokers_refuse_is_not_deleted(server: ModelServer, capsys: pytest.CaptureFixture[str]) -> None:
+    for api in ("CreateTopics", "DeleteTopics"):
+        server.fail(api, "TOPIC_AUTHORIZATION_FAILED")
+    assert run(["bench", "-b", server.bootstrap_servers]) == 1
+    assert "not deleted" not in capsys.readouterr().err
 
 
 def test_a_topic_that_is_left_is_named_with_the_way_out(server: ModelServer, capsys: pytest.CaptureFixture[str]) -> None:
