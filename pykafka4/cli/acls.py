@@ -121,14 +121,15 @@ def wanted(options: dict[str, Any]) -> list[Acl]:
             "give a principal and a resource: --allow-principal User:NAME (or --deny-principal), and --topic, --group, --cluster, …"
         )
     pattern = "PREFIXED" if options["prefixed"] else "LITERAL"
-    return [
+    found = (
         Acl(
             principal, word, kind, *(() if name is None else (name,)), permission=permission, host=host, pattern=kind_pattern(kind, pattern)
         )
         for word, (kind, name) in operations(options, resources)
         for principal, permission in who
         for host in options["hosts"] or ("*",)
-    ]
+    )
+    return list(dict.fromkeys(found))  # options can name an ACL twice
 
 
 def kind_pattern(kind: str, pattern: str) -> str:

@@ -59,6 +59,17 @@ def rows(line: list[str], admin: RecordingAdmin, monkeypatch: pytest.MonkeyPatch
             ],
         ),
         (
+            "--allow-principal User:alice --producer --idempotent --topic t --topic t --cluster",
+            [
+                *(Acl(ALICE, what, "topic", "t") for what in ("WRITE", "DESCRIBE", "CREATE")),
+                Acl(ALICE, "IDEMPOTENT_WRITE", "cluster"),
+            ],
+        ),
+        (
+            "--allow-principal User:alice --allow-principal User:alice --operation Read --operation read --topic t --topic t",
+            [READ],
+        ),
+        (
             "--allow-principal User:alice --consumer --topic t --group g",
             [Acl(ALICE, "READ", "topic", "t"), Acl(ALICE, "DESCRIBE", "topic", "t"), Acl(ALICE, "READ", "group", "g")],
         ),
