@@ -32,7 +32,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pykafka4.admin.acls import AclCalls
-from pykafka4.admin.arguments import Destination, Targets, as_goal, as_groups, as_targets
+from pykafka4.admin.arguments import Destination, Targets, as_destination, as_goal, as_groups, as_targets
 from pykafka4.admin.calls import value_or_raise
 from pykafka4.admin.cluster import ClusterCalls
 from pykafka4.admin.configs import ConfigCalls
@@ -216,7 +216,8 @@ class AdminClient(
         `topics` may be None if `start` is a mapping. Brokers delete the group if it has no members for `offsets.retention.minutes` (7
         days). Raises KafkaError if the group exists.
         """
-        goal, targets, name = as_goal(start, None), None if topics is None else as_targets(topics), check_group_to_set(group)
+        goal, name = as_destination(start, "start"), check_group_to_set(group)
+        targets = None if topics is None else as_targets(topics)
         if targets is None and goal.offsets is None:
             raise ConfigError(f"create_group({group!r}): needs topics, because a new group has committed no offsets")
         deadline = self._begin(timeout)

@@ -12,7 +12,7 @@ from pykafka4.errors import ConfigError, shown
 from pykafka4.misuse import check_count, check_group, check_topic, topic_partition
 from pykafka4.records import TopicPartition
 
-__all__ = ["Destination", "Goal", "Targets", "as_goal", "as_groups", "as_targets"]
+__all__ = ["Destination", "Goal", "Targets", "as_destination", "as_goal", "as_groups", "as_targets"]
 
 Targets: TypeAlias = "Iterable[str | TopicPartition | tuple[str, int]]"
 Destination: TypeAlias = "str | int | datetime | timedelta | Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]"
@@ -51,35 +51,41 @@ class Goal:
 def as_goal(to: object, shift: object) -> Goal:
     if (to is None) == (shift is None):
         raise ConfigError("give either to= (earliest, latest, current, an offset, a datetime, a timedelta or a mapping) or shift=")
-    if to is None:
-        if isinstance(shift, bool) or not isinstance(shift, int):
-            raise TypeError(f"shift must be an int, not {shown(shift)}")
-        return Goal(shift=int(shift))
-    if isinstance(to, str):
+    if shift is None:
+        return as_destination(to, "to")
+    if isinstance(shift, bool) or not isinstance(shift, int):
+        raise TypeError(f"shift must be an int, not {shown(shift)}")
+    return Goal(shift=int(shift))
+
+
+def as_destination(to: object, name: str) -> Goal:
+    """`name` is the argument's name."""
+    if to is None or isinstance(to, str):
         if to not in WORDS:
-            raise ConfigError(f"to={shown(to)}: must be {', '.join(WORDS)}, an offset, a datetime, a timedelta or a mapping")
+            raise ConfigError(f"{name}={shown(to)}: must be {', '.join(WORDS)}, an offset, a datetime, a timedelta or a mapping")
         return Goal(word=str.__str__(to))
     if isinstance(to, (datetime, timedelta)):
-        return Goal(timestamp=_timestamp(to))
+        return Goal(timestamp=_timestamp(to, name))
     if isinstance(to, Mapping):
         if not to:
-            raise ConfigError("to={}: has no offsets; give at least one partition")
+            raise ConfigError(f"{name}={{}}: has no offsets; give at least one partition")
         return Goal(offsets={(tp := topic_partition(item)): check_count(to[item], f"the offset of {tp}") for item in to})
-    return Goal(offset=check_count(to, "to=, as an offset,"))
+    return Goal(offset=check_count(to, f"{name}=, as an offset,"))
 
 
-def _timestamp(to: datetime | timedelta) -> int:
+def _timestamp(to: datetime | timedelta, name: str) -> int:
     """Milliseconds since 1970; a timedelta counts back from now."""
+    too_early = ConfigError(f"{name}={to!r}: is before 1970; 'earliest' moves to the first offsets")
     if isinstance(to, timedelta):
         if to < timedelta():
-            raise ConfigError(f"to={to!r}: a timedelta is the time before now, so it must not be negative")
+            raise ConfigError(f"{name}={to!r}: a timedelta is the time before now, so it must not be negative")
         try:
             to = datetime.now(UTC) - to
         except OverflowError:
-            raise ConfigError(f"to={to!r}: is before 1970; 'earliest' moves to the first offsets") from None
+            raise too_early from None
     if to.utcoffset() is None:
-        raise ConfigError(f"to={to!r}: has no time zone; add one, such as time.replace(tzinfo=timezone.utc)")
+        raise ConfigError(f"{name}={to!r}: has no time zone; add one, such as time.replace(tzinfo=timezone.utc)")
     found = (to - EPOCH) // MILLISECOND
     if found < 0:
-        raise ConfigError(f"to={to!r}: is before 1970; 'earliest' moves to the first offsets")
+        raise too_early
     return found
