@@ -163,16 +163,12 @@ class TopicCalls(AdminCalls):
         if not changes:
             return
         what = f"{listed(sorted(changes))}: {done}, but not known to every broker"
-        lagging: dict[int, KafkaError] = {}
         while True:
-            left = deadline.left
-            if not left:
-                raise KafkaTimeoutError(f"{what} after {round(deadline.seconds, 2):g} s: {listed(list(lagging.values()), str, '; ', '; ')}")
             try:
                 self._session.refresh_brokers(deadline)
             except KafkaTimeoutError as error:
                 raise KafkaTimeoutError(f"{what}: {error}") from error
-            found = self._session.ask(_of_brokers(AwaitChanges(changes), min(left, BROKERS_REFRESH_S)), deadline).wait()
+            found = self._session.ask(_of_brokers(AwaitChanges(changes), min(deadline.left, BROKERS_REFRESH_S)), deadline).wait()
             lagging = {node: one for node, one in found.items() if isinstance(one, KafkaError)}
             if not lagging:
                 return
@@ -180,6 +176,8 @@ class TopicCalls(AdminCalls):
             for refused in (one for one in lagging.values() if not isinstance(one, KafkaTimeoutError)):
                 refused.add_note(what)
                 raise refused
+            if not deadline.left:
+                raise KafkaTimeoutError(f"{what} after {round(deadline.seconds, 2):g} s: {listed(list(lagging.values()), str, '; ', '; ')}")
 
 
 def _of_brokers(question: Question[int, Any], seconds: float) -> Callable[..., Any]:

@@ -25,6 +25,7 @@ from pykafka4 import (
     TopicPartition,
     UnsupportedVersion,
 )
+from pykafka4.client.answers import Deadline
 from pykafka4.core.admin.question_run import DOUBT
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import LONG
@@ -153,6 +154,16 @@ def test_a_broker_that_does_not_know_of_a_change_is_waited_for(admin: AdminClien
     server.do(lambda cluster: cluster.heal())
     admin.create_partitions({"t": 2}, wait=True)
     assert admin.list_topics()["t"].partitions == 2
+
+
+def test_a_change_that_takes_all_the_time_names_what_was_waited_for(
+    admin: AdminClient, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = vars(Deadline)["left"].fget
+    is_created = lambda: server.do(lambda cluster: "t" in cluster.topics)  # noqa: E731
+    monkeypatch.setattr(Deadline, "left", property(lambda deadline: 0.0 if is_created() else left(deadline)))
+    with pytest.raises(KafkaTimeoutError, match=r"t: created, but not known to every broker.*: \S"):
+        admin.create_topics({"t": 1}, wait=True)
 
 
 @pytest.mark.parametrize(
