@@ -23,13 +23,14 @@ from pykafka4.core.admin.users import (
     UpsertUsers,
 )
 from pykafka4.core.sasl.credentials import text_of
-from pykafka4.core.sasl.scram import ALGORITHMS, FEWEST_ITERATIONS, MOST_ITERATIONS
+from pykafka4.core.sasl.scram import ALGORITHMS, FEWEST_ITERATIONS
 from pykafka4.errors import BrokerError, ConfigError, KafkaError, shown, with_article
 from pykafka4.errors.frames import guarded
 
 __all__ = ["UserCalls"]
 
 SALT: Final = 32  # bytes of each random salt
+MOST_ITERATIONS: Final = 16_384  # brokers store no credential with more (ScramControlManager)
 CHANGED: Final = "credentials cannot be changed"
 
 
@@ -63,8 +64,8 @@ class UserCalls(AdminCalls):
     ) -> None:
         """Set the password of each user, new or existing, for all `mechanisms`. Needs ALTER on the cluster.
 
-        This process salts and hashes each password, with `iterations` rounds (at least 4,096; brokers accept at most 16,384). Open
-        connections stay logged in, and brokers learn of the change within moments. Raises ConfigError, BrokerError UNACCEPTABLE_CREDENTIAL,
+        This process salts and hashes each password, with `iterations` rounds (4,096 to 16,384, as brokers require). Open connections
+        stay logged in, and brokers learn of the change within moments. Raises ConfigError, BrokerError UNACCEPTABLE_CREDENTIAL,
         AuthorizationError; PartialFailure, whose keys are pairs of a user and a mechanism.
         """
         if not isinstance(passwords, Mapping):  # the value may be a password, so the message names its type only

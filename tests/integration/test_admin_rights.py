@@ -149,26 +149,24 @@ def test_what_one_acl_is_refused_for_leaves_the_others(admin: AdminClient) -> No
 
 def test_users_get_passwords_log_in_with_them_and_lose_them(cluster: Cluster, admin: AdminClient, other: Any) -> None:
     known = {name: tuple(ScramCredential(one, 4096) for one in BOTH) for name in ("administrator", "alice")}
-    admin.upsert_users({"bob": "bob's password", "carol": "größer"}, iterations=5000)
-    soon(admin.list_users, {**known, **{name: tuple(ScramCredential(one, 5000) for one in BOTH) for name in ("bob", "carol")}})
+    admin.upsert_users({"bob": "bob's password", "carol": "größer"}, iterations=16_384)
+    soon(admin.list_users, {**known, **{name: tuple(ScramCredential(one, 16_384) for one in BOTH) for name in ("bob", "carol")}})
     theirs = other.describe_user_scram_credentials(["bob"])["bob"].result(LONG_S)
     assert sorted((one.mechanism.name, one.iterations) for one in theirs.scram_credential_infos) == [
-        ("SCRAM_SHA_256", 5000),
-        ("SCRAM_SHA_512", 5000),
+        ("SCRAM_SHA_256", 16_384),
+        ("SCRAM_SHA_512", 16_384),
     ]
     for name, word in (("bob", "bob's password"), ("carol", "größer")):
         for mechanism in BOTH:
             assert cluster.access.admits(1, name, mechanism, word)
             assert not cluster.access.admits(1, name, mechanism, word + "!")
     assert admin.delete_users(["bob", "carol"], mechanisms=["SCRAM-SHA-256"]) == [("bob", BOTH[0]), ("carol", BOTH[0])]
-    soon(lambda: admin.describe_user("bob"), (ScramCredential(BOTH[1], 5000),))
+    soon(lambda: admin.describe_user("bob"), (ScramCredential(BOTH[1], 16_384),))
     assert admin.delete_users(["bob", "carol"]) == [("bob", BOTH[1]), ("carol", BOTH[1])]
     soon(admin.list_users, known)
     assert code(admin.describe_users(["bob"])["bob"]) == "RESOURCE_NOT_FOUND"
     with pytest.raises(BrokerError, match="the SCRAM-SHA-256 credential of user bob: RESOURCE_NOT_FOUND"):
         admin.delete_users(["bob"], mechanisms=["SCRAM-SHA-256"])
-    with pytest.raises(PartialFailure, match="UNACCEPTABLE_CREDENTIAL"):
-        admin.upsert_users({"bob": "b"}, iterations=100_000)
 
 
 # -- quotas
