@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -56,9 +57,10 @@ def _new(name: str, topic: object, replicas: int, configs: dict[str, str]) -> Ne
 def _or_default(value: object, what: str, highest: int) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value == -1:
         return -1
-    if not check_count(value, what, highest):
-        raise ConfigError(f"{what} must be at least 1, or -1 for the brokers' default")
-    return check_count(value, what, highest)
+    with contextlib.suppress(ConfigError):
+        if number := check_count(value, what, highest):
+            return number
+    raise ConfigError(f"{what} must be from 1 to {highest:,}, or -1 for the brokers' default, not {shown(value)}")
 
 
 def _brokers(nodes: object) -> list[int]:

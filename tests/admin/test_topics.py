@@ -76,7 +76,9 @@ def test_records_are_deleted_and_the_first_offset_is_returned(admin: AdminClient
     ("call", "text"),
     [
         (lambda admin: admin.create_topics("orders"), "mapping of topic names"),
-        (lambda admin: admin.create_topics({"orders": 0}), "at least 1"),
+        (lambda admin: admin.create_topics({"t": 0}), "the partitions of topic 't' must be from 1 to .*, or -1 for .* default, not 0"),
+        (lambda admin: admin.create_topics({"t": -5}), "the partitions of topic 't' must be from 1 to .*, or -1 for .* default, not -5"),
+        (lambda admin: admin.create_topics(["t"], replication_factor=40_000), "replication_factor must be from 1 to 32,767, or -1"),
         (lambda admin: admin.create_topics({"t": NewTopic(3, assignments={0: [1]})}), "at -1"),
         (lambda admin: admin.describe_topics("orders"), "list of topic names or ids"),
         (lambda admin: admin.create_partitions(["orders"]), "new number of partitions"),
