@@ -144,6 +144,8 @@ def _text(name: str, value: Any) -> str:
     """A value as Kafka writes it: `true`, `7200000`."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, float) and value.is_integer():  # Kafka refuses "1000000.0" for an integer
+        value = int(value)
     if isinstance(value, (int, float)):
         return repr(value)
     if not isinstance(value, str):

@@ -66,6 +66,17 @@ def test_a_change_that_fails_in_part_says_which_part_is_done(admin: AdminClient)
         admin.create_topics(["a"])
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [("retention.ms", 1e6, "1000000"), ("min.cleanable.dirty.ratio", 0.5, "0.5"), ("preallocate", False, "false")],
+)
+def test_a_setting_is_written_as_kafka_reads_it(admin: AdminClient, name: str, value: object, text: str) -> None:
+    admin.create_topics(["t"], configs={name: value})
+    admin.create_topics({"u": 1})
+    admin.alter_configs({("topic", "u"): {name: value}})
+    assert [admin.describe_config("topic", topic)[name].value for topic in ("t", "u")] == [text, text]
+
+
 def test_records_are_deleted_and_the_first_offset_is_returned(admin: AdminClient) -> None:
     admin.create_topics({"t": 2})
     assert admin.delete_records({("t", 0): LATEST, ("t", 1): 0}) == {TopicPartition("t", 0): 0, TopicPartition("t", 1): 0}
