@@ -41,7 +41,6 @@ READS: Final = frozenset({Use.BATCH_READ, Use.STREAM_READ})
 WRITES: Final = frozenset({Use.BATCH_WRITE, Use.STREAM_WRITE})
 BATCH_READS: Final = frozenset({Use.BATCH_READ})
 STREAM_READS: Final = frozenset({Use.STREAM_READ})
-STREAM_WRITES: Final = frozenset({Use.STREAM_WRITE})
 
 OPTIONS: Final[Mapping[str, frozenset[Use]]] = {
     "subscribe": READS,
@@ -77,7 +76,8 @@ ONLY_HERE: Final = {
     *("columns", "isolationLevel", "filterPushdown", "commitOffsetsToGroup"),
     *("delivery", "idempotencyKey", "batchId", "transactionalIdPrefix"),
 }
-REFUSED_IN_STREAMS: Final = {"endingOffsets", "endingOffsetsByTimestamp"}  # the JVM connector refuses them as well
+# The JVM connector refuses them as well, except for filterPushdown, which it does not have.
+REFUSED_IN_STREAMS: Final = {"endingOffsets", "endingOffsetsByTimestamp", "filterPushdown"}
 # Options of the JVM connector that have no effect here. They are logged, not refused, so that a job can be moved unchanged.
 WITHOUT_EFFECT: Final = {
     "groupidprefix": "reads are not members of a group",

@@ -117,6 +117,14 @@ def test_options_that_only_a_stream_has_pass_the_schema(server: ModelServer, cap
         data_source.schema({**options, "nonsense": "1"})
 
 
+def test_options_of_a_stream_and_filter_pushdown_are_those_of_a_batch() -> None:
+    """The first are only logged there, as in the JVM connector."""
+    options = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", "maxOffsetsPerTrigger": "10", "filterPushdown": "true"}
+    assert data_source.schema(options).names
+    with pytest.raises(ConfigError, match="option filterPushdown is for batch reads"):
+        data_source.stream_reader(options, data_source.schema(options)).initialOffset()
+
+
 # -- partitions and offsets
 
 
