@@ -12,8 +12,8 @@ from pykafka4.cli.invocation import DONE, FAILED, Invocation, show_error, show_n
 from pykafka4.cli.listing import as_json_option, execute_option, print_rows
 from pykafka4.cli.show import error_json
 from pykafka4.cli.streams import STDIN, named
-from pykafka4.core.admin.users import MECHANISMS, ScramCredential
-from pykafka4.errors import KafkaError
+from pykafka4.core.admin.users import ABSENT, MECHANISMS, ScramCredential
+from pykafka4.errors import KafkaError, broker_error
 
 __all__ = ["users"]
 
@@ -78,20 +78,22 @@ def set_(invocation: Invocation, user: str, mechanisms: tuple[str, ...], iterati
 @click.pass_obj
 def delete(invocation: Invocation, user: tuple[str, ...], mechanisms: tuple[str, ...], execute: bool, json_: bool) -> int:
     """Delete users, or their passwords for a mechanism. Open connections stay logged in."""
+    only = mechanisms[0] if len({*mechanisms}) == 1 else None  # with both, as without the option, a user needs only one of them
     with invocation.admin() as admin:
         found = admin.describe_users(user, timeout=invocation.timeout)
-        gone = {name: one if isinstance(one, KafkaError) else _of(one, mechanisms) for name, one in found.items()}
+        gone = {name: one if isinstance(one, KafkaError) else _of(name, one, only) for name, one in found.items()}
         chosen = [name for name, one in gone.items() if not isinstance(one, KafkaError)]
         if execute and chosen:
-            admin.delete_users(chosen, mechanisms=mechanisms or None, timeout=invocation.timeout)
+            admin.delete_users(chosen, mechanisms=None if only is None else (only,), timeout=invocation.timeout)
     code = _print(gone, json_)
     if chosen:
         show_note("these passwords are deleted" if execute else "nothing has been changed; --execute deletes these passwords")
     return code
 
 
-def _of(credentials: tuple[ScramCredential, ...], mechanisms: tuple[str, ...]) -> tuple[ScramCredential, ...]:
-    return tuple(one for one in credentials if not mechanisms or one.mechanism in mechanisms)
+def _of(name: str, credentials: tuple[ScramCredential, ...], only: str | None) -> tuple[ScramCredential, ...] | KafkaError:
+    found = tuple(one for one in credentials if only in (None, one.mechanism))
+    return found or broker_error(ABSENT, f"the {only} credential of user {name}")
 
 
 def _print(found: dict[str, tuple[ScramCredential, ...] | KafkaError], json_: bool) -> int:

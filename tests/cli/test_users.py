@@ -10,19 +10,19 @@ import pytest
 
 from pykafka4 import ScramCredential
 from pykafka4.cli.users import users
+from pykafka4.core.admin.users import ABSENT
 from pykafka4.errors import broker_error
-from pykafka4.errors.codes import BY_NAME
 from tests.cli.recording import RecordingAdmin, ran
 
 SECRET = "correct horse"
 BOTH = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 ALICE = tuple(ScramCredential(name, 4096) for name in BOTH)
-UNKNOWN = broker_error(BY_NAME["RESOURCE_NOT_FOUND"].code, "user bob")
+UNKNOWN = broker_error(ABSENT, "user bob")
 
 
 @pytest.fixture
 def admin() -> RecordingAdmin:
-    known = {"alice": ALICE}
+    known = {"alice": ALICE, "carol": ALICE[1:]}
     return RecordingAdmin(
         {
             "list_users": lambda: known,
@@ -35,7 +35,8 @@ def admin() -> RecordingAdmin:
 
 def test_users_are_listed_with_the_errors_of_others_beside_them(admin: RecordingAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
     result = ran(users, admin, ["list"], monkeypatch)
-    assert [line.split() for line in result.stdout.splitlines()][1:] == [["alice", name, "4096"] for name in BOTH]
+    wanted = [["alice", name, "4096"] for name in BOTH] + [["carol", BOTH[1], "4096"]]
+    assert [line.split() for line in result.stdout.splitlines()][1:] == wanted
     result = ran(users, admin, ["list", "alice", "bob", "--json"], monkeypatch)
     *good, bad = map(json.loads, result.stdout.splitlines())
     assert ([one["mechanism"] for one in good], bad["user"], bad["error"]["code"]) == ([*BOTH], "bob", "RESOURCE_NOT_FOUND")
@@ -80,3 +81,17 @@ def test_nobody_is_deleted_without_execute(admin: RecordingAdmin, monkeypatch: p
     ran(users, admin, [*line, "--execute"], monkeypatch)
     assert admin.calls[-1] == ("delete_users", (["alice"],), {"mechanisms": (BOTH[0],)})
     assert "deleted" not in ran(users, admin, ["delete", "bob", "--execute"], monkeypatch).stderr
+
+
+@pytest.mark.parametrize("options", [[], ["--execute"]])
+def test_a_user_with_another_mechanism_only_is_an_error(admin: RecordingAdmin, monkeypatch: pytest.MonkeyPatch, options: list[str]) -> None:
+    result = ran(users, admin, ["delete", "carol", "--mechanism", "SCRAM-SHA-256", *options], monkeypatch)
+    assert (result.return_value, result.stderr) == (1, f"error: {broker_error(ABSENT, 'the SCRAM-SHA-256 credential of user carol')}\n")
+    assert [name for name, *_ in admin.calls] == ["describe_users"]
+
+
+def test_both_mechanisms_mean_those_that_the_user_has(admin: RecordingAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = ["delete", "carol", "--execute", *(word for name in BOTH for word in ("--mechanism", name))]
+    result = ran(users, admin, line, monkeypatch)
+    assert [line.split() for line in result.stdout.splitlines()][1:] == [["carol", BOTH[1], "4096"]]
+    assert admin.calls[-1] == ("delete_users", (["carol"],), {"mechanisms": None})
