@@ -38,9 +38,9 @@ def check_pattern(pattern: re.Pattern[str]) -> None:
         raise ConfigError(f"pattern {text!r} is verbose; write it without re.VERBOSE")
     if _ways(_TOKEN.finditer(text)) > MAX_WAYS:
         raise ConfigError(
-            f"pattern {text!r} could take exponential time: a group that is repeated without a limit can contain neither repetitions nor "
-            "alternatives, and a pattern at most three repetitions without a limit; write [ab]* for (a|b)*, or subscribe to a list of "
-            "simpler patterns"
+            f"pattern {text!r} could take exponential time: there may be more than {MAX_WAYS:,} ways to match it. Alternatives and "
+            "repetitions multiply the ways, most of all in a group that is itself repeated: write [ab]* for (a|b)*, use at most three "
+            "repetitions without a limit, or subscribe to a list of simpler patterns"
         )
 
 
