@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, Unpack
 from pykafka4.aio.session import TaskConsumerSession
 from pykafka4.aio.waits import run
 from pykafka4.bounded.extent import as_extent
-from pykafka4.bounded.progress import progress_for
+from pykafka4.bounded.progress import counted, progress_for
 from pykafka4.bounded.read import CLOSE_S, forgotten
 from pykafka4.bounded.reading import BoundedRead, LostRange, read_options
 from pykafka4.bounds import BoundSpec, Span
@@ -139,7 +139,7 @@ class Read:
         await self.close()
 
     def __repr__(self) -> str:
-        return f"<aio.Read: {self._reading.records} records so far>"
+        return f"<aio.Read: {counted(self._reading.records)} so far>"
 
 
 async def _records(read: Read, iteration: Iteration) -> AsyncGenerator[Record[Any, Any], None]:

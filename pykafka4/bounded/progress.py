@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TextIO
 
 from pykafka4.net import system
 
-__all__ = ["Lines", "Progress", "Silence", "progress_for"]
+__all__ = ["Lines", "Progress", "Silence", "counted", "progress_for"]
 
 REDRAW_S: Final = 0.1  # seconds between two drawings in a terminal
 LINE_S: Final = 5.0  # seconds between two lines of a file or pipe

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, Unpack
 
 from pykafka4.bounded.extent import as_extent
-from pykafka4.bounded.progress import progress_for
+from pykafka4.bounded.progress import counted, progress_for
 from pykafka4.bounded.reading import BoundedRead, LostRange, read_options
 from pykafka4.bounds import BoundSpec, Span
 from pykafka4.client.client import Client
@@ -143,7 +143,7 @@ class Read:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Read of {', '.join(map(str, self._reading.spans))}: {self._reading.records} records so far>"
+        return f"<Read of {', '.join(map(str, self._reading.spans))}: {counted(self._reading.records)} so far>"
 
 
 def forgotten(reading: BoundedRead) -> None:

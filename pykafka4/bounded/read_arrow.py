@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Literal, Self, Unpack
 
 from pykafka4.bounded.extent import as_extent
-from pykafka4.bounded.progress import progress_for
+from pykafka4.bounded.progress import counted, progress_for
 from pykafka4.bounded.read import close_read, forgotten
 from pykafka4.bounded.reading import BoundedRead, LostRange, read_options
 from pykafka4.bounds import BoundSpec, Span
@@ -146,4 +146,4 @@ class ReadArrow:
 
     def __repr__(self) -> str:
         reading = self._batches.reading
-        return f"<ReadArrow of {', '.join(map(str, reading.spans))}: {reading.records} records so far>"
+        return f"<ReadArrow of {', '.join(map(str, reading.spans))}: {counted(reading.records)} so far>"

@@ -33,6 +33,17 @@ def test_all_records_of_all_partitions_and_none_that_is_written_later(server: Mo
     assert run(main()) == [(0, n) for n in range(1_500)] + [(2, n) for n in range(7)]
 
 
+def test_its_repr_counts_the_records(server: ModelServer) -> None:
+    topic(server, 1)
+
+    async def main() -> str:
+        records = read(server)
+        assert [record.offset async for record in records] == [0]
+        return repr(records)
+
+    assert run(main()) == "<aio.Read: 1 record so far>"
+
+
 def test_a_loop_that_is_left_can_be_continued(server: ModelServer) -> None:
     topic(server, 100)
 

@@ -55,6 +55,14 @@ def test_all_records_of_all_partitions_and_none_that_is_written_later(server: Mo
     assert offsets(records) == [(0, n) for n in range(100)] + [(2, n) for n in range(7)]
 
 
+def test_its_repr_counts_the_records(server: ModelServer, reads: Reads) -> None:
+    topic(server, 1)
+    records = reads()
+    assert repr(records) == "<Read of t-0: 0 records so far>"
+    assert offsets(records) == [(0, 0)]
+    assert repr(records) == "<Read of t-0: 1 record so far>"
+
+
 def test_several_topics_and_chosen_partitions(server: ModelServer, reads: Reads) -> None:
     topic(server, 3, 4)
     server.create_topic("u", 2)

@@ -46,6 +46,13 @@ def test_a_table_has_the_records_of_read(server: ModelServer, reads: Reads) -> N
     assert len(rows) == 112
 
 
+def test_its_repr_counts_the_records(server: ModelServer, reads: Reads) -> None:
+    topic(server, 1)
+    columns = reads()
+    assert pa.table(columns).num_rows == 1
+    assert repr(columns) == "<ReadArrow of t-0: 1 record so far>"
+
+
 @pytest.mark.parametrize(
     "count",
     [

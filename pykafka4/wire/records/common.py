@@ -186,8 +186,8 @@ def many_ended(error: BaseException, topic: str | None, accepted: list[Any]) -> 
     add_note_once(
         error,
         "pykafka4: send_many ",
-        f"{where} ended at record {count}, counted from 0; records accepted before it: {count}; "
-        "`accepted` of this exception has their Deliveries",
+        f"{where} ended at record {count}, counted from 0; the records before it were accepted, "
+        "and `accepted` of this exception has their Deliveries",
     )
     with contextlib.suppress(AttributeError):  # the class of `error` may refuse this attribute
         error.accepted = accepted  # type: ignore[attr-defined]

@@ -93,8 +93,8 @@ def test_an_error_says_which_records_were_accepted(core: ModuleType, wrong: Any)
         world.acc.send_many("t", values)
     accepted = caught.value.accepted  # type: ignore[union-attr]
     assert caught.value.__notes__ == [
-        "pykafka4: send_many to 't' ended at record 2, counted from 0; records accepted before it: 2; "
-        "`accepted` of this exception has their Deliveries"
+        "pykafka4: send_many to 't' ended at record 2, counted from 0; the records before it were accepted, "
+        "and `accepted` of this exception has their Deliveries"
     ]
     assert len(accepted) == world.acc.accepted == 2
     world.acc.send_many("t", values[len(accepted) + 1 :])
