@@ -170,7 +170,7 @@ def test_a_parked_record_for_a_partition_that_is_not_there_is_counted_and_waiter
     assert followed.settled
     assert len(called) == 1
     assert harness.looks == looks + 2, "for those that failed, and when the callback had run"
-    assert "partition=99 but the topic has 2 partitions" in str(harness.sender.ledger.failures_since(0)[1])
+    assert "partition=99, but the highest partition of the topic is 1" in str(harness.sender.ledger.failures_since(0)[1])
 
 
 # -- a producer id that is denied

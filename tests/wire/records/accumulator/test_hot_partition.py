@@ -40,7 +40,7 @@ def test_a_partition_that_is_not_known_is_looked_for_before_it_is_refused(core: 
     world = World(core, {"t": 2}, find_partition=find_partition)
     assert world.send(partition=1).partition == 1
     assert world.send(partition=2).partition == 2
-    with pytest.raises(ValueError, match="partition=3 but the topic has 3 partitions"):
+    with pytest.raises(ValueError, match="partition=3, but the highest partition of the topic is 2"):
         world.send(partition=3)
     assert sought == [("t", 2), ("t", 3)]
     assert world.acc.accepted == 2

@@ -186,7 +186,7 @@ def test_partitions(core: ModuleType, kind: Any) -> None:
     [
         (-1, "partition of row 0: -1 must be from 0 to 2147483647"),
         (-(2**63), f"partition of row 0: {-(2**63)} must be from 0 to 2147483647"),
-        (3, "partition=3 but the topic has 3"),
+        (3, "partition=3, but the highest partition of the topic is 2"),
     ],
 )
 def test_partitions_that_do_not_exist(core: ModuleType, number: int, reason: str) -> None:
