@@ -64,10 +64,10 @@ class LossReason(enum.Enum):
 
 @attrs.frozen
 class OffsetsLost:
-    """Event: a consumer of the client will not read the offsets of `tp` from `first` up to `until` (not included).
+    """Event: the offsets of `tp` from `first` up to `until` (not included) are lost for a consumer of the client.
 
     For TRUNCATED, the consumer has fetched these offsets: the log now has other records there, or none. For RECREATED and DELETED, `until`
-    is the end of the log in the last response: records that were written after that response are lost as well.
+    is the end of the log that the consumer saw last, but not below `first`: later records may be lost as well.
     """
 
     tp: TopicPartition

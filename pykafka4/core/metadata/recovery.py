@@ -7,9 +7,9 @@ A partition's backoff keeps doubling until a request for the partition succeeds 
 is not retried too often. A partition that went offline although no request for it failed (`take_offline`) waits for no backoff.
 
 A poll checks only partitions with an event: their topic changed, the broker that they wait for is connected, or their backoff has ended.
-Thousands of partitions that have no leader for hours cost nothing. The cluster requests topics without a leader again (`Cluster._pace`,
-`MetadataQueue`). Apart from the request after each failure (`report`), recovery requests only topics with complete metadata, which the
-cluster does not request (`seeks`), if a leader cannot be reached or the metadata lacks the partition.
+So thousands of partitions that have no leader for hours do not slow down the polls. The cluster requests topics without a leader again
+(`Cluster._pace`, `MetadataQueue`). Recovery itself requests a topic after a failure (`report`), and later, with a backoff, if a leader
+cannot be reached or the metadata lacks the partition, unless the cluster already requests the topic (`seeks`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ SLACK_PART = 0.1  # the maximum of the slack as a part of retry_backoff_ms, so t
 
 @attrs.frozen
 class PartitionOffline:
-    """Event: a request for `tp` failed, or `tp` has no reachable leader; the client sends nothing to `tp` until `tp` is online."""
+    """Event: a request for `tp` failed, or `tp` has no reachable leader.
+
+    Until `tp` is online, no producer sends records to its leader, and no consumer fetches from it.
+    """
 
     tp: TopicPartition
     reason: KafkaError
@@ -61,7 +64,7 @@ class Offline:
 
     since: float
     reason: KafkaError
-    attempts: int  # failed attempts; 0: no request could be sent
+    attempts: int  # failed attempts; 0 after `take_offline`
     failed: Leader | None  # the leader that failed; None: no leader failed, or the leader that failed no longer leads
     not_before: float
     awaits: int | None = None  # the broker for whose connection the partition waits
@@ -81,7 +84,7 @@ class Recovery:
         self.losses = 0  # incremented when a partition goes offline
         self.on_online: list[Callable[[TopicPartition], None]] = []
         self._config, self._cluster, self._network, self._random, self._events = config, cluster, network, random, events
-        self._backoffs: dict[str, dict[TopicPartition, Backoff]] = {}  # by topic, of partitions without a success since their last failure
+        self._backoffs: dict[str, dict[TopicPartition, Backoff]] = {}  # by topic, after failed requests; `healthy` drops them
         self._outages: dict[str, Outage] = {}  # by topic
         self._awaited: dict[int, dict[TopicPartition, None]] = {}  # broker -> partitions that wait for its connection
         self._changed: set[str] = set()  # topics with partitions to check

@@ -1,7 +1,7 @@
 """Keeps the metadata of one topic; `Cluster` sends the requests, and stores their responses here.
 
-Invariant: an older leader epoch or a replaced topic id is ignored, unless responses have contained only older metadata for
-CONTRADICTED_S, or the topic has no id and has been missing.
+Invariant: an older leader epoch or a replaced topic id is ignored until responses have contained only older metadata for CONTRADICTED_S.
+Exception: the epochs of a topic or partition that has been missing may be forgotten.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ __all__ = ["CONTRADICTED_S", "MISSING_S", "Leader", "Topic"]
 # Seconds for which brokers have to report a topic or partition as missing before the client believes it. One report is not enough: brokers
 # learn of a new topic at different times, and a broker that has just started knows no topic.
 MISSING_S = 2.0
-CONTRADICTED_S = 30.0  # seconds with only older metadata, after which the client accepts it; brokers do not lag behind for that long
-# Errors that are not retriable by Kafka's table, but only mean that the topic does not exist yet. INVALID_REPLICATION_FACTOR: fewer brokers
-# are up than the topic has replicas; a broker before 0.11 that has just started returns this error for every topic. TOPIC_ALREADY_EXISTS:
-# two brokers created the topic at once. UNKNOWN_SERVER_ERROR: a broker failed to create the topic; a retry does no harm.
+CONTRADICTED_S = 30.0  # seconds with only older metadata, after which the client accepts it; brokers rarely lag behind for that long
+# Errors that are not retriable by Kafka's table, but may only mean that the topic does not exist yet. INVALID_REPLICATION_FACTOR: fewer
+# brokers are up than a new topic would have replicas. TOPIC_ALREADY_EXISTS: two brokers created the topic at once. UNKNOWN_SERVER_ERROR: a
+# broker may have failed to create the topic; a retry does no harm.
 NOT_YET = {"INVALID_REPLICATION_FACTOR", "TOPIC_ALREADY_EXISTS", "UNKNOWN_SERVER_ERROR"}
 
 
@@ -49,7 +49,7 @@ class Topic:
     former_ids: frozenset[UUID] = frozenset()
     leaders: list[Leader | None] = attrs.Factory(list)
     epochs: list[int] = attrs.Factory(list)  # the last accepted leader epoch of each partition, even of leaderless partitions
-    replicas: tuple[Sequence[int], ...] = ()  # brokers with a replica of each partition; empty until a broker has a rack
+    replicas: tuple[Sequence[int], ...] = ()  # for each partition, the brokers with a replica; empty until a broker has a rack
     available: list[int] = attrs.Factory(list)
     error: ErrorCode | None = None
     answered_request: int = 0  # number of the request for the topic whose response arrived last
@@ -68,8 +68,8 @@ class Topic:
         return not self.leaders or len(self.available) < len(self.leaders)
 
     def was_missing(self, seconds: float) -> bool:
-        """Whether brokers have reported the topic as missing for `seconds`. The time ends with the request for the last report: since then,
-        there may have been no broker to send a request to."""
+        """Whether brokers have reported the topic as missing for `seconds`. The time ends when the request that led to the last report was
+        sent: since then, there may have been no broker to send a request to."""
         return self.missing_since is not None and self.missing_since + seconds <= self.missing_at
 
     def refusal(self, name: str, after_request: int) -> BrokerError | None:
@@ -115,8 +115,8 @@ class Topic:
         """Whether the response is older than the metadata, because `topic_id` belongs to a deleted topic.
 
         Ids have no order. Suppose that the first response has the id of the new topic, and the next one, from a broker that lags behind,
-        the old id: the client mistakes the old id for the newer one. So a replaced id is accepted again when responses have had no other id
-        for a long time.
+        the old id: the client mistakes the old id for the newer one. So a replaced id is accepted again when responses have had nothing
+        newer for a long time.
         """
         return topic_id in self.former_ids and not self._contradicted(now)
 

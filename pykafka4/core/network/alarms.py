@@ -1,5 +1,5 @@
-"""Tells `Network` when to check each endpoint again. Invariant: an endpoint has at most one valid alarm, which is not later than
-the time at which the endpoint is due.
+"""Tells `Network` when to check each endpoint again. Invariant: an endpoint has at most one alarm (`Endpoint.alarm`); an entry of
+the heap with another time is outdated.
 
 The reason for an alarm may be gone when its time comes: a response moves deadlines to a later time, and leaves the alarm as it is.
 """
@@ -28,7 +28,7 @@ class Alarms:
         heappush(self._heap, (when, next(self._ties), endpoint))
 
     def next(self) -> float:
-        """Return when the first endpoint is due, after moving or removing the outdated alarms at the front."""
+        """Return the time of the first alarm, or INFINITY, after moving or removing the outdated alarms at the front."""
         heap = self._heap
         while heap:
             when, tie, endpoint = heap[0]

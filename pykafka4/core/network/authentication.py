@@ -1,9 +1,8 @@
-"""Advances the SASL exchange of one connection by one step with each response or finished job. Invariant: every exchange ends in success or
-in one error.
+"""Advances the SASL exchange of one connection by one step with each response or finished job.
 
 Slow steps are jobs (`Threads.CREDENTIALS`): the application's callable for credentials, a KDC's ticket, the derivation of keys. `step`
 returns the next step: a job, a message for the broker, or None when the mechanism's exchange is complete. `Connection` begins an exchange
-after ApiVersions, and the next one before the `lifetime` of the current one ends.
+after ApiVersions, and the next one when most of the `lifetime` has passed.
 
 An error has no traceback, cause or context: the frames of an exchange hold credentials, an exception of a callable may repeat them, and an
 error may be kept for days.

@@ -1,5 +1,5 @@
-"""Repeats a request until an outcome ends the call. Invariant: if the target's address is the same after a failure, the next request waits
-for a backoff, unless `start_over` drops the backoff.
+"""Repeats a request until an outcome ends the call. Invariant: if the last failure did not change the target's address, the next request
+waits for a backoff, unless `start_over` drops the backoff.
 
 A request that any broker can answer is sent again after OTHER_BROKER_S without a response, to another broker if one can be reached. A late
 response to an earlier request can still end the call: otherwise, while other brokers refuse at once, the response of a slow broker would
@@ -97,7 +97,8 @@ class CallRequest(Request):
 
 @attrs.define(eq=False)
 class Call:
-    """A request to one target, and its repetitions. `poll` sends each when it is due; to cancel the call, stop polling.
+    """A request to one target, and its repetitions. `poll` sends each when it is due. Without polls, no more are sent, but the call still
+    handles the outcomes of requests in flight.
 
     `message()` returns the message to send, `answered(now, outcome)` the verdict on its outcome. When a retry cannot help, the call runs
     `gave_up(now, error)`; after that, another `poll` would send the request again.

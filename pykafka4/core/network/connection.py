@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 __all__ = ["SOFTWARE_NAME", "SOFTWARE_VERSION", "Answer", "Connection", "ConnectionState", "usable"]
 
 SOFTWARE_NAME, SOFTWARE_VERSION = "pykafka4", "0.1.0"
-FIRST_ASKED_VERSION = 4  # version of the first ApiVersions request; a broker that does not support it answers UNSUPPORTED_VERSION
+FIRST_ASKED_VERSION = 4  # version of the first ApiVersions request; after UNSUPPORTED_VERSION, a lower version follows
 MAX_CORRELATION = 0x7FFF_FFFF
 UNSUPPORTED = BY_NAME["UNSUPPORTED_VERSION"].code
-LONGEST_MUTE_S = 300.0  # seconds; brokers throttle for a shorter time, and a corrupt response must not stop a connection for days
+LONGEST_MUTE_S = 300.0  # seconds; brokers usually throttle for a shorter time, and a corrupt response must not stop a connection for days
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 SASL: Final = {SASL_HANDSHAKE, SASL_AUTHENTICATE}
-# The part of an authentication's lifetime after which the client authenticates again. After the lifetime, the broker closes a
-# connection that was not authenticated again.
+# The part of an authentication's lifetime after which the client authenticates again. With the next request after the lifetime,
+# the broker closes a connection that was not authenticated again.
 REAUTHENTICATION_SHARE: Final = 0.85
 CREDENTIALS_SHARE: Final = 0.75  # the part of the remaining setup time that the credentials may take; the broker gets the other part
 # Shortest time from one authentication to the next, in seconds. Kafka refuses a second authentication within this time, and a
@@ -97,7 +97,7 @@ TABLE = Transitions[S](
 def usable(theirs: tuple[int, int], api_key: int) -> tuple[int, int] | None:
     """Return the lowest and highest version that both sides support; None if there is no such version.
 
-    The client's minimum also applies: brokers list Produce versions 0 to 2, but reject them.
+    The client's minimum also applies: some brokers list Produce versions 0 to 2, but reject them.
     """
     ours = REQUESTS[api_key].versions if api_key in REQUESTS else None
     if ours is None:
@@ -180,12 +180,12 @@ class Connection:
         self.features_epoch = -1  # grows with each change of the features
         self._config, self._client_id = config, config.client_id
         self._setup_deadline = setup_deadline
-        self._credentials_deadline = setup_deadline  # the time by which the application's callable must have returned
+        self._credentials_deadline = setup_deadline  # the time by which `prepare` must have returned
         self._prepare = prepare
         self._authentication: Authentication | None = None  # the exchange under way
         self._proven = False  # whether the broker has answered a request that is not part of the handshake
         self._authenticate_at = INFINITY  # the time at which the client authenticates again
-        self.authenticated_until = INFINITY  # the time at which the broker ends the connection, unless the client has authenticated again
+        self.authenticated_until = INFINITY  # from this time on, `Network` closes the connection if no request is in flight
         self.jobs: list[Callable[[], Any]] = []  # steps of the exchange that may block; their results go to `authenticated`
         self._queued: deque[Request] = deque()
         self._flying: deque[Flight] = deque()  # handed out; the responses come in this order
@@ -212,7 +212,7 @@ class Connection:
 
     @property
     def has_output(self) -> bool:
-        """Whether bytes or requests wait to be written, even while the broker throttles the client."""
+        """Whether bytes, or requests of a READY connection, wait to be written, even while the broker throttles the client."""
         return bool(self._own or (self._queued and self.state is S.READY))
 
     def submit(self, now: float, request: Request) -> None:
@@ -556,7 +556,7 @@ class Connection:
             self.answers += [(request, Failed(_too_late(request, "not sent"), Written.NO)) for request in late]
 
     def _drop_late_written(self, now: float) -> None:
-        """End the connection if a request has no response in time: the response could still arrive, and would match no request."""
+        """End the connection if a request in flight is too late: its response could still arrive, and would match no request."""
         late = [flight.request for flight in (*self._flying, *self._silent) if flight.deadline <= now]
         if not late or self.state is not S.READY:
             return

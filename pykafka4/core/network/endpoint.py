@@ -41,8 +41,8 @@ class LinkStatus:
     """A connection in `status()`. `state` is a `ConnectionState` value, or "idle" without a connection.
 
     `throttled_ms` is the remaining time for which the client writes nothing, because the broker throttles it (KIP-219); otherwise 0.
-    `failures` counts the failed attempts to connect since the last success. `error` is the reason why the last connection or attempt
-    failed; None after a success.
+    `failures` counts the failed attempts to connect since the last success or change of address. `error` is the reason why the last
+    connection or attempt failed; None after a success.
     """
 
     node: int
@@ -68,11 +68,11 @@ class Endpoint:
     waiting: list[Request] = attrs.Factory(list)  # requests, until there is a connection
     wanted: bool = False
     leaving: bool = False  # the broker left the cluster, or the lane was dropped
-    failures: int = 0  # failed attempts since the last READY connection
+    failures: int = 0  # failed attempts since the last READY connection or change of address
     refusals: int = 0  # attempts in a row that ended with an AuthenticationError and the same `guessed_cause`
     guessed_cause: str = ""
     refused_since: float = 0.0  # the end of the first of these attempts
-    undecodable: bool = False  # the last response could not be decoded
+    undecodable: bool = False  # an undecodable response has been logged; reset when requests succeed again
     avoided_at: float = -INFINITY  # the time of the last `Network.avoid` for this node
     not_before: float = 0.0  # the end of the backoff: no attempt to connect before that
     dialled_at: float = 0.0  # the start of the last attempt

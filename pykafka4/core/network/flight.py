@@ -1,5 +1,5 @@
-"""Keeps the deadline for the response to a request in flight. Invariant: the time for the response starts when the request is written, and
-again with each timely response to an earlier request, because only then does the broker begin this request."""
+"""Keeps the deadline for the response to a request in flight. Invariant: the time for the response to a submitted request starts when the
+request is written, and again with each timely response to an earlier request, because only then does the broker begin this request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["MUTES_FROM", "Flight", "of_others"]
 # timeout has passed. With restarts, five batches in flight would wait for minutes until the client asks for the new leader.
 NEARLY_LATE_SHARE = 0.75
 
-# Before these versions (KIP-219, Kafka 2.0), a broker that throttles delays the response itself. For other APIs, no broker does so.
+# Before these versions (KIP-219, Kafka 2.0), a broker that throttles delays the response itself. No other API of this client needs a limit.
 MUTES_FROM = {
     "AddOffsetsToTxn": 1, "AddPartitionsToTxn": 1, "AlterReplicaLogDirs": 1, "ApiVersions": 2, "CreateAcls": 1,
     "CreateDelegationToken": 1, "CreatePartitions": 1, "CreateTopics": 3, "DeleteAcls": 1, "DeleteGroups": 1, "DeleteRecords": 1,
@@ -47,6 +47,6 @@ class Flight:
 
 
 def of_others(reason: KafkaError) -> KafkaError:
-    """Return `reason` for all requests of an ended connection but the first, without the cause FrameTooLarge: the response that was too
-    large belonged to the first request."""
+    """Return the reason for the later requests in flight on an ended connection: `reason`, but without the cause FrameTooLarge, because
+    the response that was too large belonged to the first request."""
     return ConnectionLost(str(reason)) if isinstance(reason.__cause__, FrameTooLarge) else reason

@@ -1,5 +1,5 @@
 """Hands blocking steps of authentication to the loop's threads for credentials. Invariant: at most MAX_CONCURRENT_STEPS steps are under
-way, and no step of a closed connection begins.
+way. A step that has not begun is dropped if its connection is closed.
 
 A step may wait for the application's callable, which may hang. The loop has MAX_CONCURRENT_STEPS threads for such jobs, and would queue one
 more job for each attempt to connect. So further steps wait here, and are dropped with their connections.

@@ -22,7 +22,7 @@ class Connections(Protocol):
 
 
 class Journal:
-    """The log lines of one client about its connections. All lanes of a broker count as one."""
+    """The log lines of one client about its connections. A broker is connected while any of its lanes is."""
 
     __slots__ = ("_client_id", "_connections", "_unreachable")
 
@@ -31,7 +31,7 @@ class Journal:
         self._unreachable: set[int] = set()  # brokers whose failure has been logged
 
     def connected(self, endpoint: Endpoint) -> None:
-        """Log a broker's only connection, or the first after a failed attempt; not connections of further lanes."""
+        """Log a broker's only connection, or the first after a failed attempt on any lane."""
         broker, address = broker_of(endpoint.node), endpoint.address
         if broker in self._unreachable or (broker >= 0 and not self._connections.is_connected(broker)):
             self._unreachable.discard(broker)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LinkStatus", "Network", "NetworkEffects", "via"]
 
-SPARE_IDLE_S = 30.0  # seconds until an unused spare connection is closed; longer than the pauses between checks of a coordinator
+SPARE_IDLE_S = 30.0  # seconds until an unused spare connection is closed, if connections_max_idle_ms is not shorter
 LEFT = "left the cluster, or its lane was dropped"
 READY, CLOSED = ConnectionState.READY, ConnectionState.CLOSED
 
@@ -174,7 +174,7 @@ class Network:
         return self._last_lane
 
     def drop_lane(self, lane: int) -> None:
-        """Close each connection of `lane` as soon as no request is in flight on it."""
+        """Close each READY connection of `lane` as soon as no request is in flight on it, and any other connection at once."""
         self._lanes.discard(lane)
         for node, endpoint in self._endpoints.items():
             if node >= LANE and node // LANE == lane:
@@ -218,8 +218,8 @@ class Network:
     # -- for the cluster
 
     def set_addresses(self, now: float, addresses: Mapping[int, tuple[str, int]]) -> None:
-        """Set the brokers' addresses. Close connections to a moved broker at once, and each connection to a broker that left as soon as no
-        request is in flight on it."""
+        """Set the brokers' addresses. Close connections to a moved broker at once, and retire the endpoints of brokers that left
+        (`_retire`)."""
         for endpoint in [e for e in self._endpoints.values() if e.node >= 0]:
             address = addresses.get(broker_of(endpoint.node))
             if address is None:
@@ -379,7 +379,7 @@ class Network:
         return None if endpoint is None else endpoint.connection
 
     def _retire(self, endpoint: Endpoint) -> None:
-        """Send no more requests to `endpoint`, and remove the endpoint when no request is in flight to it."""
+        """Accept no more requests for `endpoint`, and remove the endpoint when it is not READY or no request is in flight to it."""
         endpoint.leaving, endpoint.wanted = True, False
         reason = ConnectionLost(f"broker {broker_of(endpoint.node)} ({endpoint.address}) {LEFT}")
         self._answers += [(request, Failed(reason, Written.NO)) for request in endpoint.waiting]
