@@ -402,6 +402,7 @@ class QuestionRun(Generic[K, V]):
             self._entries[key].is_undecided = True
             self._retry_undecided(now, key, error)
         else:
+            self._entries[key].is_sent = False  # the broker has not carried it out
             self._retry(now, key, error)
 
     def _doubted(self, error: KafkaError) -> KafkaError:

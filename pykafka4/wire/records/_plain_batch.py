@@ -197,8 +197,8 @@ class Batch(bytearray):
             else:
                 _log.exception("%s: %s-%s: compressing a batch failed; it is sent uncompressed", acc.client_id, self.topic, self.partition)
         finally:  # runs even without memory for the log line, or on a second Ctrl-C: a batch that is never `ready` would block its queue
-            self._compressing = False
             self.ready = True
+            self._compressing = False  # after `ready`: between the two lines another thread would compress the result
             if acc.can_send:
                 acc._wake()
         acc._nudge()

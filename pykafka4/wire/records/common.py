@@ -156,7 +156,8 @@ def add_note_once(error: BaseException, begin: str, end: str) -> None:
     notes = getattr(error, "__notes__", None)
     if isinstance(notes, list):
         notes[:] = [known for known in notes if not (isinstance(known, str) and known.startswith(begin))]
-    error.add_note(begin + end)
+    with contextlib.suppress(Exception):  # an exception of the application may refuse notes
+        error.add_note(begin + end)
 
 
 def many_values(topic: str, values: Any, keys: Any) -> tuple[Iterable[Any], Iterator[Any] | None]:

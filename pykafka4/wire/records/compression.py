@@ -28,6 +28,7 @@ LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}  # as in Kafka
 _PIECE = 256 * 1024  # bytes of input or output of one step
 _CRUMB = 4096  # bytes below which pieces of output are joined
 _POOLED = 8  # maximum number of idle zstd contexts for each level, and for reading
+_POOLED_BYTES = 16 << 20  # bytes of a zstd context that is kept; a frame of a few bytes can make a context take 128 MiB
 _MEMBERS = 50_000  # maximum number of members of a gzip stream
 _GZIP, _GZIP_MAGIC = 16 + zlib.MAX_WBITS, b"\x1f\x8b"
 _BLOCKS = 1_000_000  # maximum number of blocks of a zstd frame; a block has up to 128 KiB
@@ -329,7 +330,8 @@ def _read_zstd(view: memoryview, max_size: int) -> bytes:
         for frame in _zstd_frames(view):
             out.add(_zstd_frame(context, frame, out))
     finally:
-        _ZSTD_READERS.append(context)
+        if context.memory_size() <= _POOLED_BYTES:
+            _ZSTD_READERS.append(context)
     return out.bytes()
 
 

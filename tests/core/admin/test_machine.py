@@ -30,6 +30,7 @@ from pykafka4.errors import AuthorizationError, BrokerError, KafkaError, KafkaTi
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.messages_admin import (
     ConsumerGroupDescribeResponse,
+    CreateTopicsResponse,
     DeleteRecordsResponse,
     DescribeLogDirsResponse,
     ListGroupsResponse,
@@ -423,6 +424,16 @@ def test_a_marker_that_is_certainly_not_written_is_sent_again(harness: Harness) 
     outcomes = harness.ask(AbortTransaction(producer), LeaderChoice(harness.world.engine.cluster), [T0])
     harness.run(2.0)
     assert outcomes == [{T0: True}]
+
+
+def test_a_change_that_was_refused_each_time_was_certainly_not_carried_out(harness: Harness) -> None:
+    rows = [CreateTopicsResponse.Topic(name="t", error_code=code("THROTTLING_QUOTA_EXCEEDED"))]
+    harness.script["CreateTopics"] = lambda message, host: CreateTopicsResponse(topics=rows)
+    create = CreateTopics({"t": NewTopic(1, 1)}, 2_000, validate_only=False)
+    outcomes = harness.ask(create, ControllerChoice(harness.world.engine.cluster), ["t"], seconds=2.0)
+    harness.run(2.1)
+    assert isinstance(outcomes[0]["t"], KafkaTimeoutError)
+    assert not hasattr(outcomes[0]["t"], "__notes__")
 
 
 def test_a_token_that_may_exist_is_not_created_again(harness: Harness) -> None:

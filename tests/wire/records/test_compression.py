@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykafka4.errors import ConfigError, DecodeError, RecordTooLarge
-from pykafka4.wire.records.compression import CODEC_NAMES, CODECS, LEVELS, compress, decompress, repair_lz4
+from pykafka4.wire.records.compression import _ZSTD_READERS, CODEC_NAMES, CODECS, LEVELS, compress, decompress, repair_lz4
 from tests.wire.hostile_bytes import hostile, search
 from tests.wire.memory_meter import MIB, linux, peak_memory
 from tests.wire.wire_samples import BUFFERS
@@ -162,6 +162,15 @@ def test_the_memory_meter_would_notice_a_bomb() -> None:
     packed = compress(1, bytes(64 * MIB))
     with pytest.raises(AssertionError), peak_memory(28 * MIB):
         decompress(1, packed, 64 * MIB)
+
+
+def test_a_frame_with_a_large_window_leaves_no_memory_behind() -> None:
+    wide = zstandard.ZstdCompressionParameters(window_log=27, compression_level=1)
+    packed = stream_bomb(zstandard.ZstdCompressor(compression_params=wide).compressobj(), 256 * MIB)
+    assert len(packed) < 64 * 1024
+    with pytest.raises(RecordTooLarge):
+        decompress(4, packed, MIB)
+    assert all(context.memory_size() <= 16 * MIB for context in _ZSTD_READERS)
 
 
 @linux

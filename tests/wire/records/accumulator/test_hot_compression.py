@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -170,3 +171,32 @@ def test_a_signal_while_threads_waiting_for_room_are_notified_is_raised_by_send(
     world.acc.waiters = 0
     assert world.ack_all() == world.acc.accepted == 2
     assert world.acc.reserved == 0
+
+
+def test_a_second_thread_at_any_line_does_not_compress_the_result(core: ModuleType) -> None:
+    """Any thread may call `compress`; here a trace function does, between the lines of the first call (of the plain core)."""
+    packed: list[int] = []
+
+    def pack(codec: int, data: Any) -> bytes:
+        packed.append(len(data))
+        return compress(codec, data)
+
+    world = World(core, codec=1, compress=pack)
+    world.send(value=b"x" * 1000)
+    world.acc.expedite()
+    _, (batch,), _ = world.acc.take(world.now)
+    world.acc.seal(batch)
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        if event == "line" and frame.f_code.co_name == "compress" and packed:
+            batch.compress()
+        return trace
+
+    tracer = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        batch.compress()
+    finally:
+        sys.settrace(tracer)
+    assert len(packed) == 1
+    assert [r.value for r in batch.records()] == [b"x" * 1000]

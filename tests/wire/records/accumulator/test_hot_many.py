@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import signal
 from collections.abc import Callable, Iterator
@@ -310,3 +311,19 @@ def test_a_rate_limit_holds_for_each_of_many_records(core: ModuleType) -> None:
     deliveries = world.acc.send_many("t", [b"a", b"b", b"c"])
     assert [d.done() for d in deliveries] == [False, True, False]
     assert [record[2] for record in written(world)] == [b"a", b"c"]
+
+
+@each_core
+def test_an_exception_of_the_application_that_refuses_notes_is_raised_unchanged(core: ModuleType) -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Frozen(Exception):
+        text: str
+
+    def values() -> Iterator[bytes]:
+        yield b"a"
+        raise Frozen("mine")
+
+    world = World(core)
+    with pytest.raises(Frozen, match="mine"):
+        world.acc.send_many("t", values())
+    assert world.acc.accepted == 1
