@@ -105,7 +105,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
     @guarded
     def __init__(self, client: Client | None = None, **options: Unpack[ConsumerOptions]) -> None:
-        """Raises ConfigError for an invalid option. The client connects in the background, as soon as there is something to read.
+        """Raises ConfigError for an invalid option. The client connects in the background; no broker needs to be up yet.
 
         The constructor waits only for the start of the client's thread. May be called without a running event loop.
         """

@@ -61,11 +61,11 @@ class Client(ServesStatus):
         """Create a client from a file or mapping of options with the names of Java's or librdkafka's clients (docs/guide/properties.md).
 
         `properties` is the path of a `.properties` file, or a mapping of names to text, numbers, booleans or None.
-        `callback_executor` and `options` are as in the constructor, and take precedence over `properties`.
+        `callback_executor` and `options` are as in the constructor; `options` take precedence over `properties`.
         Names, units and values are converted. Properties without an effect in this client are logged at INFO, on `pykafka4.config`.
         Options that the class does not have are refused.
 
-        Raises ConfigError, which names file, line and property, for a property that is unknown, wrong or not supported; OSError if the
+        Raises ConfigError, which names the property and its place, for a property that is unknown, wrong or not supported; OSError if the
         file cannot be read; TypeError for another type of `properties`. Sources: the options of Java's clients, librdkafka's
         CONFIGURATION.md.
         """
@@ -135,8 +135,8 @@ class Client(ServesStatus):
 
         `offsets` maps partitions, or (topic, partition) pairs, to an offset or to (offset, max_bytes); the default of `max_bytes` is 1 MiB.
         A first batch that is larger is returned whole. A result without records does not mean the end of the log: compare `next_offset`
-        with `high_watermark`, or with `last_stable_offset` for read_committed. A broker returns at most `receive_message_max_bytes`
-        in one response, for all partitions together.
+        with `high_watermark`, or with `last_stable_offset` for read_committed. A request asks for at most `receive_message_max_bytes`, for
+        all partitions together.
 
         A broker waits up to `max_wait_ms` for `min_bytes` of records (0: not at all). Fetches of one client that wait at the same broker
         are answered one after the other. `timeout` in seconds (default 60). The call follows changes of leaders until the timeout. Each
@@ -234,8 +234,8 @@ class Client(ServesStatus):
         """Return a dict that shows why no records flow. Also works on a closed or crashed client.
 
         Items: `state` (connected, connecting, unreachable, unresponsive, crashed, closed, forked), `reason`, `brokers`, `offline`
-        partitions, `topics` with errors, … Times are ages in seconds. "unresponsive": the client's thread did not respond within 5 s.
-        "forked": the client was created in another process.
+        partitions, `topics` with errors, … Points in time are given as ages in seconds. "unresponsive": the client's thread did not respond
+        within 5 s. "forked": the client was created in another process.
         """
         return self._runtime.status()
 
@@ -245,8 +245,9 @@ class Client(ServesStatus):
         return self._runtime, None, WatchedClient.of(self._runtime)
 
     def close(self, timeout: float | None = None) -> None:
-        """Close the producers, consumers and admin clients of this client, then the loop and its connections, within `timeout` seconds.
+        """Close the producers, consumers and admin clients of this client, then the loop and its connections.
 
+        Takes at most `timeout` seconds, plus the time of rebalance listeners.
         If `timeout` is None, each producer and consumer has its `close_timeout_ms`, and a loop that does not respond has 10 s. Closing
         twice, or in a callback, is allowed.
         """

@@ -26,8 +26,8 @@ R = TypeVar("R", bound="Response")
 class ClientFutures:
     """The calls of `Client`, each of which returns a `concurrent.futures.Future` for its result or error, without waiting for brokers.
 
-    The call itself raises the errors for wrong arguments. `cancel` ends a call, although a broker may still carry out a request that was
-    sent. Callbacks of the futures run on the client's callback executor. A future has its result or error after `timeout` at the latest.
+    The call itself raises the errors for most wrong arguments. `cancel` ends a call, although a broker may still carry out a request that
+    was sent. Callbacks of the futures run on the client's callback executor. A call ends after `timeout` at the latest.
     """
 
     __slots__ = ("_runtime",)

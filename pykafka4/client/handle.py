@@ -1,4 +1,4 @@
-"""Defines the base class of all handles. Invariant: no handle can be pickled."""
+"""Defines the base class of clients, producers, consumers and admin clients. Invariant: none of them can be pickled."""
 
 from __future__ import annotations
 

@@ -348,7 +348,7 @@ _watched: set[int] = set()  # process ids
 
 
 def _watch_exit_of_child() -> None:
-    """Have a child of multiprocessing, billiard or Celery drain its clients, although it ends with `os._exit`, which skips `atexit`.
+    """Have a child of multiprocessing, billiard or Celery drain its clients, even if it ends with `os._exit`, which skips `atexit`.
 
     Before `os._exit`, children of multiprocessing and billiard run finalizers, and a Celery worker that is replaced sends a signal.
     """

@@ -1,4 +1,4 @@
-"""Makes the `status()` of a client. Invariant: a turn of the loop describes at most SLICE_ROWS topics or partitions."""
+"""Makes the `status()` of a client. Invariant: one call on the loop describes at most SLICE_ROWS topics or partitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pykafka4.records import TopicPartition
 __all__ = ["SLICE_ROWS", "client_status", "in_slices", "look_at_machines", "unknown_status", "with_offline"]
 
 ANSWER_S: Final = 5.0  # a loop that has not answered after this time counts as unresponsive
-SLICE_ROWS: Final = 500  # topics or partitions for one turn of the loop, because thousands would hold up the loop
+SLICE_ROWS: Final = 500  # topics or partitions for one call on the loop, because thousands would hold up the loop
 NO_METADATA: Final = {"metadata": {"age": None, "changed": None}}
 STATE_BY_ERROR: Final = {ForkedClientError: "forked", KafkaTimeoutError: "unresponsive", ClosedError: "closed"}
 
@@ -53,12 +53,12 @@ def client_status(loop: Loop, engine: Engine) -> dict[str, Any]:
 
 
 def unknown_status(error: KafkaError) -> dict[str, Any]:
-    """The status of a loop that answered with `error`, or did not answer in time."""
+    """The `state` and `reason` of a status that could not be read because of `error`."""
     return {"state": STATE_BY_ERROR.get(type(error), "crashed"), "reason": str(error)}
 
 
 def in_slices(loop: Loop, items: Sequence[T], look: Callable[[Sequence[T], float], R]) -> list[R]:
-    """The results of `look(slice, now)`, each from a separate turn of the loop."""
+    """The results of `look(slice, now)`, each from a separate call on the loop."""
     slices = [items[at : at + SLICE_ROWS] for at in range(0, len(items), SLICE_ROWS)]
     return [loop.ask(partial(look, part), ANSWER_S, "the client's status") for part in slices]
 

@@ -18,7 +18,7 @@ MAX_NODE: Final = 2**31 - 1
 
 @attrs.frozen
 class Target:
-    """A broker, given by number, or by a role that the client looks up: ANY, CONTROLLER, `coordinator(group)` or `leader(partition)`."""
+    """A broker, given by its number or role: ANY, CONTROLLER, `coordinator(group)` or `leader(partition)`."""
 
     name: str
     where: object = attrs.field(repr=False)
@@ -32,13 +32,13 @@ CONTROLLER: Final = Target("the controller", core.CONTROLLER)
 
 
 def coordinator(group: str) -> Target:
-    """The broker that coordinates `group`."""
+    """A target for `Client.request`: the broker that coordinates `group`."""
     name = check_group(group)
     return Target(f"the coordinator of group {name}", name)
 
 
 def leader(partition: TopicPartition | tuple[str, int]) -> Target:
-    """The leader of `partition`."""
+    """A target for `Client.request`: the leader of `partition`."""
     tp = topic_partition(partition)
     return Target(f"the leader of {tp}", tp)
 

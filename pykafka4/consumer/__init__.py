@@ -1,7 +1,7 @@
 """Defines `Consumer`. Invariant: an auto-commit covers only finished records. Usually a record is finished when the application requests
 the next one; `seek`, `commit` and `close` can also finish records.
 
-`Consumer` is a handle. Threads of the application decode records, keep positions (`consumer.session`) and call listeners
+`Consumer` is a handle. Threads that use the consumer decode records, keep positions (`consumer.session`) and call listeners
 (`consumer.assignment`); the loop fetches, commits and sends heartbeats (`core.consumer.machine`). Both sides meet in
 `consumer.reading.reader`.
 
@@ -9,7 +9,7 @@ Modules; each line imports only from lines below it:
     processing/        the handlers of `process`, and streams
     handle             the methods that `Consumer` and `aio.Consumer` share
     watched            the figures of consumers and share consumers for their status pages
-    session            polls, seeks, pauses, runs of `process` and streams, `close`; on application threads
+    session            polls, seeks, pauses, runs of `process` and streams, `close`
     poison             the producer of dead letters for records that a deserializer refuses
     dead_letters       dead letters: their headers, and the call of `send`
     transactional      a consumer's offsets in transactions, and rewinds after uncommitted transactions
@@ -89,7 +89,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
     `Consumer(bootstrap_servers="host:9092", **options)` owns a client; `Consumer(client=client, **options)` shares one. The options are
     the fields of `ConsumerConfig` (docs/options.md). Use a consumer from one thread at a time; heartbeats are sent in the background.
-    Rebalance listeners run inside `poll`, iteration, `unsubscribe` and `close`. Partitions are `TopicPartition`s or (topic, partition)
+    Rebalance listeners run inside polls, iteration, `unsubscribe` and `close`. Partitions are `TopicPartition`s or (topic, partition)
     pairs, timeouts are seconds.
     """
 
@@ -150,7 +150,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def __init__(
         self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Unpack[ConsumerOptions]
     ) -> None:
-        """Raises ConfigError for an invalid option. The client connects in the background, as soon as there is something to read.
+        """Raises ConfigError for an invalid option. The client connects in the background; no broker needs to be up yet.
 
         `callback_executor` runs the callbacks of `commit_async`; default: one thread of the client.
         """
@@ -171,7 +171,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     ) -> Self:
         """Create a consumer from a file or mapping of options with Java's or librdkafka's names: see `Client.from_properties`.
 
-        `client`, `callback_executor` and `options` are as in the constructor, and override `properties`.
+        `client`, `callback_executor` and `options` are as in the constructor; `options` override `properties`.
         """
         return create(cls, ConsumerConfig, properties, options, client=client, callback_executor=callback_executor)
 
@@ -270,7 +270,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return chain.from_iterable(ends.iteration.follow(self._lists_until_end(ends)))
 
     def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> Iterator[list[Record[KeyT, ValueT]]]:
-        """An endless loop over the lists that `poll` returns, including empty lists, so the loop body runs regularly."""
+        """An endless loop over the lists that `poll` returns, including the empty list after `timeout` seconds without records."""
         # Not a generator: Ctrl-C between the return of `poll` and the `yield` would lose the list.
         poll = partial(self._session.poll, timeout, max_records, self._session.records)
         poll.__dict__["consumer"] = self  # the loop may have the only reference to the consumer
@@ -283,7 +283,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         yield from self._session.lists_until_end(ends)
 
     def seek_to_end(self, partitions: Partitions | None = None, timeout: float | None = None) -> None:
-        """Continue at the current end of the log, so that polls return only records written after the call.
+        """Continue at the current end of the log; with isolation_level="read_committed", at the last stable offset.
 
         `partitions=None` means all assigned partitions. A `commit` after this call needs no poll to commit that end; the group then skips
         its backlog. Waits up to `timeout` seconds (default 60) for the lookup.
@@ -312,8 +312,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def end_offsets(self, partitions: Partitions, timeout: float | None = None) -> dict[TopicPartition, int]:
         """The end of the log of each partition, assigned or not: the offset of the next record. No position moves.
 
-        With isolation_level="read_committed" the end is the last stable offset, at which the first open transaction begins. Raises the same
-        errors as `beginning_offsets`.
+        With isolation_level="read_committed" the end is the last stable offset. Raises the same errors as `beginning_offsets`.
         """
         return at_once(self._session.lookups.ends(partitions, api_timeout(timeout)))
 
@@ -350,7 +349,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         `error` is None on success. Without `on_done` a failure is logged as a warning.
 
         Commits reach the coordinator in the order of the calls. At most 1,000 commits can wait for the coordinator; further commits fail.
-        Raises BufferFull while 10,000 callbacks wait to run.
+        With `on_done`, raises BufferFull while 10,000 callbacks wait to run.
         """
         self._session.commits.commit_async(offsets, on_done, topic)
 

@@ -28,14 +28,14 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["LEAVE_S", "LAST_COMMIT_TIMEOUT_S", "Assignment"]
 
-LAST_COMMIT_TIMEOUT_S: Final = 10.0  # limit of the last auto-commit before partitions are released
+LAST_COMMIT_TIMEOUT_S: Final = 10.0  # limit of the last auto-commit in a revocation or `unsubscribe`
 # How long a poll waits for the last commit and returns no records. A commit usually takes milliseconds. If the poll returned records of
 # the remaining partitions meanwhile, the rebalance would wait until the application polls again. But a slow coordinator must not hold up
 # these records for longer.
 LAST_COMMIT_WAIT_S: Final = 0.5
 LEAST_LAST_COMMIT_S: Final = 1.0  # limit of the last commit of a consumer that closes without time to wait for the response
 # The limit of the last commit of a consumer that closes or unsubscribes while its group rebalances. Coordinators accept no commit between
-# JoinGroup and SyncGroup, and a dead group leader delays SyncGroup until the leader's session times out.
+# the responses to JoinGroup and SyncGroup, and a dead group leader delays SyncGroup until the leader's session times out.
 LAST_COMMIT_IN_REBALANCE_S: Final = 3.0
 LEAVE_S: Final = 5.0  # limit of the wait for the end of the membership
 
@@ -233,7 +233,7 @@ class Assignment:
         return 0.0 if self.last_commit is None else self._last_commit_wait_until - self._attachment.runtime.loop.now()
 
     def last_commit_done(self) -> bool:
-        """Whether the last commit has an outcome, or `close` in another thread has taken that commit over."""
+        """Whether the last commit has an outcome, or `release_all` has taken that commit over."""
         return self.last_commit is None or self.last_commit.done()
 
     def finish_release(self, ended: Ended) -> Steps[bool]:

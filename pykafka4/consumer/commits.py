@@ -142,7 +142,7 @@ class Commits:
         return promise
 
     def commit_finished(self, timeout: float, only: Collection[TopicPartition] | None = None) -> Promise[KafkaError | None]:
-        """Send the last auto-commit before a release. If the commit fails, the loop logs the error, and the records are redelivered.
+        """Send the last auto-commit before a release. If the commit fails, the loop logs the error, and the records may be redelivered.
 
         The promise is done at once if there is nothing to commit. `only=None` means all partitions.
         """
