@@ -1,8 +1,8 @@
 """Runs the command line (`python -m pykafka4`), or names the packages to install for it. The client and the commands `agent`, `demo` and
 `send` do not need these packages.
 
-Invariant: after `main` has begun, Ctrl-C ends the program without a traceback, even while the modules of a command are being
-imported. SIGTERM and SIGHUP do the same in the commands of `pykafka4.cli`, so a consumer leaves its group, and `bench` deletes its topic.
+Invariant: Ctrl-C in `_run` ends the program without a traceback, even while the modules of a command are being imported. SIGTERM and
+SIGHUP do the same in the commands of `pykafka4.cli`, so `consume` closes its consumer, and `bench` deletes its topic.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _run() -> int:
             f"these commands work without pykafka4[cli]: pykafka4 {', '.join(WITHOUT_PACKAGES)} (each with --help)\n"
         )
         return 1
-    for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP; nohup ignores it
+    for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP; under nohup it stays ignored
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
@@ -79,7 +79,7 @@ def _run_program(name: str, program: Callable[[list[str]], int]) -> int:
 
 def _collect_less() -> None:
     """Search for cyclic garbage less often. Imports create tens of thousands of long-lived objects, and the repeated search among them
-    takes a quarter of the CPU time of a short command. Records are not part of cyclic garbage, so rarer searches keep no records in memory.
+    takes a quarter of the CPU time of a short command. Records form no reference cycles, so they are freed without a search.
     At exit, `freeze` hides all objects from the last collections, and the operating system frees their memory at once.
     """
     gc.set_threshold(YOUNG_OBJECTS, 10, 10)

@@ -1,6 +1,6 @@
 """Defines the class `AdminClient`.
 
-Invariant: a change raises an error unless it is done completely.
+Invariant: a change that fails wholly or in part raises an error.
 
 Modules; each line imports only from lines below it:
     topics     topics: create, describe, extend, delete, list
@@ -86,7 +86,7 @@ class AdminClient(
 
     A call that describes several named things returns a dict with an outcome for each: its value, or a KafkaError (AuthorizationError,
     KafkaTimeoutError, BrokerError). A call about one thing, or with a filter, raises its error, but `list_groups` and `list_transactions`
-    return the errors of brokers. A change that is not done completely raises the error that all items have in common, or PartialFailure
+    return the errors of brokers. A change that fails wholly or in part raises the error that all items have in common, or PartialFailure
     with `errors` and `done`.
     """
 
@@ -133,8 +133,8 @@ class AdminClient(
         """Return all groups, or only the groups that match all given filters.
 
         `states` has names such as Stable and Empty, `types` such as classic and consumer, `protocol_types` such as consumer. An empty
-        filter matches every group. `errors` of the result has the brokers that returned no list. Brokers leave out groups that this user is
-        not allowed to DESCRIBE.
+        filter matches every group. `errors` of the result has the brokers that returned no list. Without DESCRIBE on the cluster, the
+        result lacks groups that this user is not allowed to DESCRIBE.
         """
         wanted = _words("states", states), _words("types", types), _words("protocol_types", protocol_types)
         return self._groups.listed(*wanted, self._begin(timeout))
@@ -187,7 +187,8 @@ class AdminClient(
         the log, with a note in the plan. Source: the option `--reset-offsets` of `kafka-consumer-groups`.
 
         Raises PartialFailure with the errors of partitions; BrokerError, AuthorizationError, KafkaTimeoutError about the group or a topic.
-        The call waits for the end of an open transaction with offsets of the group, because those offsets would replace the new ones.
+        From Kafka 2.5 on, the call waits for the end of an open transaction with offsets of the group, because those offsets would replace
+        the new ones.
         """
         goal, targets = as_goal(to, shift), None if topics is None else as_targets(topics)
         return self._rewinding.plan(check_group(group), targets, goal, self._begin(timeout))

@@ -59,7 +59,7 @@ def as_goal(to: object, shift: object) -> Goal:
 
 
 def as_destination(to: object, name: str) -> Goal:
-    """`name` is the argument's name."""
+    """`name` is the name of the argument in errors."""
     if to is None or isinstance(to, str):
         if to not in WORDS:
             raise ConfigError(f"{name}={shown(to)}: must be {', '.join(WORDS)}, an offset, a datetime, a timedelta or a mapping")

@@ -1,4 +1,4 @@
-"""Provides the common parts of an admin client's calls. Invariant: a change raises an error unless it is done completely."""
+"""Provides the common parts of an admin client's calls. Invariant: a change that fails wholly or in part raises an error."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class ConfigCalls(AdminCalls):
     ) -> None:
         """Change single settings: `{("topic", "orders"): {"retention.ms": 7200000, "cleanup.policy": Append("compact")}}`.
 
-        None resets a setting to its default; `Append` and `Subtract` change lists. Resources are as for `describe_configs`.
+        None removes the resource's own value of a setting; `Append` and `Subtract` change lists. Resources are as for `describe_configs`.
         With `validate_only`, the call changes nothing. Needs Kafka 2.3 (KIP-339).
 
         Raises BrokerError INVALID_CONFIG, POLICY_VIOLATION, UNKNOWN_TOPIC_OR_PARTITION, …, AuthorizationError (ALTER_CONFIGS),
@@ -69,7 +69,7 @@ class ConfigCalls(AdminCalls):
         require_all_done("settings cannot be changed", self._of_resources(question, ConfigChangerChoice, wanted, self._begin(timeout)))
 
     def list_config_resources(self, kinds: Iterable[str] = (), *, timeout: float | None = None) -> list[Resource]:
-        """Return the resources that can have settings, sorted by kind and name, or only resources of the given `kinds`.
+        """Return the resources that have settings, sorted by kind and name, or only resources of the given `kinds`.
 
         Needs Kafka 4.1 (KIP-1142), or Kafka 3.7 for `kinds=["client-metrics"]` (KIP-714). Raises UnsupportedVersion, AuthorizationError.
         """

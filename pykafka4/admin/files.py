@@ -1,5 +1,4 @@
-"""Reads and writes the text of files of offsets: the CSV of `kafka-consumer-groups --export` and `--from-file`, and JSON. Invariant: the
-error for a wrong line or item names its place.
+"""Reads and writes the text of files of offsets: the CSV of `kafka-consumer-groups --export` and `--from-file`, and JSON.
 
 CSV: `topic,partition,offset` for one group, `group,topic,partition,offset` for several, without a header. JSON: a list of objects with
 these keys. The text shows the format; the file's name does not matter. A group id can be any text, so spaces around it and line ends
@@ -32,7 +31,7 @@ def to_csv(groups: Mapping[str, Offsets], *, named: bool) -> str:
 
 
 def _cell(value: object) -> str:
-    """A cell, in quotes if necessary. Before Python 3.13, `csv.writer` leaves a carriage return unquoted, and readers see a line end.
+    """A cell, in quotes if necessary. Before Python 3.13, `csv.writer` can leave a carriage return unquoted, and readers see a line end.
 
     Readers would take an unquoted byte order mark in the first cell for the file's own mark, and drop it.
     """

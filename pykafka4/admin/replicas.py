@@ -1,4 +1,4 @@
-"""Describes log directories, moves replicas and elects leaders. A call that moves replicas returns when the move has begun."""
+"""Describes log directories, moves replicas and elects leaders. A call that moves replicas does not wait for the end of the move."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ReplicaCalls(AdminCalls):
     def alter_replica_log_dirs(self, paths: Mapping[Any, str], timeout: float | None = None) -> dict[Replica, bool]:
         """Move replicas to other log directories of their brokers: `{Replica("orders", 0, broker=1): "/disk2/kafka"}`.
 
-        Returns when each broker has begun to copy; `describe_log_dirs` shows the copies as future replicas. Raises the common error, or
+        Does not wait for the end of the copying; `describe_log_dirs` shows the copies as future replicas. Raises the common error, or
         PartialFailure with the errors of replicas: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, REPLICA_NOT_AVAILABLE. Source: KIP-113.
         """
         wanted = {_replica(key): _path(path) for key, path in paths.items()}
@@ -106,11 +106,11 @@ class ReplicaCalls(AdminCalls):
     def elect_leaders(
         self, partitions: Iterable[Any] | None = None, *, unclean: bool = False, timeout: float | None = None
     ) -> dict[TopicPartition, bool]:
-        """Have the preferred replicas lead some partitions, or all that need an election (None). Returns True for each changed leader.
+        """Have the preferred replicas lead some partitions, or all that need an election (None). Returns True for each new leader.
 
-        False means that the partition needed no election. With `unclean`, only leaderless partitions get a leader, which can be any replica
-        that is up; records may be lost. Raises the common error, or PartialFailure with the errors of partitions:
-        PREFERRED_LEADER_NOT_AVAILABLE, …. Source: KIP-183, KIP-460.
+        False means that the partition needed no election, perhaps because an earlier request, whose response was lost, changed the leader.
+        With `unclean`, only leaderless partitions get a leader, which can be any replica that is up; records may be lost. Raises the common
+        error, or PartialFailure with the errors of partitions: PREFERRED_LEADER_NOT_AVAILABLE, …. Source: KIP-183, KIP-460.
         """
         election = Election.UNCLEAN if unclean else Election.PREFERRED
         what, chosen = "leaders cannot be elected", None if partitions is None else as_partitions(partitions)

@@ -1,4 +1,4 @@
-"""Plans new offsets for groups. Invariant: a plan changes nothing, and has no offset outside the log."""
+"""Plans new offsets for groups. Invariant: a plan changes nothing, and each new offset lies between the `start` and `end` of its row."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _among(topics: tuple[list[str], list[TopicPartition]], offsets: Collection[T
 
 
 def _require(group: str, errors: Mapping[TopicPartition, KafkaError]) -> None:
-    if are_too_old(errors):  # no partition can be planned, and one error says so
+    if are_too_old(errors):  # one error is enough, because each says that a broker is too old
         raise next(iter(errors.values())).again()
     if errors:
         raise PartialFailure.of(f"offsets of group {group} cannot be planned", errors)

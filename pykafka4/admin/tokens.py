@@ -49,8 +49,8 @@ class TokenCalls(AdminCalls):
     def describe_tokens(self, owners: Iterable[str] | None = None, *, timeout: float | None = None) -> tuple[DelegationToken, ...]:
         """Return the tokens of some owners, or of all (None), secrets included.
 
-        The result has a token of another user only if the caller is a renewer of the token, or has DESCRIBE on the token or DESCRIBE_TOKENS
-        on the owner. The result comes from one broker, which may not know the latest changes yet.
+        The result lacks a token of another user if the caller neither requested the token nor is its renewer, and has neither DESCRIBE on
+        the token nor DESCRIBE_TOKENS on the owner. The result comes from one broker, which may not know the latest changes yet.
         """
         names = None if owners is None else [as_principal(one) for one in _principals("owners", owners)]
         found = self._ask_any_broker(DescribeTokens(names), [TOKEN], self._begin(timeout))
@@ -61,7 +61,7 @@ class TokenCalls(AdminCalls):
         """Renew `token`, a DelegationToken or its `hmac`, for `period` seconds from now (None: the brokers' period, a day).
 
         Returns the time of expiry in milliseconds since 1970, at most the token's `max_ms`. Raises BrokerError DELEGATION_TOKEN_NOT_FOUND
-        (also a moment after the token was created), DELEGATION_TOKEN_EXPIRED, DELEGATION_TOKEN_OWNER_MISMATCH.
+        (also for a moment after the token was created), DELEGATION_TOKEN_EXPIRED, DELEGATION_TOKEN_OWNER_MISMATCH.
         """
         found = self._of_token(RenewToken(_hmac(token), _ms("period", period, USUAL)), self._begin(timeout))
         assert found is not None

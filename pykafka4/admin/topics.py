@@ -49,8 +49,8 @@ class TopicCalls(AdminCalls):
         `NewTopic`. With `validate_only`, the call creates nothing; with `wait`, it returns when every broker that is up knows all leaders.
 
         Raises BrokerError TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_CONFIG, POLICY_VIOLATION, …,
-        AuthorizationError, KafkaTimeoutError; PartialFailure with `errors` and the created topics in `done`. If a wait fails, `errors` also
-        has the created topics. Source: CreateTopics of the protocol guide, KIP-4.
+        AuthorizationError, KafkaTimeoutError; PartialFailure with `errors` and the created topics in `done`. If a wait fails, the created
+        topics fail with the error of the wait. Source: CreateTopics of the protocol guide, KIP-4.
         """
         wanted, deadline = as_new_topics(topics, replication_factor, configs), self._begin(timeout)
         question = CreateTopics(wanted, self._broker_ms(deadline), validate_only=validate_only)
@@ -104,9 +104,9 @@ class TopicCalls(AdminCalls):
     ) -> dict[str | UUID, TopicDescription | KafkaError]:
         """Return id, partitions, leaders and replicas of each topic, by name or id (Kafka 3.1), and this user's allowed operations.
 
-        A topic that has been unknown to brokers for two seconds has the BrokerError UNKNOWN_TOPIC_OR_PARTITION (or UNKNOWN_TOPIC_ID). The
-        call creates no topic, but brokers before Kafka 0.11 might create one (auto.create.topics.enable). Sources: KIP-966 from Kafka 3.8
-        on, otherwise Metadata of the protocol guide.
+        A topic that has been unknown to brokers for two seconds has the BrokerError UNKNOWN_TOPIC_OR_PARTITION (or UNKNOWN_TOPIC_ID). With
+        brokers before Kafka 0.11, the call might create a topic (auto.create.topics.enable). Sources: KIP-966 from Kafka 3.8 on, otherwise
+        Metadata of the protocol guide.
         """
         return self._described(as_topics(topics), self._begin(timeout))
 
