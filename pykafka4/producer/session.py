@@ -43,7 +43,7 @@ from pykafka4.producer.topics import TopicPolicies, codecs_of
 from pykafka4.producer.transactions import TransactionCalls
 from pykafka4.records import ProducerRecord
 from pykafka4.wire.records.compression import compress, require_codec
-from pykafka4.wire.records.hot import Accumulator, Batch, Delivery
+from pykafka4.wire.records.hot import ACKED, Accumulator, Batch, Delivery
 
 __all__ = ["ProducerSession"]
 
@@ -363,7 +363,7 @@ class ProducerSession(Attachment[Sender]):
 
     def oldest_age(self) -> float:
         """Seconds since `send` of the oldest record in a batch without an outcome; 0 without such a batch."""
-        oldest = min((batch.sent_at for batch in self.acc.unfinished() if isinstance(batch, Batch)), default=None)
+        oldest = min((batch.sent_at for batch in self.acc.unfinished() if isinstance(batch, Batch) and batch.state < ACKED), default=None)
         return 0.0 if oldest is None else max(0.0, system.monotonic() - oldest)
 
     def status(self) -> dict[str, Any]:

@@ -60,6 +60,22 @@ def test_figures_of_a_producer_equal_its_stats(kafka: dict[str, Any], kafka_serv
         assert places == ({None} if by == "client" else {"orders", "denied"})
 
 
+def test_an_acknowledged_record_has_no_age_while_its_callback_runs(kafka: dict[str, Any]) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait(_: object) -> None:
+        begun.set()
+        assert go_on.wait(10)
+
+    with Producer(**kafka) as producer:
+        producer.send("orders", b"a value", on_delivery=wait)
+        try:
+            assert begun.wait(10)
+            assert total(producer, "pykafka4.producer.oldest.age") == 0
+        finally:
+            go_on.set()
+
+
 @pytest.mark.parametrize("by", BY)
 def test_a_record_that_may_be_in_the_log_twice_counts_once(kafka: dict[str, Any], kafka_server: ModelServer, by: By) -> None:
     kafka_server.fail("Metadata", "TOPIC_AUTHORIZATION_FAILED", topic="orders")

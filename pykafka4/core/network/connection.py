@@ -308,7 +308,7 @@ class Connection:
         outcome = reason if fact is None else fact
         reasons = chain([outcome], repeat(of_others(outcome)))
         self.answers += [(request, Failed(why, Written.MAYBE)) for request, why in zip(handed_out, reasons)]
-        self.answers += [(request, Failed(outcome, Written.NO)) for request in queued]
+        self.answers += [(request, Failed(of_others(outcome), Written.NO)) for request in queued]
         self.wake_at = INFINITY
 
     def poll(self, now: float) -> None:

@@ -47,6 +47,6 @@ class Flight:
 
 
 def of_others(reason: KafkaError) -> KafkaError:
-    """Return the reason for the later requests in flight on an ended connection: `reason`, but without the cause FrameTooLarge, because
+    """Return the reason for the later requests on an ended connection: `reason`, but without the cause FrameTooLarge, because
     the response that was too large belonged to the first request."""
     return ConnectionLost(str(reason)) if isinstance(reason.__cause__, FrameTooLarge) else reason

@@ -14,8 +14,9 @@ from pykafka4.core import INFINITY, Outcome
 from pykafka4.core.network import unsupported
 from pykafka4.core.network.answered import Answered
 from pykafka4.core.network.connection import LONGEST_MUTE_S, SOFTWARE_VERSION, Connection, ConnectionState, usable
-from pykafka4.errors import AuthenticationError, ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError, UnsupportedVersion
+from pykafka4.errors import AuthenticationError, ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError, UnsupportedVersion, caused_by
 from pykafka4.records import Written
+from pykafka4.wire.protocol.frame import FrameTooLarge
 from pykafka4.wire.protocol.messages_admin import DescribeClusterRequest, DescribeClusterResponse
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsResponse, MetadataRequest
 from pykafka4.wire.protocol.messages_fetch import FetchRequest
@@ -471,6 +472,18 @@ def test_where_a_broker_that_throttles_held_the_answer_back_the_connection_goes_
     submit(connection)
     assert bool(connection.outgoing(2.9)) is not quiet
     assert bool(connection.outgoing(3.0)) is quiet
+
+
+def test_a_response_that_is_too_large_is_the_cause_of_its_own_request_only() -> None:
+    connection = ready()
+    first, second = submit(connection), submit(connection)
+    connection.outgoing(0.0)
+    connection.muted_until = 5.0
+    queued = submit(connection)
+    connection.lost(1.0, caused_by(ConnectionLost("b1:9092"), FrameTooLarge(5000, 2000)))
+    settle(connection)
+    causes = [answers.outcomes[0].reason.__cause__ for answers in (first, second, queued)]
+    assert [isinstance(cause, FrameTooLarge) for cause in causes] == [True, False, False]
 
 
 def test_a_damaged_throttle_does_not_mute_a_connection_for_days() -> None:
