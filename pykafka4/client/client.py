@@ -186,8 +186,8 @@ class Client(ServesStatus):
         """Commit `offsets`, a mapping of partitions to an offset or OffsetAndMetadata, for a group that has no members.
 
         A group that does not exist is created. `timeout` in seconds (default 60). Each partition has its own `error`, which is None if its
-        offset is stored. If the group has members, the error is GroupNotEmpty, which names them. After a KafkaTimeoutError it is unknown
-        whether the offset is stored. Other errors are AuthorizationError and BrokerError.
+        offset is stored. If the group has members and can be described, the error is GroupNotEmpty, which names the members. After a
+        KafkaTimeoutError it is unknown whether the offset is stored. Other errors are AuthorizationError and BrokerError.
         """
         return self._runtime.calls.commit_offsets(group, offsets, timeout).wait()
 

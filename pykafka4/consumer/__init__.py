@@ -381,12 +381,12 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         `on_partitions_revoked` (with cooperative assignors `on_partitions_lost`), then `on_partitions_assigned` for these partitions.
         No commit of records that were read before the rewind passes the new offset. A partition whose owner leaves meanwhile may be rewound
         twice.
-        The future fails with KafkaError, and nothing has changed, if this consumer waits for another rewind, if a member uses another
-        client, a version of this client that cannot rewind, or the assignor `sticky` (the message names the member), if no member is
-        subscribed to a partition, or if the group has members of the consumer protocol. It fails with KafkaTimeoutError after `timeout`
-        seconds (default 60), and with KafkaError if this consumer leaves the group; then the rewind may still be carried out. Once the
-        rewind has begun, the error of a timeout or refusal names the partitions that are perhaps not rewound. `cancel` withdraws a rewind
-        that no JoinGroup request has carried yet.
+        The future fails with KafkaError if this consumer waits for another rewind, if a member uses another client, a version of this
+        client that cannot rewind, or the assignor `sticky` (the message names the member), if no member is subscribed to a partition, or if
+        the group has members of the consumer protocol. It fails with KafkaTimeoutError after `timeout` seconds (default 60), and with
+        KafkaError if this consumer leaves the group; then the rewind may still be carried out. A refusal before the rewind has begun leaves
+        all offsets unchanged; later, the error of a timeout or refusal names the partitions that are perhaps not rewound. `cancel`
+        withdraws a rewind that no JoinGroup request has carried yet.
         Raises ConfigError without a subscription or a group_id, with group_protocol="consumer", and for an offset that is not in the log;
         the lookup raises the same errors as `beginning_offsets`.
         """
