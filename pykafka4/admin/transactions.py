@@ -32,7 +32,7 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["HangingTransaction", "TransactionCalls", "TransactionList"]
 
-MAX_TRANSACTION_S: Final = 900.0  # the default of `transaction.max.timeout.ms`, after which coordinators abort every transaction
+MAX_TRANSACTION_S: Final = 900.0  # the default of `transaction.max.timeout.ms`
 NOT_FOUND: Final = "TRANSACTIONAL_ID_NOT_FOUND"
 
 
@@ -52,9 +52,9 @@ class TransactionList:
 
 @attrs.frozen
 class HangingTransaction:
-    """A transaction that is open in a partition, but not in its coordinator's state: read_committed consumers never get past it.
+    """A transaction that is open in a partition, but not in its coordinator's state, so read_committed consumers do not get past it.
 
-    `transactional_id` is None if no coordinator knows the producer.
+    `transactional_id` is None if no broker has listed an id with the producer.
     """
 
     partition: TopicPartition
@@ -131,8 +131,9 @@ class TransactionCalls(AdminCalls):
     ) -> list[HangingTransaction]:
         """Return the transactions that are open in a partition of `topics`, but not in their coordinator's state.
 
-        The last record of each is at least `older_than` seconds old. `older_than` should be at least the highest transaction timeout that
-        brokers allow (`transaction.max.timeout.ms`): a younger transaction might still end normally. Raises the common error or
+        A transaction whose last record is less than `older_than` seconds old is left out. `older_than` should be at least the highest
+        transaction timeout that brokers allow (`transaction.max.timeout.ms`): a younger transaction might still end normally. Needs
+        DESCRIBE on the transactional ids: brokers leave out other ids, whose transactions would seem to hang. Raises the common error or
         PartialFailure if the call fails for a topic, partition or broker: an incomplete result could lack transactions, or have
         transactions that their coordinators know. Source: KIP-664.
         """

@@ -44,7 +44,7 @@ class PartitionLag:
 
     @property
     def lag(self) -> int | None:
-        """The number of offsets from the committed offset to the log end; negative if the log has lost records, None if either is None."""
+        """The number of offsets from the committed offset to the log end; negative if the log ends earlier, None if either is None."""
         return None if self.committed is None or self.end is None else self.end - self.committed.offset
 
 
@@ -78,10 +78,10 @@ class PlannedOffset:
 
 @attrs.frozen
 class OffsetPlan:
-    """The offsets that `set_offsets` would commit. The plan itself changes nothing.
+    """The planned offsets of a group, which `set_offsets` can commit.
 
-    `description` is None if no classic or consumer group has this id. `has_committed` says whether any offsets are committed under the id,
-    perhaps by a group of another type, such as a streams group.
+    `description` is None if no classic or consumer group had this id at the time of the plan. `has_committed` says whether any offsets were
+    committed under the id, perhaps by a group of another type, such as a streams group.
     """
 
     group_id: str
@@ -91,7 +91,7 @@ class OffsetPlan:
 
     @property
     def exists(self) -> bool:
-        """Whether a classic or consumer group, or a committed offset, has this id."""
+        """Whether a classic or consumer group, or a committed offset, had this id at the time of the plan."""
         return self.description is not None or self.has_committed
 
     @property

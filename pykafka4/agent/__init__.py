@@ -1,6 +1,7 @@
 """Runs the agent, a daemon that takes messages from local programs and sends them to Kafka.
 
-Invariant: while the process runs, each accepted message is acknowledged, waits, or is counted as discarded, with the reason.
+Invariant: while the process runs, each accepted message is acknowledged, waits, or is counted as discarded, with the reason. After
+damage to the files of the spool, the count may be too low.
 
 Modules; each line imports only from lines below it:
     service/   the process: start, signals, reload, end

@@ -22,7 +22,7 @@ __all__ = ["Address", "Channel", "Failure", "Loss", "tcp", "unix_datagram", "uni
 
 _LONGEST_PATH = 107  # bytes of sun_path in Linux, without the final zero
 _RETRY_S = 0.01  # seconds between attempts if no socket can be polled
-_REST_S = 0.1  # seconds for the rest of a message; a message larger than a stream's buffer always has a rest
+_REST_S = 0.1  # seconds for the rest of a message; a message larger than a stream's buffer usually has a rest
 _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)  # SIGPIPE's default, which an application may have restored, ends the process
 _BUSY = {errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS, errno.ENOMEM}
 _HINTS = {
@@ -39,19 +39,19 @@ class Loss(StrEnum):
     """The reason why a message was not handed over."""
 
     ABSENT = "absent"
-    """No process listens at the address, or this process may not write to the socket."""
+    """The socket cannot be used, for example because no process listens at the address, or this process may not write to the socket."""
 
     FULL = "full"
-    """The agent is behind, and its socket has no room."""
+    """The socket has no room, usually because the agent is behind."""
 
     TOO_LARGE = "too_large"
     """The message is larger than the client's `max_message_bytes`, or than the socket allows."""
 
     CUT = "cut"
-    """The connection ended after a stream had taken only a part of the message, for which `send` had returned True."""
+    """The connection ended after a stream had taken only a part of the message. For such a message, `send` does not return False."""
 
     NESTED = "nested"
-    """A signal handler sent the message while its own thread was inside `send`; the handler cannot wait for that call."""
+    """A signal handler sent the message while its own thread was inside `send` or `close`; the handler cannot wait for that call."""
 
     CLOSED = "closed"
     """The client was closed."""
@@ -124,9 +124,9 @@ class Channel:
         """Hand a message to the agent. Returns None if the agent's socket took the message (a stream: at least its beginning),
         otherwise the failure, which is counted in `lost`.
 
-        Waits up to `wait_s` while the agent is behind or away, but only once: until a message is taken again, later messages fail at once.
-        So a stuck agent costs an application one wait. For the rest of a message on a stream, the call waits up to `wait_s` again, or a
-        tenth of a second if that is longer.
+        Waits up to `wait_s` while the agent is behind or away. After an unsuccessful wait, later messages fail at once, until a message is
+        taken again. So a stuck agent does not delay every message. For the rest of a message on a stream, the call waits up to `wait_s`
+        again, or a tenth of a second if that is longer.
         """
         failure = self._offer_once(data)
         if failure is not None and wait_s > 0 and self._waits and failure.loss in (Loss.FULL, Loss.ABSENT):

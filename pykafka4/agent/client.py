@@ -51,7 +51,8 @@ class Client:
         """Use the UNIX stream socket at `path`, which also takes messages of more than 64 KiB.
 
         Arguments as for `Client`, but the agent's limit is `max_stream_message_size`. A message larger than the socket's buffer (200 KB) is
-        written in parts, for up to `max_block_ms`, or a tenth of a second if that is longer. Any rest goes out before the next message.
+        written in parts, for up to `max_block_ms`, or a tenth of a second if that is longer. Any rest goes out before the next message,
+        unless the connection ends.
         """
         client = cls.__new__(cls)
         client._begin(unix_stream(path), max_block_ms, max_message_bytes)

@@ -7,7 +7,7 @@ Modules; each line imports only from lines below it:
     ledger       counts of refused bytes and discarded messages
     reports      reports of intervals
     tallies      the counts of an interval
-    discard_log  a file with a line for each discarded message
+    discard_log  a file with lines about discarded messages
     log_entries  the lines of the discard log, in Dory's format
     log_file     a file of lines, its rotation and archives
     notices      log lines about discards

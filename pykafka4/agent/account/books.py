@@ -55,7 +55,7 @@ class SpoolCounts(Protocol):
 
 
 class OnLoop(Protocol):
-    """Runs a function on the agent's loop or, after the loop has ended, on the caller's thread, and returns its result."""
+    """Runs a function on the agent's loop or, after the loop is closed, on the caller's thread, and returns its result."""
 
     def __call__(self, look: Callable[[], T], /) -> T: ...
 

@@ -1,6 +1,6 @@
-"""Counts messages that the producer could not deliver, or that may be in Kafka twice. Invariant: each lost message is counted once.
+"""Counts messages that the producer could not deliver, or that may be in Kafka twice. Invariant: no lost message is counted twice.
 
-The producer calls the hook on its callback executor, so counting the records of a failed batch does not hold up the agent's loop.
+The producer calls `on_ack` on its callback executor, so counting the records of a failed batch does not hold up the agent's loop.
 """
 
 from __future__ import annotations
@@ -55,5 +55,5 @@ def count_undelivered(ledger: Ledger, rest: Iterable[ProducerRecord]) -> None:
 
 
 def message_of(record: ProducerRecord) -> Message:
-    """Return the message of a record, without a partition key: the record has a partition instead."""
+    """Return the message of a record, without a partition key, which no count needs."""
     return record.topic, record.value, record.key, None, record.timestamp_ms or 0

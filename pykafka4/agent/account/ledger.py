@@ -96,7 +96,7 @@ class Ledger:
         self._notices.write(line)
 
     def kept(self, topic: str, reason: Reason, count: int) -> None:
-        """Count messages that failed in the producer, but are on disk. The caller must not also pass them to `failed`."""
+        """Count messages that failed in the producer, but are on disk."""
         with self._lock:
             self._kept[topic, reason] += count
 

@@ -1,8 +1,8 @@
 """Appends lines to a file, rotates the file, and removes old archives. Invariant: after a failed write, the file is cut to
-complete lines, unless the cut fails too.
+complete lines, unless this cut or an earlier cut fails.
 
-Only one thread may use a LogFile. When the next line does not fit, FILE becomes the archive FILE.MS. MS is the time in milliseconds since
-the epoch, or one more than the newest archive's number if that is higher.
+Only one thread may use a LogFile. When the next line does not fit, and FILE is not empty, FILE becomes the archive FILE.MS. MS is the time
+in milliseconds since the epoch, or one more than the newest archive's number if that is higher.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class LogFile:
         """Sizes are in bytes; the clock is in seconds since the epoch. Opens no file."""
         self._path, self._max_size, self._max_archive_size, self._wall_clock = path, max_size, max_archive_size, wall_clock
         self._fd: int | None = None
-        self._size = 0  # bytes of the complete lines in the file
+        self._size = 0  # bytes of the file, without the remains of failed writes
         self._newest = 0  # the number of the newest archive
 
     def open(self) -> None:
@@ -66,7 +66,7 @@ class LogFile:
         return end - start
 
     def _write(self, data: bytes) -> None:
-        """Write all of `data`, or raise OSError and cut the file to its previous size."""
+        """Write all of `data`, or try to cut the file to its previous size and raise OSError."""
         assert self._fd is not None
         left = memoryview(data)
         try:

@@ -1,5 +1,5 @@
-"""Writes log lines about discards: for each reason at most one line in 30 s, and one more when the agent ends. Invariant: the numbers
-in the lines add up to all discards."""
+"""Writes log lines about discards: for each reason at most one line in 30 s, and one more when the agent ends. Invariant: each
+discard is counted in the next line for its reason."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Notices:
         reason, count, last, error, since_s = notice
         text = _TEXTS.get(reason)
         # Without `ascii`, a line break in a topic would let a client write its own lines into the log. The name is cut before and after
-        # `ascii`, because the escapes of 249 characters may have 2,490. Two more are the quotes.
+        # `ascii`, because the escapes of 249 characters may have 2,490. The other two characters are quotes.
         what = f"messages: {count}, the last of topic {ascii(last[:NAME])[: NAME + 2]}" if text is None else text.format(count, last)
         when = "" if since_s is None else f"in the last {since_s:.0f} s: "
         why = f": {ascii(error)[1:-1][:ERROR]}" if error else ""

@@ -12,7 +12,7 @@ __all__ = ["Reasons"]
 
 _OF_CODES: Final[Mapping[str, Reason]] = {
     **{code.name: Reason.KAFKA_ERROR_ACK for code in CODES.values()},
-    # After these codes, the producer sends a batch again, so a failed batch has used up max_failed_attempts.
+    # After these codes, the producer sends a batch again while the batch has attempts left.
     **{code.name: Reason.DELIVERY_ATTEMPT_LIMIT for code in CODES.values() if code.produce is ProduceReaction.RESEND},
     "UNKNOWN_TOPIC_OR_PARTITION": Reason.BAD_TOPIC,
     "UNKNOWN_TOPIC_ID": Reason.BAD_TOPIC,
@@ -37,7 +37,7 @@ class Reasons:
     """The reason for each code of a failed batch: BUG for an unknown code, unless the code is newer than this client."""
 
     def __init__(self, autocreate: bool) -> None:
-        """With `autocreate` the Metadata request creates a topic, which stays unknown only if the creation fails."""
+        """With `autocreate`, the Metadata request creates topics, so an unknown topic counts as one whose creation failed."""
         self._missing = Reason.TOPIC_AUTOCREATE_FAIL if autocreate else Reason.BAD_TOPIC
 
     def of(self, code: str) -> Reason:

@@ -21,7 +21,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 def row_name(topic: str) -> str:
-    """Return the name of the row for `topic`. Names too long for Kafka (up to 32 KiB) share a row if they have the same beginning."""
+    """Return the name of the row for `topic`. Names too long for Kafka share a row if they have the same beginning."""
     return topic if len(topic) <= LONGEST_TOPIC else topic[:LONGEST_TOPIC] + "…"
 
 
@@ -74,7 +74,7 @@ class TopicRow:
 
 
 class Rows:
-    """A row for each topic that was counted lately, and one row for all other topics."""
+    """A row for each topic that was counted lately, and one row with the sums of displaced rows."""
 
     __slots__ = ("_bad", "_rows", "others")
 

@@ -60,7 +60,7 @@ class TopicAccount:
 
 @attrs.frozen
 class Account:
-    """The account since the agent's start. `others` sums the topics without a row in `topics`; `total` is the sum of all topics.
+    """The account since the agent's start. `others` sums the counts that are in no row of `topics`; `total` is the sum of all topics.
 
     `refused` counts refused datagrams and frames, and unclean ends of connections. `restored` counts the accepted messages that an
     earlier process left in the spool. `possible_duplicates` counts acknowledged messages that may be in Kafka twice.
@@ -78,10 +78,10 @@ class Account:
 class Report:
     """The discards of one interval, or of all intervals. The `recent_` lists have the 25 newest distinct entries, the newest first.
 
-    `number` counts the intervals from 0. Times are in seconds since the epoch; `ended_at` is None for the current interval and for all
-    intervals. A message is counted in the interval of its discard. `topics` has rows for at most 2,400 topics, `possible_duplicates` for
-    the 1,000 counted last; `others` and `other_duplicates` sum the other topics. Entries of lists are prefixes of at most `prefix_size`
-    bytes (in `recent_bad_topics`, characters). `versions` has the 1,000 versions seen last.
+    `number` counts the intervals from 0. Times are in seconds since the epoch; `ended_at` is None in the reports of the current interval
+    and of all intervals together. A message is counted in the interval of its discard. `topics` has rows for at most 2,400 topics,
+    `possible_duplicates` for the 1,000 counted last; `others` and `other_duplicates` sum the other counts. Entries of lists are prefixes of
+    at most `prefix_size` bytes (in `recent_bad_topics`, characters). `versions` has the 1,000 versions seen last.
     """
 
     number: int

@@ -1,7 +1,8 @@
 """Serves the agent's pages on a loopback address: the web page, Dory's JSON, Prometheus. Invariant: only two kinds of
 requests act on the agent: a POST that updates the metadata, and a request of /discards, which marks the finished report as read.
 
-The agent's loop accepts requests. A separate thread makes the answers that have figures, so that readers delay no message.
+The agent's loop accepts requests. A separate thread makes the answers that have figures, so that the loop does not wait for the
+producer's thread.
 
 Modules; each line imports only from lines below it:
     server      PageServer: the port, paths and answers
