@@ -216,7 +216,7 @@ def test_a_position_behind_the_end_of_a_truncated_log_is_reported(server: ModelS
         reader.reach(6)
     fill(server, "t", 0, numbers(20, 21))
     assert offsets(read(reader.consumer, 7 - goes_on)) == [*range(goes_on, 7)]
-    reader.warned(f"t-0: offset 9 is beyond the end of the log, which was truncated; reading again from offset {goes_on}")
+    reader.warned(f"t-0: offset 9 is beyond the end of the log; reading from offset {goes_on}")
 
 
 # ---------------------------------------------------------------- the topic goes, and comes back

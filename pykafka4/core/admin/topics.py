@@ -61,7 +61,7 @@ class NewPartitions:
 
 @attrs.frozen
 class CreatedTopic:
-    """A topic that was created, or that got more partitions.
+    """A topic whose creation, or whose new number of partitions, the brokers have accepted.
 
     `topic_id` is None before Kafka 2.8; the numbers are -1 if the broker does not report them. A response to
     CreatePartitions has neither `topic_id` nor `replication_factor`.
@@ -127,7 +127,7 @@ class CreateTopics(TopicChange):
         }
 
     def repeated(self, found: CreatedTopic | RefusedRepeat | Refusal) -> CreatedTopic | RefusedRepeat | Refusal:
-        """`RefusedRepeat` for a topic that exists: the request whose response was lost has created it, or another client has."""
+        """`RefusedRepeat` for a topic that exists: the request whose response was lost may have created it."""
         return RefusedRepeat(found) if isinstance(found, Refusal) and found.code == EXISTS else found
 
 

@@ -36,8 +36,9 @@ CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"  # types of groups; br
 
 @attrs.frozen
 class GroupListing:
-    """A group in a list. `state` is Kafka's name (`Stable`, `Empty`, …); `type` is `classic`, `consumer` (KIP-848), `share` or `streams`.
+    """A group in a list. `state` is Kafka's name (`Stable`, `Empty`, …), empty if the broker does not report it.
 
+    `type` is `classic`, `consumer` (KIP-848), `share` or `streams`.
     `protocol_type` is the kind of the group's members: `consumer`, `connect`, …; empty for a group that has only committed offsets.
     `coordinator` is the number of a broker.
     """
@@ -70,11 +71,11 @@ class GroupDescription:
 
     @property
     def is_active(self) -> bool:
-        """Whether the group has members. While it has members, only they can commit offsets."""
+        """Whether the group has members. While it has members, an admin client cannot commit its offsets."""
         return bool(self.members)
 
     def owner(self, partition: TopicPartition) -> MemberDescription | None:
-        """The member that has `partition`; None if no member has it."""
+        """A member that has `partition` (in a share group, several can have it); None if no member has it."""
         return next((member for member in self.members if partition in member.partitions), None)
 
 
@@ -93,7 +94,7 @@ class OffsetSpec(Enum):
 
     LATEST = -1  # the offset of the next record; with read_committed the last stable offset
     EARLIEST = -2  # the first offset of the log, remote storage included
-    MAX_TIMESTAMP = -3  # the offset of the first record with the highest timestamp; Kafka 3.0
+    MAX_TIMESTAMP = -3  # the offset of a record with the highest timestamp; Kafka 3.0
     EARLIEST_LOCAL = -4  # the first offset on the leader's own disk; Kafka 3.5
     LATEST_TIERED = -5  # the last offset in remote storage; Kafka 3.9
 
@@ -107,7 +108,7 @@ class ListedOffset:
 
     `offset` is None if there is none: no record is as late as the timestamp, the log is empty (MAX_TIMESTAMP), or nothing is in remote
     storage (LATEST_TIERED). `timestamp_ms` is the record's timestamp; None for every OffsetSpec except MAX_TIMESTAMP. `leader_epoch` is
-    the leader epoch at `offset`, None if the broker does not report it (before Kafka 2.1).
+    the leader epoch at `offset`, None if the broker does not report it.
     """
 
     partition: TopicPartition

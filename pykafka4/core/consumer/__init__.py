@@ -11,7 +11,7 @@ Modules; each line imports only from lines below it:
     source         one broker: its partitions, its Fetches in flight, requests and responses
     fetch_session  the state of one fetch session, as the broker has it (KIP-227)
     start_offsets  the first offsets of positions: committed offsets, resets, recreated topics
-    losses         offsets that the log lost before they were read
+    losses         reports of offsets that the log has lost
     positions      all positions of a consumer; the hand-over of chunks and events to the application
     searches       offsets of log ends and times (ListOffsets)
 

@@ -2,8 +2,7 @@
 still read, at the requested offset.
 
 So two brokers that both believe that they lead a partition cannot cause duplicates. Data goes to the application undecoded. After most
-errors a partition waits for a new leader or a backoff; errors that neither can cure are raised as well. A failed request counts as an error
-of each requested partition, unless its response is too large.
+errors a partition waits for a new leader or a backoff; errors that neither can cure are raised as well.
 """
 
 from __future__ import annotations
@@ -103,9 +102,9 @@ class FetchAnswers:
             position.behind_open = max(0, answer.high_watermark - stable)
 
     def _confirm(self, fetch: InFlightFetch) -> None:
-        """Confirm the offsets of requested partitions without an error, even if the response omits them.
+        """Confirm the offsets of requested partitions that have no error, even if the response omits these partitions.
 
-        No response omits a partition whose offset is out of range.
+        In a session, a response omits partitions without news, and an error is news.
         """
         for asked in fetch.asked.values():
             position = asked.position
@@ -130,8 +129,7 @@ class FetchAnswers:
         self._unanswered(now, source, fetch, outcome.reason, passing)
 
     def _unanswered(self, now: float, source: Source, fetch: InFlightFetch, reason: KafkaError, passing: bool) -> None:
-        """Handle a failure as an error of each requested partition. If a retry cannot help, `poll` raises one error for the partitions
-        that are read from their leader."""
+        """Handle a failure as an error of each requested partition. If a retry cannot help, `poll` raises at most one error for all."""
         waiting = list[Position]()
         for position in [asked.position for asked in fetch.asked.values() if self._positions.is_current(asked.position)]:
             if self._followers.serves(position, source.node):
@@ -187,7 +185,7 @@ class FetchAnswers:
             self._recovery.healthy(position.tp)
         position.own_backoff, position.corruption_reported = None, False
         if answer.diverging_epoch.epoch >= 0:
-            # An unclean election has truncated the log below the position.
+            # The log was truncated below the position.
             agreed = answer.diverging_epoch
             raises = self._start_offsets.policy is Start.NONE
             if not raises:
@@ -258,7 +256,7 @@ class FetchAnswers:
             self._positions.tell_once(position, error)
 
     def _damaged(self, now: float, node: int, position: Position, row: ErrorCode) -> None:
-        """The leader cannot read its log. Retry, because another leader might; `poll` raises the error once."""
+        """The leader cannot read its log. Another leader may have an intact log, so retry; `poll` does not raise the error every time."""
         self._by_error_table(now, node, position, row)
         if not position.corruption_reported:
             position.corruption_reported = True

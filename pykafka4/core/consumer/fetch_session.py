@@ -1,14 +1,14 @@
-"""Keeps the state of a fetch session with one broker (KIP-227). Invariant: `asked` has the partitions of the broker's session; an event
-after which the client cannot know those partitions ends the session.
+"""Keeps the state of a fetch session with one broker (KIP-227). Invariant: while the session is open, `asked` has its partitions as of
+the last Fetch; an event after which the client cannot know the partitions that the broker has ends the session.
 
 Sessions exist from Fetch 7 (Kafka 1.1) on. A full Fetch (epoch 0) names all partitions and opens a session. The Fetches that follow, one at
 a time, name differences from `asked`: partitions that are new, changed, or not read now. A response leaves out partitions without news, so
-an idle round costs nothing per partition.
+an idle round is as short for many partitions as for few.
 
 Behaviour of brokers in a session (Kafka's `FetchSession`):
 
-* A response contains a partition that has records, an error, a new high watermark, a new log start offset, or a truncated log; also a
-  partition that is new to the session, and a partition whose error has ended.
+* A response contains a partition that has records, an error, a new high watermark, a new log start offset, a truncated log, or a follower
+  to read from instead; also a partition that is new to the session, and a partition whose error has ended.
 * Brokers fill a response in the order in which partitions were added to the session. A partition that had records moves to the end, as with
   `Position.turn`; one that is named again keeps its rank; one that was forgotten and is named again comes last. So a partition that is
   paused and resumed often could always be last, while other partitions have more data than a response can hold. When such a partition has

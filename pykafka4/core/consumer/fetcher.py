@@ -1,13 +1,13 @@
 """Chooses the broker, the partitions and the size of the next Fetch. Invariant: no Fetch requests more data than there is room for.
 
-The next Fetch is sent before the previous response is decoded, for the partitions that have room. Each partition can have an equal share
-of `prefetch_bytes` waiting for the application. Waiting and requested data together stay within `prefetch_bytes` (except for a first batch
-that is larger than requested, which is returned whole).
+The next Fetch, for the partitions that have room, does not wait until the records of the previous response are decoded. Each partition can
+have an equal share of `prefetch_bytes` waiting for the application. Waiting and requested data together stay within `prefetch_bytes`
+(except for a first batch that is larger than requested, which is returned whole).
 
-Brokers fill a response in the order of the request. A partition that had data, or was the first of a full Fetch, moves to the end, and
-nothing else changes the order. So each partition is read regularly, however often others are paused, sought or offline.
+Brokers fill the response to a full Fetch in the order of the request. A partition that had data, or was the first of a full Fetch, moves to
+the end, and nothing else changes the order. So each partition is read regularly, however often others are paused, sought or offline.
 
-The cost of a poll depends on changes (`Positions.touched`, `TopicChanges`), not on the number of partitions.
+An idle poll costs the same for many partitions as for few, because it looks only at changes (`Positions.touched`, `TopicChanges`).
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Fetcher:
         self._changes.end()
 
     def seek(self, moves: Iterable[Move]) -> None:
-        """Continue reading under the new claim of each move, unless the assignment has ended (an event reports the end).
+        """Continue reading under the new claim of each move, unless the assignment has ended.
 
         After Ctrl-C in an earlier seek, the old claim of a move can be older than the claim that is read.
         """
@@ -238,7 +238,7 @@ class Fetcher:
     # ---------------------------------------------------------------- requests
 
     def _look_at_all(self) -> None:
-        """Let `_fetch_due` check all sources, because there may be room; first the sources that had too little."""
+        """Let `_fetch_due` check all sources with positions. Sources that had too little room are added first."""
         self._due.update(self._short_of_room)
         self._due.update(self._sources.with_positions)
         self._short_of_room.clear()

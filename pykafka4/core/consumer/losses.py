@@ -1,7 +1,7 @@
 """Reports lost offsets. Invariant: reading continues after lost offsets only with a report.
 
 Each loss is a warning in the log, an `OffsetsLost` event of the client, and a count in `stats()`. With auto_offset_reset=none, `poll`
-raises an error instead of skipping a gap, and nothing is lost yet.
+raises an error instead of skipping a gap.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Losses:
             self._events.emit(lost)
         elif until < gap.first:
             log.warning(
-                "%s: %s: offset %d is beyond the end of the log, which was truncated; reading again from offset %d",
+                "%s: %s: offset %d is beyond the end of the log; reading from offset %d",
                 self._config.log_name,
                 position.tp,
                 gap.first,
@@ -61,7 +61,7 @@ class Losses:
             self._report(position, OffsetsLost(position.tp, gap.first, gap.until, gap.reason))
 
     def truncated(self, position: Position, offset: int) -> None:
-        """Count the loss, and emit its event. The thread that polls logs the warning: it knows which records it has returned."""
+        """Count the loss, and emit its event. The reader logs the warning, because it knows which records it has returned."""
         self.count += max(0, position.offset - offset)
         self._events.emit(OffsetsLost(position.tp, offset, max(offset, position.offset), LossReason.TRUNCATED))
 

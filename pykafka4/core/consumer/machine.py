@@ -1,5 +1,5 @@
 """Polls the parts of one consumer on the loop: membership, fetcher, auto-commit, offsets, coordinator, rewinds. Invariant: each turn polls
-a part before the parts to which it passes work."""
+the parts in this order, so a part handles in the same turn the work that an earlier part passes to it."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ class ConsumerMachine:
         return self._rewinds.ask(rewind, deadline, done)
 
     def _auto_commit(self, now: float) -> float:
-        """Once per auto_commit_interval_ms, commit the offsets after finished records, except stored offsets.
+        """At most once per auto_commit_interval_ms, commit the offsets after finished records, except stored offsets.
 
         Only the application's thread changes the finished offsets, so the loop reads them without a lock. When the thread that polls
         releases revoked partitions, it commits all their finished records (`commit_last`). Offsets of lost partitions are not committed.
@@ -200,7 +200,7 @@ class ConsumerMachine:
         self._auto_under_way = False
         if error is not None:
             log.warning("%s: auto-commit failed: %s", self._config.log_name, error)
-            if isinstance(error, AuthorizationError):  # heartbeats would report it, but there are none without a subscription
+            if isinstance(error, AuthorizationError):  # without a subscription, no heartbeat reports a denial
                 self._reader.tell_denied(error)
 
     # ---------------------------------------------------------------- status
@@ -236,7 +236,7 @@ class ConsumerMachine:
         return self.membership.protocol.on_commit_verdict(now, identity, generation, verdict, error)
 
     def exists(self, topic: str, topic_id: UUID | None) -> bool:
-        """True also for a topic without metadata, because this client requests only the metadata of topics in use."""
+        """True also for a topic without metadata, because `Cluster` has only the metadata of topics in use."""
         if topic in self.membership.subscription.deleted:
             return False
         error = self._cluster.topic_error(topic)

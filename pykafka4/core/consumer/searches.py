@@ -94,7 +94,7 @@ class Searches:
         self._to_check[search] = None
 
     def tidy(self, tp: TopicPartition) -> None:
-        """Forget lookups that are no longer wanted, except those in flight."""
+        """Forget lookups of `tp` that are no longer wanted, except lookups in flight."""
         for search in list(self._pending.get(tp, ())):
             if not search.in_flight and not search.wanted():
                 self._end(search)

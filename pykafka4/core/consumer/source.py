@@ -43,7 +43,7 @@ WITHOUT_SESSIONS_S: Final = 60.0
 LONGEST_HOLD_WAITS: Final = 10  # times fetch_max_wait_ms
 MOST_WAIT_S: Final = 30.0  # less than the time for which brokers keep an unused session (2 minutes) or connection
 CONSUMER: Final = -1  # the replica id of clients
-FRAME, PER_PARTITION = 512, 320  # most bytes, apart from records, of a response and of each partition in it
+FRAME, PER_PARTITION = 512, 320  # bytes set aside, apart from records, for a response and for each partition in it
 
 Answer: TypeAlias = FetchResponse.Topic.Partition
 
@@ -269,7 +269,7 @@ class Source:
         return next((self.positions[tp] for tp in self.alone if tp not in self.full), None)
 
     def _name_all(self, used: FetchSession, alone: Position | None) -> list[RequestedPartition]:
-        """Name `alone`, otherwise all partitions to fetch; the one that was served last comes last."""
+        """Name `alone`, otherwise all partitions to fetch, in the order of their turns."""
         used.clear()
         if used is self.session:
             self._news.clear()

@@ -1,8 +1,4 @@
-"""Assigns each position to the source that fetches it. Invariant: a position that can be fetched is among the `positions` of one source:
-the source of its leader, or of the follower that its leader chose.
-
-A change of a position, or of its topic, costs work only for the positions concerned.
-"""
+"""Assigns each position to the source that fetches it. Invariant: a position is among the `positions` of at most one source."""
 
 from __future__ import annotations
 
@@ -41,7 +37,7 @@ class Sources:
         return via(self._lanes[0], node) if source is None else source.address
 
     def of(self, tp: TopicPartition) -> Source | None:
-        """The source that can fetch `tp` now."""
+        """The source to which `place` moved `tp`; None if it has none."""
         return self._of.get(tp)
 
     def place(self, tp: TopicPartition) -> bool:

@@ -2,12 +2,12 @@
 that offset, and fails if the log ends earlier.
 
 If compaction has removed all records between a position and its bound (`Claim.until`), and there is no record after the bound, no response
-ever moves the position. A response without bytes of any partition proves the gap, because brokers return the first batch whole (KIP-74).
+moves the position. A response without bytes of any partition proves the gap, because brokers return the first batch whole (KIP-74).
 Such a response proves nothing if it was throttled, has an error or chose a follower, or if the log ends before the bound. After a proof, a
 lookup makes sure that the position is not in tiered storage: a remote read that takes too long returns no bytes either (KIP-405).
 
-If the log ends before the bound, the leader is new and does not know the end yet, or an unclean election has removed records. A lookup of
-the end distinguishes the two cases: a leader that does not know the end returns a retriable error (KIP-207).
+If the log ends before the bound, the leader is new and does not know the end yet, or the log has lost records. A lookup of the end
+distinguishes the two cases: a leader that does not know the end returns a retriable error (KIP-207).
 """
 
 from __future__ import annotations
