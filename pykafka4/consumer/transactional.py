@@ -1,8 +1,8 @@
-"""Puts a consumer's offsets into transactions. Invariant: records returned for a transaction are committed with it, or read again.
+"""Puts a consumer's offsets into transactions, and rewinds the consumer if a transaction is not committed.
 
-Positions go into a transaction only with the membership under which the records were read (KIP-447). From the beginning of a transaction,
-the consumer owes a rewind until the commit is known or the consumer has gone back. Before the next transaction, an owed rewind is carried
-out. A transaction that could not begin also leaves a rewind owed, because the application has not processed the records read for it.
+The offsets go into a transaction together with the consumer's membership (KIP-447). From the beginning of a transaction, the consumer owes
+a rewind until the commit is known or the consumer has gone back. An owed rewind is carried out before the next transaction with the
+consumer. If records were read for a transaction that could not begin, a rewind is owed too, because they have not been processed.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class RecordsInTransaction:
 
     committed: bool = False  # written by the loop thread, as soon as the commit is known
     offsets: dict[TopicPartition, tuple[object, int]] = attrs.Factory(dict)  # the stretch (`DeliveredOffsets.stretch`) and offset
-    left_at: dict[TopicPartition, OffsetAndEpoch] | None = None  # the positions of the application when the transaction ended
+    left_at: dict[TopicPartition, OffsetAndEpoch] | None = None  # the positions of the application when the block ended
     left_after: int = -1  # `DeliveredOffsets.changes` at that time: positions may be equal although the same records were read again
 
 
 class TransactionalReads:
-    """The calls of a consumer that a transactional producer makes (`producer.transaction_block.ConsumerSide`)."""
+    """A consumer's side of transactions (a `producer.transaction_block.ConsumerSide`)."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class TransactionalReads:
 
     @call
     def check_none(self, what: str) -> None:
-        """Refuse the call `what`, which commits automatically, while a transaction is open or a rewind is owed."""
+        """Refuse the call `what`, which commits automatically, if it could commit records of a transaction with this consumer."""
         with self.guard.using(what):
             reading = self._reading
             if reading is not None and not self._settled(reading):
@@ -92,7 +92,7 @@ class TransactionalReads:
 
     @call
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return the membership. The application may store offsets with it, so a rewind must look up the committed offsets."""
+        """Return the membership, with which the application may commit: rewinds of current stretches must look up committed offsets."""
         self._attachment.check()
         with self.guard.using("group_metadata"):
             self._application_stretches = {tp: self._reader.delivered.stretch(claim) for tp, claim in self._reader.claims.items()}
@@ -178,7 +178,7 @@ class TransactionalReads:
         self._announced = False
 
     def _nothing_new(self) -> bool:
-        """Whether the application has received no records that belong in a transaction that begins now."""
+        """Return True only if the application has received no records that belong in a transaction that begins now."""
         last = self._reading
         try:
             return not self._reader.delivered.in_hand or (last is not None and self._is_where(last))
@@ -189,8 +189,9 @@ class TransactionalReads:
     def take(self, reading: RecordsInTransaction) -> dict[TopicPartition, OffsetAndMetadata]:
         """The offsets after the records that the application has received, including the current record of a `for` loop.
 
-        Offsets that a transaction has stored already are left out. Raises TransactionAborted if a partition of returned records is no
-        longer held by this consumer, if its topic may have been deleted, or if the consumer has been used in another transaction.
+        Offsets that a transaction has stored already are left out. Raises TransactionAborted if a partition was revoked or lost after it
+        had returned records that no transaction has committed, if it was revoked while brokers reported its topic as missing, or if the
+        consumer has been used in another transaction.
         """
         self._attachment.check()
         with self.guard.exclusive("transaction"):
@@ -221,7 +222,7 @@ class TransactionalReads:
         return reading.left_at
 
     def _is_where(self, reading: RecordsInTransaction) -> bool:
-        """Whether the application has received no records since the transaction ended."""
+        """Whether the application has received no records, and moved no positions, since the block ended."""
         return reading.left_after == self._reader.delivered.changes and reading.left_at == self._reader.handed_out()
 
     @call

@@ -1,4 +1,4 @@
-"""Defines how steps of a consumer wait, and implements the waits of threads. Invariant: threads and tasks run the same steps."""
+"""Defines how steps of a consumer wait, on threads and in tasks, and implements the waits of threads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Waits(Protocol):
         """Raises the error of `promise`, or KafkaTimeoutError."""
 
     def until(self, predicate: Callable[[], bool], timeout: float | None) -> Steps[bool]:
-        """Wait until `predicate()`, called at each notification of the signal, is true. Returns its last value."""
+        """Wait until `predicate()` is true, up to `timeout` seconds (None: no limit). Returns the last value of `predicate()`."""
 
     def listen(self, method: Listen, tps: list[TopicPartition], event: Assigned | Ended) -> Steps[None]:
         """Mark `event` as reported, call `method`, and wait for the end of the method."""
@@ -51,7 +51,7 @@ class ThreadWaits:
     """Implements `Waits` by blocking the calling thread."""
 
     def __init__(self, signal: Signal, call_back: Callable[[Callable[[], None]], None]) -> None:
-        """`call_back(fn)` runs `fn` on the callback executor."""
+        """`call_back` implements `Waits.call_back`."""
         self._signal, self._call_back = signal, call_back
 
     @property

@@ -39,7 +39,7 @@ class ShareConsumerCalls(Protocol):
     runtime: Runtime
 
     def status(self) -> dict[str, Any]:
-        """The state of the member."""
+        """The part `share_consumer` of ShareConsumer.status."""
 
     def stats(self) -> Mapping[str, int]:
         """See ShareConsumer.stats."""

@@ -56,7 +56,7 @@ INFINITY: Final = float("inf")
 
 # A node is a broker id (0 and up), a broker over a lane (`network.endpoint.via`), a bootstrap address (-1, -2, … in the order of
 # `bootstrap_servers`), or one of the two numbers below, which no list of bootstrap addresses reaches.
-ANY: Final = -1_000_001  # any broker: one that is connected, with few requests in flight
+ANY: Final = -1_000_001  # any broker, if possible a connected one with few requests in flight
 CONTROLLER: Final = -1_000_002  # the controller according to the metadata; any broker while the controller is unknown
 
 
@@ -71,7 +71,7 @@ class Reply:
 
 @attrs.frozen(eq=False)
 class Failed:
-    """The outcome of a request without a response. `written` is NO only if no byte of the request can have reached the broker."""
+    """The outcome of a request without a readable response. `written` is NO only if no byte of the request can have reached the broker."""
 
     reason: KafkaError
     written: Written
@@ -145,8 +145,8 @@ class Threads(Enum):
 
 @attrs.frozen(eq=False)
 class Job:
-    """Work that may block. A thread of `threads` calls `run()`, then the loop calls `then(now, result or exception)`, unless the machine
-    has failed."""
+    """Work that would delay the loop. A thread of `threads` calls `run()`, then the loop calls `then(now, result or exception)`, unless the
+    machine has failed or the loop has ended."""
 
     run: Callable[[], Any]
     then: Callable[[float, Any], None]

@@ -1,13 +1,13 @@
 """Runs the calls of `AdminClient`, and the stateless calls of clients, as questions about many keys.
 
 A question is one kind of request about many keys: groups, partitions, brokers, topics. Its requests go to the brokers that can answer them.
-Invariant: each key gets its own outcome, so an error of one key never hides the outcome of another.
+Invariant: each key gets its own outcome.
 
 Modules; each line imports only from lines below it:
     stateless       calls of a client: offsets, fetches, commits, single messages
     sizes           sizes of logs
     locating        lookups for bounded reads: partitions, offsets, sizes
-    calls           calls about many groups: sequences of questions
+    calls           calls about many groups, each with one or more questions
     call            one call: its questions, and the outcome of each key
     machine         the machine that runs questions until each key has its outcome
     fetches         fetches of records by offset

@@ -186,7 +186,7 @@ def _in_order(acls: Any) -> tuple[Acl, ...]:
 
 
 def _refused(refusal: Refusal, api: str, task: str, what: str) -> BrokerError:
-    """The error names the ACL (`what`), or the `task` if the error is the same for all ACLs."""
+    """The error names the ACL or filter (`what`), or the `task` if the error is the same for all ACLs."""
     row = error_code(refusal.code)
     common = row.denied or row.name in HINTS
     return broker_error(refusal.code, task if common else what, HINTS.get(row.name, refusal.detail), api)
@@ -276,7 +276,7 @@ def _creation(acl: Acl) -> CreateAclsRequest.Creation:
 
 
 class DeleteAcls(PositionalQuestion["Acl | AclFilter", "tuple[Acl, ...]"]):
-    """Deletes the ACLs that filters find. The keys are filters or ACLs, and the outcomes are the deleted ACLs."""
+    """Deletes the ACLs that filters find. The keys are filters or ACLs; an outcome has the ACLs that the answered request deleted."""
 
     api = "DeleteAcls"
     task = "ACLs cannot be deleted"

@@ -1,7 +1,6 @@
 """Finds the broker for each key of a question: a coordinator, a leader, the broker that the key names, or any broker.
 
-Invariant: after a failure that a retry can cure (`Failed.passing`), or an error code that a lookup can cure (`cured_by`), the broker of the
-key is looked up again. Coordinators are kept between questions.
+Coordinators are kept between questions.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class NumberedBrokerChoice(BrokerChoice[int]):
         self._cluster = cluster
 
     def outcome(self, now: float, key: int) -> KafkaError | None:
-        """An error for a broker that has left the cluster, because other brokers now coordinate its groups and transactional ids."""
+        """An error for a broker that has left the cluster."""
         return None if key in self._cluster.brokers else KafkaError(f"broker {key} has left the cluster; ask again")
 
     def node(self, key: int) -> int:
@@ -229,7 +228,7 @@ class LeaderChoice(BrokerChoice[TopicPartition]):
         return f"the leader of {key} is not known yet" + ("" if silent is None else f", because {silent} has not answered Metadata")
 
     def find(self, now: float, key: TopicPartition) -> None:
-        """Request the metadata of a known topic. `Cluster` does so automatically for leaderless partitions, not for missing ones."""
+        """Request the metadata of a known topic. `Cluster` does so automatically for leaderless partitions, not for missing partitions."""
         if self._cluster.partitions(key.topic):
             self._cluster.refresh(now, [key.topic])
 

@@ -1,4 +1,4 @@
-"""Runs one call as a sequence of questions. Invariant: `done` is called at most once, when each expected key has an outcome."""
+"""Runs one call, which asks one or more questions. Invariant: `done` is called only when each expected key has an outcome."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Makes the calls about many groups, each a sequence of questions.
+"""Makes the calls about many groups, each with one or more questions.
 
-Invariant: the next question about a group follows as soon as the previous question has an outcome for the group, so that a silent
+Invariant: the next question about a group follows as soon as the earlier questions have outcomes for the group, so that a silent
 coordinator delays only its own groups.
 """
 
@@ -54,7 +54,7 @@ def described_with_shares(groups: Iterable[str]) -> Begin:
 
 
 def describing(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]:
-    """Return a function that asks about groups as classic groups, then about unknown ones as groups of the consumer protocol."""
+    """Return a function that asks about groups as classic groups, then about unknown groups as groups of the consumer protocol."""
     return _describing(call, lambda name, found: settled(name, found.error(name) if isinstance(found, UnknownGroup) else found))
 
 
@@ -100,8 +100,8 @@ def _describing(call: Call, settled: Settled[str, GroupDescription | UnknownGrou
 def committed(groups: Iterable[str], *, stable: bool) -> Begin:
     """The call for the committed offsets of each group.
 
-    With `stable`, the call waits for the end of an open transaction with offsets of a group; otherwise the outcome has the offsets from
-    before the transaction.
+    With `stable`, if the coordinator knows `require_stable`, the call waits for the end of an open transaction with offsets of a group;
+    otherwise the outcome has the offsets from before the transaction.
     """
 
     return _about(groups, lambda call: _fetching(call, call.settle, stable=stable))
@@ -259,7 +259,7 @@ def deleted(groups: Iterable[str]) -> Begin:
 
 
 def in_doubt(error: KafkaError) -> bool:
-    """Whether a change that ended with `error` may have been carried out nevertheless."""
+    """Whether `error` has the note that the change may have been carried out nevertheless."""
     return DOUBT in getattr(error, "__notes__", ())
 
 

@@ -1,5 +1,4 @@
-"""Describes brokers, features and the quorum of controllers; changes features, and unregisters brokers. Invariant: a value that brokers do
-not report is None."""
+"""Describes brokers, features and the quorum of controllers; changes features, and unregisters brokers."""
 
 from __future__ import annotations
 
@@ -155,7 +154,7 @@ class OneAnswer(Question[K, V], Generic[K, V]):
 
 
 class DescribeCluster(OneAnswer[str, ClusterDescription]):
-    """The question about the cluster and its brokers, including fenced brokers; the only key is THE_CLUSTER."""
+    """The question about the cluster and its brokers, from FENCED_FROM on with fenced brokers; the only key is THE_CLUSTER."""
 
     api = "DescribeCluster"
 
@@ -181,7 +180,7 @@ class DescribeClusterByMetadata(Question[str, ClusterDescription]):
         return MetadataRequest(topics=[], allow_auto_topic_creation=False)
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, ClusterDescription]:
-        """Only brokers that are up are in the response."""
+        """The response lacks brokers that the responding broker considers down."""
         rows = (Broker(row.node_id, row.host, row.port, row.rack) for row in reply.message.brokers)
         return {keys[0]: ClusterDescription(reply.message.cluster_id, _known(reply.message.controller_id), _by_id(rows))}
 
@@ -283,7 +282,7 @@ class UpdateFeatures(Question[str, int]):
         }
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """The error names no feature: an error of the whole request is the same for all features."""
+        """The error names no feature, because an error of the whole request is the same for all features."""
         return broker_error(refusal.code, "features cannot be updated", refusal.detail, self.api)
 
 

@@ -88,8 +88,8 @@ def _committed_at(row: Any) -> OffsetAndMetadata | None:
 class FetchOffsetsOfPartitions(PartitionQuestion):
     """The question about committed offsets of some partitions of a group.
 
-    With `stable`, the question is repeated until an open transaction with offsets of the group has ended; otherwise the outcomes are the
-    offsets from before the transaction.
+    With `stable`, from STABLE_FROM on, the question is repeated until an open transaction with offsets of these partitions has ended;
+    otherwise the outcomes are the offsets from before the transaction.
     """
 
     api = "OffsetFetch"
@@ -160,7 +160,7 @@ class DeleteOffsets(PartitionQuestion):
     changes = True
 
     def repeated(self, found: bool | Refusal) -> bool | Refusal:
-        """True for a group that does not exist: the request whose response was lost may have deleted its last offsets."""
+        """True for a group that does not exist: the request whose response was lost may have deleted the group's last offsets."""
         return True if isinstance(found, Refusal) and found.code == NOT_FOUND else found
 
     def message(self, keys: Sequence[TopicPartition]) -> OffsetDeleteRequest:

@@ -28,14 +28,17 @@ __all__ = ["Fetch", "FetchFrom", "FetchLimits", "UndecodedPartition", "decode_al
 CLIENT: Final = -1  # the replica id of clients
 OUT_OF_RANGE: Final = BY_NAME["OFFSET_OUT_OF_RANGE"].code
 LAST_NAME_VERSION: Final = 12  # the last version of Fetch with topic names
-FRAME_BYTES: Final = 4_096  # bytes of a response in addition to its partitions
+FRAME_BYTES: Final = 4_096  # bytes allowed for a response, in addition to its partitions
 MANY: Final = 2**31 - 1  # a number of records that limits nothing
-PER_PARTITION_BYTES: Final = 256  # bytes of a partition in a response, in addition to its records
+PER_PARTITION_BYTES: Final = 256  # bytes allowed for a partition in a response, in addition to its records
 
 
 @attrs.frozen
 class FetchFrom:
-    """The offset to fetch from, and the limit for the bytes of the partition. A first batch over the limit is returned whole."""
+    """The offset to fetch from, and the limit for the bytes of the partition.
+
+    A first batch over this limit is returned whole, unless it is too large for `FetchLimits.max_response`.
+    """
 
     offset: int
     max_bytes: int
@@ -122,9 +125,9 @@ class Fetch(PartitionQuestion):
         return UndecodedPartition(FetchedPartition(tp, offset, error=CorruptRecord(*tp, offset, reason)))
 
     def failed(self, keys: Sequence[TopicPartition], reason: KafkaError) -> Mapping[TopicPartition, UndecodedPartition] | None:
-        """Divide a request whose response exceeded the limit; if only one partition remains, its next batch is too large.
+        """Divide a request whose response exceeded the limit; if only one partition remains, report its next batch as too large.
 
-        The request allowed less than the limit, so the excess comes from a batch that the broker returned whole.
+        The request allowed less than the limit, so as a rule the excess comes from a batch that the broker returned whole.
         """
         cause = reason.__cause__
         if not isinstance(cause, FrameTooLarge):
