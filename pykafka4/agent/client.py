@@ -98,7 +98,8 @@ class Client:
             value: Text is encoded as UTF-8. An empty value is written to Kafka as null (a tombstone), unless the agent has the setting
                 `empty = "empty"`.
             key: Kafka's key, which does not choose the partition.
-            partition_key: From 0 to 4,294,967,295. The partition is this number modulo the number of partitions. None: the agent chooses.
+            partition_key: From 0 to 4,294,967,295. The partition is this number modulo the number of partitions, unless the
+                agent has the setting `offline = "next"` and this partition has no leader. None: the agent chooses.
             timestamp_ms: Milliseconds since the epoch; None: now.
 
         Raises:

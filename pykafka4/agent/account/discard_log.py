@@ -22,7 +22,7 @@ __all__ = ["DiscardLog"]
 
 log = get_log("pykafka4.agent")
 
-# The most bytes of entries that wait for the thread, limited because bursts of discards come when memory is short.
+# The most bytes of queued entries, limited because bursts of discards come when memory is short. `_put` has an exception for one entry.
 MOST_WAITING: Final = 4 * 1024 * 1024
 # Entries that are written together: after each portion, its room in the queue is free for new entries.
 PORTION: Final = 1_000
@@ -129,7 +129,7 @@ class DiscardLog:
             log.warning("agent: discard log %s: %s; entries are left out until a write succeeds; the agent continues", self._path, error)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Wait up to `timeout_s` for the queued entries, then log the number of left-out entries. Later entries are left out.
+        """Wait up to `timeout_s` for the queued entries, then log the number of left-out entries, if any. Later entries are left out.
 
         Entries that a hanging disk has not written by then count as left out.
         """
