@@ -27,7 +27,7 @@ WITHOUT_PACKAGES = {  # commands with a parser of their own
     "send": "pykafka4.agent.sending",
 }
 INTERRUPTED = 130  # the exit code that shells report for a program that Ctrl-C has ended
-YOUNG_OBJECTS = 20_000  # new objects between two collections of cyclic garbage; Python's default is 700, and 2,000 from 3.13 on
+YOUNG_OBJECTS = 20_000  # new objects between two collections of cyclic garbage; Python's default is 700 or 2,000, depending on its version
 
 
 def main() -> int:

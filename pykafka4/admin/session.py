@@ -1,4 +1,4 @@
-"""Begins the questions of an admin client on its loop. Invariant: no call outlives the admin client."""
+"""Begins the questions of an admin client on its loop. Invariant: no question outlives the admin client."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class TokenCalls(AdminCalls):
         return self._of_token(question, self._begin(timeout))
 
     def describe_tokens(self, owners: Iterable[str] | None = None, *, timeout: float | None = None) -> tuple[DelegationToken, ...]:
-        """Return the tokens of some owners, or of all (None), secrets included.
+        """Return the tokens that some users (`owners`) own, requested or may renew, or all tokens (None), secrets included.
 
         The result lacks a token of another user if the caller neither requested the token nor is its renewer, and has neither DESCRIBE on
         the token nor DESCRIBE_TOKENS on the owner. The result comes from one broker, which may not know the latest changes yet.
