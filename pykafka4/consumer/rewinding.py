@@ -1,4 +1,6 @@
-"""Rewinds a group at the request of one member. Invariant: the group gets the request only if all given offsets are in their logs."""
+"""Rewinds a group at the request of one member. Invariant: the group gets the request only after a lookup has found all given offsets
+in their logs.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,7 @@ class GroupRewinding:
 
 
 def _split_offsets(offsets: object) -> tuple[dict[TopicPartition, int], dict[TopicPartition, Any]]:
-    """The partitions with given offsets, and the partitions whose offsets have to be looked up by time, or as ends."""
+    """The partitions with given offsets, and the partitions whose offsets have to be looked up."""
     from pykafka4.core.admin.values import EARLIEST, LATEST
 
     if not isinstance(offsets, Mapping):

@@ -1,4 +1,4 @@
-"""Keeps the subscription and the partitions of `assign`. Invariant: only the application changes them; a loss only forbids commits."""
+"""Keeps the subscription and the partitions of `assign`. Invariant: no rebalance changes them."""
 
 from __future__ import annotations
 

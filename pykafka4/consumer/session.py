@@ -1,7 +1,8 @@
 """Implements a consumer for threads. Invariant: decoded records are handed out if and only if `poll` returns them.
 
-In a poll only `_wait_for_records` blocks the thread. Its condition (`_has_news`) and its work (`_take_records`) never wait, except for the
-listener. Most other calls that wait are `Steps` (`waits`), which the consumer for asyncio also runs.
+In a poll only `_wait_for_records` blocks the thread. Its condition (`_has_news`) and its work (`_take_records`) wait only for code of the
+application: the listener, deserializers and hooks. Most other calls that wait are `Steps` (`waits`), which the consumer for asyncio also
+runs.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class BoundedEnds(Protocol):
     """The ends of a bounded read, or of a loop of `until_end`."""
 
     def due(self) -> bool:
-        """Whether a poll without records returns instead of waiting: all ends are reached, or new partitions have no end yet."""
+        """Whether a poll without records returns instead of waiting, for example because all ends are reached."""
 
 
 class FailedPoll(Iterator[Record[Any, Any]]):
@@ -239,7 +240,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
 
     @call
     def poll(self, timeout: float | None, most: int | None, form: Form[T], iteration: Iteration | None = None) -> T:
-        """One function: Ctrl-C between the returns of an inner and an outer function would lose the list."""
+        """Without `guard.using`, because Ctrl-C in its `__exit__` would lose the list."""
         limit, timeout = form.limit(most), check_timeout(timeout)
         if not self.guard.enter(form.call):
             if method := self.assignment.listener_method:
@@ -290,7 +291,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         return records
 
     def _take_records(self, limit: int, form: Form[T]) -> T | None:
-        """Handle the events, then take the records that have arrived. Waits only for the listener."""
+        """Handle the events, then take the records that have arrived."""
         if self.reader.ready:
             self.reader.drain()
             if self.reader.events:
@@ -334,7 +335,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         return None if longest == INFINITY else longest
 
     def _fetch_more(self) -> None:
-        """Have the loop fetch more, once for each mark that reading reaches. Only the loop sets marks, and none below an earlier mark."""
+        """Have the loop fetch more, once for each mark that reading reaches."""
         mark = self.reader.resume_at
         if self.reader.consumed >= mark and mark != self._asked_at:
             self.post(self.machine.fetcher.space)

@@ -1,8 +1,8 @@
 """Runs the handlers of `Consumer.process` on threads. Invariant: of ordered records, only the first is handled, until it is finished.
 
-Ordered records have equal keys. A record is finished when its handler has returned and the deliveries that the handler
-returned are acknowledged, or when its dead letter is acknowledged. An error of a handler, an executor or a producer that nothing handles
-ends the work: no further handler starts.
+Records are ordered if `Plan.order` returns equal keys for them. A record is finished when its handler has returned and the deliveries
+that the handler returned are acknowledged, or when its dead letter is acknowledged. An unhandled error of a handler, an executor or a
+producer ends the work: no further handler starts.
 A thread holds the lock for a few lines, and calls no handler, executor or producer meanwhile. `with` takes the lock, because Ctrl-C can
 interrupt any call of the thread that polls, and `with` does not leave the lock locked.
 """
@@ -63,7 +63,7 @@ class HandlerWork:
         self.limits = plan.limits
         self._threads = Workers("pykafka4-process", plan.workers, plan.limits.where)  # daemons: a stuck handler does not keep Python alive
         self._lock = system.RLock()  # guards changes of the attributes below, except `_runs`
-        self._ends = Signal()  # notified when a handler ends or its record is acknowledged
+        self._ends = Signal()  # notified when `_running` decreases
         self._ordered: dict[Hashable, OrderedRecords] = {}
         self._turns = PartitionTurns()  # calls that no worker has begun
         self._waiting: list[tuple[float, int, OrderedRecords]] = []  # a heap by the time of the next attempt at the first record
@@ -131,7 +131,7 @@ class HandlerWork:
         return self._until(lambda: not any(progress.running > (progress is mine) for progress in ending), timeout)
 
     def _until(self, condition: Callable[[], bool], timeout: float) -> Any:
-        """Wait for `condition`, which only the end of a handler or an acknowledgement can make true."""
+        """Wait up to `timeout` seconds for `condition`, which can become true only when `_running` decreases."""
         return self._ends.wait(condition, timeout)
 
     def _handled_here(self) -> PartitionProgress | None:
@@ -166,9 +166,7 @@ class HandlerWork:
 
     def drain(self, error: BaseException | None) -> Any:
         if not self.stop(self.limits.drain):
-            log.warning(
-                "%s: handlers still run after drain_timeout=%g s; their records are not finished", self.limits.where, self.limits.drain
-            )
+            log.warning("%s: records are unfinished after drain_timeout=%g s; handlers may still run", self.limits.where, self.limits.drain)
         return RELEASE_COMMIT_S
 
     def stop(self, timeout: float) -> bool:
@@ -269,15 +267,14 @@ class HandlerWork:
     def _settle(self, ordered: OrderedRecords, task: TaskInHand, returned: object) -> None:
         try:
             sent = deliveries(returned)
-        except TypeError as error:  # the handler would return this for every record: neither another attempt nor a dead letter helps
+        except TypeError as error:  # a fault of the handler, not of the record: neither another attempt nor a dead letter helps
             self._abandon(task, error)
             return
         self._await(sent, lambda error: self._finished(ordered, task) if error is None else self._failed(ordered, task, error))
 
     def _await(self, sent: list[Delivery], then: Callable[[BaseException | None], object]) -> None:
         """Call `then` with the first error, or None, when all of `sent` have their outcomes."""
-        # One more than `sent`, for the call of `settled` at the end. A delivery that is done already may call back at once: without the
-        # extra one, `then` could run while other deliveries still lack their callbacks.
+        # One more than `sent`, for the call of `settled` at the end: if `sent` is empty, nothing else calls `then`.
         left, errors = [len(sent) + 1], list[BaseException]()
 
         def settled(delivery: Delivery | None) -> None:
@@ -350,7 +347,7 @@ class HandlerWork:
         self._await([delivery], lambda lost: self._finished(ordered, task, 1) if lost is None else self._lose(task, error, lost))
 
     def _lose(self, task: TaskInHand, error: BaseException, refused: BaseException) -> None:
-        """The dead letter was not written: end the work."""
+        """End the work, because the dead letter has failed."""
         with self._lock:
             self._count(task, -1)
         if not isinstance(refused, Exception):  # `result` raises SystemExit, for example, unchanged
@@ -396,7 +393,7 @@ def checked_delivery(sent: Delivery) -> Delivery:
 
 
 def deliveries(returned: object) -> list[Delivery]:
-    """The deliveries that a handler returned. Raises TypeError for generators and awaitables, even in a list."""
+    """The deliveries that a handler returned. Raises TypeError for generators, and for awaitables other than deliveries, even in a list."""
     several: Collection[object] = returned if isinstance(returned, (list, tuple)) else (returned,)
     sent = [item for item in several if isinstance(item, Delivery)]
     if len(sent) < len(several):

@@ -1,4 +1,4 @@
-"""Turns fetched data into records on the thread that polls. Invariant: no record is lost, and no unfinished record counts as finished.
+"""Turns fetched data into records on the thread that polls.
 
 Modules; each line imports only from lines below it:
     reader         records for `poll`; seeks, pauses and revocations, which drop fetched data or have it fetched again
@@ -9,6 +9,6 @@ Modules; each line imports only from lines below it:
     cursors        the positions after returned and after finished records
     fetch_buffer   chunks and markers that wait for `poll`
     delivered      offsets of records that the application has and no transaction has committed
-    notices        errors of the consumer, not of one partition, each raised at most once
+    notices        errors of the consumer, not of one partition
     steps          the mark of the reader's steps, which Ctrl-C may leave in the middle
 """

@@ -1,4 +1,6 @@
-"""Collects records as Arrow columns for `poll_arrow`. Invariant: columns count as waiting data until the application has freed them."""
+"""Collects records as Arrow columns for `poll_arrow`. Invariant: `ColumnForms.held_bytes` counts all columns that the
+application has not freed.
+"""
 
 from __future__ import annotations
 

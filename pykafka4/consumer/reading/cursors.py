@@ -107,8 +107,7 @@ class Cursors:
             if claim.live:
                 self.finished[claim.tp] = positions[claim]
         if handed.has_rest:
-            # A loop was left early. The rest of its list was never returned, so the next poll begins with that rest; only claims that have
-            # records in the rest keep a position after the list.
+            # The rest of a loop's list was never returned: only claims that have records in the rest keep a position after the list.
             after_list = {claim: position for claim, position in handed.positions.items() if positions[claim] != position}
             self.handed = self.taken = HandedOut(after_list, handed.iterator)
         else:
@@ -135,7 +134,7 @@ class Cursors:
         """`handed` with the result of its `within`, on any thread.
 
         The application's thread may remove a partition's records from the list between the two reads. Then the former `handed` counts these
-        records as returned, and auto-commit would skip them. `Reader._shorten` replaces `handed` first, so the second check finds this.
+        records as returned, and auto-commit would skip them. `Reader._shorten` replaces `handed` first, so the check finds this.
         """
         while True:
             handed = self.handed

@@ -1,10 +1,9 @@
 """Keeps notes of returned records that no transaction has committed. Invariant: only a commit, a rewind or a deletion of the topic removes
-notes.
+all notes of a partition.
 
 Transactions need these notes: the application may process records of a partition that has ended, in a transaction that can no longer
 contain their offsets. Such a transaction must abort, because the next owner of the partition reads the records again.
-A *stretch* is the reading of a partition from its assignment, a seek of the application, or a restart in a recreated topic, up to the next
-of these events.
+A *stretch* is the reading of a partition from its assignment, a seek, or a restart in a recreated topic, up to the next of these events.
 """
 
 from __future__ import annotations
@@ -83,12 +82,12 @@ class DeliveredOffsets:
         return None if claim.start is None else min(known)
 
     def first(self, claim: Claim, position: int | None) -> int | None:
-        """The offset of the first noted record; after a seek, the start of the stretch; without notes, `position`."""
+        """The offset of the first noted record; the start of the stretch, if notes go back beyond a seek; without notes, `position`."""
         first = self._open.get(claim.tp, (position, -1))[0]
         return self.start(claim, position) if first == BEFORE_A_SEEK else first
 
     def was_sought(self, tp: TopicPartition) -> bool:
-        """Whether a seek of the application, or a restart in a recreated topic, began the stretch."""
+        """Whether a seek, or a restart in a recreated topic, began the stretch."""
         return tp in self._seeks
 
     def committed(self, stretches: Mapping[TopicPartition, tuple[object, int]], claims: Mapping[TopicPartition, Claim]) -> None:

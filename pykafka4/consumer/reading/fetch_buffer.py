@@ -24,7 +24,7 @@ class FetchBuffer:
     def __init__(self) -> None:
         self.consumed = 0  # bytes read or dropped since the beginning
         self._queue: OrderedDict[Claim, None] = OrderedDict()
-        # Claims without items are absent. Usually a claim has one item, and a list is the smallest container for one item.
+        # Claims without items are absent. Usually a claim has one item, and a short list takes less memory than a deque.
         self._items: dict[Claim, list[Any]] = {}
 
     @property

@@ -1,5 +1,4 @@
-"""Defines the forms in which polls return records and raw batches. Invariant: no form decides which records are returned, or where reading
-continues.
+"""Defines the forms in which polls return records and raw batches.
 
 `Reader.take` passes chunks to a form, one after another. The reader handles errors, markers, positions and the recovery after Ctrl-C for
 all forms.
@@ -36,7 +35,7 @@ class Form(Protocol[T_co]):
         """The consumer's method that uses this form, for messages."""
 
     def limit(self, most: int | None) -> int:
-        """The item limit of a poll to which the application passed `most`. Raises ConfigError unless `most` is None or an int > 0."""
+        """The item limit of a poll to which the application passed `most`. Raises ConfigError for an invalid `most`."""
 
     def begin(self, limit: int) -> None:
         """Drop all records, and set the item limit of the poll."""
@@ -129,7 +128,7 @@ class ListForm(_Records[list[Record[Any, Any]]]):
 
 
 class LoopForm(_Records[Iterator[Record[Any, Any]]]):
-    """Collects a list for a `for` loop. If the loop is left, the next poll returns the remaining records."""
+    """Collects a list for a `for` loop. If the loop is left, `go_on` continues with the remaining records."""
 
     def finish(self, positions: Mapping[Claim, OffsetAndEpoch]) -> tuple[RecordIterator, HandedOut]:
         iterator = RecordIterator(self._taken())
@@ -170,7 +169,9 @@ class RawForm(Form[list[RawBatch]]):
         return len(self._batches) >= self._limit or self._left <= 0
 
     def add(self, chunk: Chunk, room: int) -> Added | None:
-        """Collect one batch. A batch with records outside the claim is unpacked, and packed again without these records."""
+        """Collect one batch. A batch with records before the position, or past the end of the claim, is unpacked and packed again
+        without these records.
+        """
         data = chunk.whole_batch()
         if data is None:
             return None

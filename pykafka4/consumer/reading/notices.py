@@ -1,7 +1,7 @@
-"""Keeps errors without a partition for `poll`. Invariant: `poll` raises each error at most once, and errors about one missing right
-at most once a second.
+"""Keeps errors without a partition for `poll`. Invariant: `raise_next` raises errors about one missing right at most once a
+second.
 
-The thread that polls uses this module; the loop thread calls only `subjects` and `__len__`.
+The thread that polls uses this module; the loop thread calls only `subject_of`, `Notices.subjects` and `Notices.__len__`.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Returns fetched records to `poll`. Invariant: no record is lost, and `poll` returns none that a seek, pause or revocation has removed.
 
-The reader is the application's side of a consumer, and never waits. The thread that polls calls its methods, except `_settle` and the
-methods that the modules of its base classes list (`arrivals`, `cursors`). Only one side writes each piece of shared state: plain
-attributes, and the deque `arrivals` (the loop appends, the thread that polls deletes). Exceptions: both sides write the flags `_urgent`,
-`loop_wanted`, `Claim.troubled` and `RecordIterator.stopped`, and any thread appends the markers of dead letters.
+The reader is the application's side of a consumer, and never waits. The thread that polls calls its methods, except `_settle`,
+`consumed`, `held` and the methods that the modules of its base classes list (`arrivals`, `cursors`). Only one side writes each piece of
+shared state: plain attributes, and the deque `arrivals` (the loop appends, the thread that polls deletes). Exceptions: both sides write the
+flags `_urgent`, `loop_wanted`, `Claim.troubled` and `RecordIterator.stopped`; any thread writes `_seen`, and appends the markers of dead
+letters.
 
-Crash-only: an exception of a signal handler (Ctrl-C) can interrupt a step anywhere. Then `changing` stays set, and the next call of the
-consumer begins with `recover`, which drops the records that no poll has returned, and has the loop fetch them again from the positions in
-`handed`. CPython runs signal handlers only after calls, at backward jumps and when a function begins. Therefore either all plain stores
-between two calls are done or none; comments mark the code that relies on this rule. If a signal handler calls the consumer during a step,
-the guard sees `changing`, and refuses the call.
+Crash-only: Ctrl-C can interrupt a step anywhere. Then `changing` stays set, and the next call of the consumer begins with `recover`, which
+drops the decoded records that no poll has returned, and has the loop fetch them again. CPython runs signal handlers only after calls, at
+backward jumps and when a function begins. Therefore either all plain stores between two calls are done or none; comments mark the code that
+relies on this rule. If a signal handler calls the consumer during a step, the guard sees `changing`, and refuses the call.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Reader(Arrivals):
 
     @property
     def filled(self) -> bool:
-        """Whether a poll may find an item: it has just arrived, another call has drained it, or `resume` has brought it back."""
+        """Whether a poll may find an item, even one that another call has drained or brought back."""
         return bool(self.arrivals) or self._buffer.first is not None
 
     @step
@@ -291,7 +291,7 @@ class Reader(Arrivals):
 
     @step
     def release(self, claims: Collection[Claim]) -> None:
-        """Stop reading these claims; from now on their offsets are not committed."""
+        """Stop reading these claims, and drop their finished offsets."""
         current = self.current(claims)
         self.purge(current)
         for claim, position in self._offsets_of(current).items():
@@ -464,7 +464,7 @@ class Reader(Arrivals):
     def withhold(self, tps: Collection[TopicPartition]) -> None:
         """Return no records of these partitions, whose topics are no longer subscribed, until a later call leaves them out.
 
-        Their records are kept: if the application subscribes to the old topics again, a cooperative member keeps the partitions and reads
+        Their positions are kept: if the application subscribes to the old topics again, a cooperative member keeps the partitions and reads
         on.
         """
         again = self._withheld.difference(tps)
@@ -474,7 +474,7 @@ class Reader(Arrivals):
 
     @step
     def relieve(self) -> None:
-        """If data that is set aside fills all the room, drop it: other partitions need room. The data is fetched again."""
+        """If the loop waits for room, and `poll` can read no buffered data, drop data that is set aside. It is fetched again."""
         if self.resume_at == INFINITY:
             return
         # Claims whose assignment was not adopted yet keep their data: a seek cannot fetch it again, because the reader lacks the claim.
@@ -533,7 +533,7 @@ class Reader(Arrivals):
         claim = located.claim
         anew = claim.followed != located.recreated
         if anew:
-            self.delivered.sought(claim, claim.position)  # no transaction can contain the earlier records, or their offsets
+            self.delivered.sought(claim, claim.position)  # no transaction can contain the offsets of the earlier records
         if anew or claim.start is None:
             claim.start = located.offset
         self.finished[claim.tp] = (located.offset, located.epoch)
