@@ -1,5 +1,5 @@
-"""Builds and sends dead letters. Invariant: a dead letter has the bytes of the fetched record, and headers with its origin and the cause of
-the failure."""
+"""Builds and sends dead letters. Invariant: a dead letter has the bytes of the fetched record, and headers with the record's origin and the
+cause of the failure."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class DeadLetters:
             ("dead_letter.exception", f"{type(error).__module__}.{type(error).__qualname__}"),
             ("dead_letter.message", _text(error)),
         ]
-        raw = record.raw  # the bytes as they were fetched: deserialized values could not be sent
+        raw = record.raw  # the bytes as they were fetched, because a deserialized value need not be bytes
         return self._producer.send(self._topic, raw.value, key=raw.key, headers=[*record.headers, *why])
 
 

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def call(method: Call) -> Call:
-    """Mark a method of an object with a `guard`: a thread with the method on its stack uses the consumer."""
+    """Mark a method of an object with a `guard`: a thread with the method on its stack may be using the consumer."""
     CALLS.add(method.__code__)
     return method
 
@@ -62,12 +62,12 @@ class GuardedUse:
 
 
 class Iteration:
-    """A loop over a consumer. Even between two polls, its thread or task has the consumer, because a record of the last poll is in hand."""
+    """A loop over a consumer. Between two of its polls, no other thread or task may poll, because a record of the last poll is in hand."""
 
     __slots__ = ("iterator", "user")
 
     def __init__(self) -> None:
-        self.iterator: weakref.ref[Any] | None = None  # the iterator, which is freed when the loop is left
+        self.iterator: weakref.ref[Any] | None = None  # when the iterator is freed, the loop has ended
         self.user: Any = None  # the thread or task that polled last in this loop
 
     def follow(self, iterator: T) -> T:
@@ -137,7 +137,7 @@ class Guard:
             self.iterations.append(iteration)
 
     def looping(self, user: Any, iteration: Iteration | None = None) -> Iteration | None:
-        """A loop other than `iteration`, whose user is not `user`; None if there is none."""
+        """Return a loop of another user than `user`, but not `iteration`; None if there is none."""
         self.iterations = [one for one in self.iterations if one is not iteration and not one.ended and not self._ended(one.user)]
         return next((one for one in self.iterations if one.user is not user), None)
 

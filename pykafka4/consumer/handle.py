@@ -1,4 +1,4 @@
-"""Defines methods that `Consumer` and `aio.Consumer` share. Invariant: these methods wait at most for a turn of the loop."""
+"""Defines methods that `Consumer` and `aio.Consumer` share. Invariant: these methods wait at most for turns of the loop."""
 
 from __future__ import annotations
 
@@ -120,6 +120,7 @@ class ConsumerHandle(ServesStatus):
     def lag(self, partition: TopicPartition | tuple[str, int]) -> int | None:
         """The number of offsets from the position to the end of the log, as of the last response; None while either is unknown.
 
+        With isolation_level="read_committed", the end is the last stable offset.
         Raises ConfigError for a partition that is not assigned.
         """
         return self._visit().lag(topic_partition(partition))

@@ -84,7 +84,7 @@ class Lookups:
     ) -> Steps[dict[TopicPartition, ListedOffset]]:
         """`isolation_level=None` means the level of the consumer.
 
-        Raises the error of the partition if there is only one, PartialFailure if any of several partitions fails.
+        Raises the partition's error if `times` has only one partition, PartialFailure if any of several partitions fails.
         """
         self._attachment.check()
         answers = self._attachment.runtime.calls.list_offsets(times, timeout, isolation_level or self._config.isolation_level)

@@ -1,5 +1,5 @@
-"""Sends dead letters for records that a deserializer has refused. Invariant: reading passes such a record only when its dead
-letter is acknowledged, or when the application seeks past the record.
+"""Sends dead letters for records that a deserializer has refused. Invariant: `judge` lets reading pass such a record only
+when its dead letter is acknowledged.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["PoisonTopic"]
 Position = tuple[str, int, int]  # topic, partition, offset
 
 MIB: Final = 1 << 20
-MOST_SENT: Final = 10_000  # dead letters that are kept: without a limit, letters of partitions that are no longer read would fill memory
-# Far above the limits of brokers: headers make a dead letter larger than its record, and the broker decides whether to accept the letter.
+MOST_SENT: Final = 10_000  # at this number, letters with outcomes are dropped: otherwise letters of unread partitions would fill memory
+# Far above the usual limits of brokers: the broker decides whether to accept a dead letter, which its headers make larger than its record.
 LIMITS: Final = {"buffer_memory": 256 * MIB, "max_partition_bytes": 256 * MIB, "max_request_size": 128 * MIB}
 
 
@@ -36,7 +36,7 @@ class PoisonTopic(OnPoison):
         client = ClientConfig(**{a.name: getattr(config, a.name) for a in attrs.fields(ClientConfig)})
         self._topic, self._group = check_topic(topic), config.group_id
         self._session = ProducerSession(Client.of(runtime, client), None, {**LIMITS, "on_full": "raise"})
-        self._sent: dict[Position, Delivery] = {}  # dead letters of records that reading has not passed
+        self._sent: dict[Position, Delivery] = {}  # dead letters whose outcomes `judge` has not used
         self.passed = 0
 
     def open(self) -> None:
@@ -78,5 +78,7 @@ class PoisonTopic(OnPoison):
 
 
 def _lost(error: DeserializationError, refused: BaseException) -> DeserializationError:
-    error.add_note(f"pykafka4: its dead letter was not written ({type(refused).__name__}: {refused}); seek to {error.offset} to try again")
+    error.add_note(
+        f"pykafka4: its dead letter was not acknowledged ({type(refused).__name__}: {refused}); seek to {error.offset} to try again"
+    )
     return error

@@ -1,4 +1,4 @@
-"""Implements the common base of consumers and share consumers. Invariant: `close` ends the machine, even after Ctrl-C."""
+"""Implements the common base of consumers and share consumers. Invariant: `close` ends the machine, even if Ctrl-C ends `_end_work`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ class PollingSession(Attachment[M]):
 
     @abstractmethod
     def _end_work(self, *, in_hand: bool) -> None:
-        """End the work of the consumer within `close_time_left()` seconds. With `in_hand`, the list of the last poll counts as finished."""
+        """End the work of the consumer within `close_time_left()` seconds, plus the time of its listener.
+
+        `in_hand`: whether the list of the last poll may count as finished.
+        """
 
     def check(self) -> None:
         if self.closed and not self.runtime.loop.forked:  # first: otherwise `runtime.check` would report the closed private client

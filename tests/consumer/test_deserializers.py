@@ -253,7 +253,7 @@ def test_a_letter_that_cannot_be_written_is_an_error_and_a_seek_tries_again(pois
     assert values(read(consumer, 1)) == [0]
     with pytest.raises(DeserializationError, match="t-0 at offset 1") as caught:
         consumer.poll(LONG)
-    assert "its dead letter was not written (DeliveryFailed" in caught.value.__notes__[0]
+    assert "its dead letter was not acknowledged (DeliveryFailed" in caught.value.__notes__[0]
     assert committed(consumer) == 1
     poisoned.create_topic("dead", 1)
     consumer.seek(("t", 0), 1)

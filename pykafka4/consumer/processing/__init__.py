@@ -1,4 +1,4 @@
-"""Runs the handlers of `Consumer.process` and the streams of `Consumer.streams`. Invariant: no commit passes an unfinished record.
+"""Runs the handlers of `Consumer.process` and the streams of `Consumer.streams`. Invariant: no commit of a run passes an unfinished record.
 
 Modules; each line imports only from lines below it:
     streams              the handles of `Consumer.streams`, as applications see them

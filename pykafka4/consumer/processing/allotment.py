@@ -1,10 +1,10 @@
-"""Allots partitions to streams. Invariant: a partition is on one stream at a time; an unfinished record is in its queue or in hand.
+"""Allots partitions to streams. Invariant: a partition is on one stream at a time.
 
 Records wait in one queue per partition, so that a partition moves between streams together with its waiting records. The new stream gets a
 record of the partition only when the old stream has none in hand.
 
-Any thread may iterate a stream, including the main thread, where Ctrl-C can interrupt any call. So waiting threads hold no lock, only
-`with` takes the lock, and a step takes effect with its last store.
+Any thread may iterate a stream, including the main thread, where Ctrl-C can interrupt any call. So waiting threads hold no lock, and only
+`with` takes the lock.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class StreamState:
 
 
 class PartitionQueue:
-    """The waiting records of a partition. An assignment begins a queue, and so does a truncation of the log."""
+    """The waiting records of a partition. An assignment begins a queue; when reading goes back, a new queue replaces it."""
 
     __slots__ = ("ended", "last", "listed", "records", "stream", "tp")
 
@@ -169,7 +169,7 @@ class Allotment:
         self._changed.notify()
 
     def _take(self, stream: StreamState) -> Record | None:
-        """Take into hand the first record of the partition that has waited longest; None if no queue is ready."""
+        """Take into hand the first record of the next ready queue, in turn; None if no queue is ready."""
         ready = stream.ready
         while ready:
             queue = ready[0]
@@ -234,7 +234,7 @@ class Allotment:
         return self._go_back(known, record.offset)
 
     def _go_back(self, known: PartitionQueue, offset: int) -> PartitionQueue:
-        """Begin a new queue after a truncation: no stream takes the old records from `offset` on, which the log no longer has."""
+        """Begin a new queue when reading has gone back to `offset`: no stream takes the old records from `offset` on."""
         tp, stream = known.tp, self._busy.get(known.tp)
         now = PartitionQueue(tp, known.stream)
         now.records.extend(record for record in known.records if record.offset < offset)

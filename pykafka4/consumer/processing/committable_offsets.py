@@ -96,5 +96,5 @@ class CommittableOffsets:
         self._ended.intersection_update(tps)
 
     def end(self, tps: Iterable[TopicPartition]) -> None:
-        """Exclude these partitions from commits: another member has or gets them, or no stream reads them."""
+        """Exclude these partitions from commits: they are released or lost, or no stream reads them."""
         self._ended.update(tps)

@@ -69,7 +69,7 @@ class Dispatcher(Allotment):
             raise KafkaTimeoutError(f"commit of streams: no result within {timeout:g} s; its outcome is unknown") from None
 
     def close(self, deadline: float) -> None:
-        """Have the streams end. The dispatcher's thread waits for records in hand until `deadline` (monotonic seconds) at most."""
+        """Have the streams end. The last wait for records in hand, if it begins later, ends by `deadline` (monotonic seconds)."""
         self._drain_until, self._closer = deadline, system.current_thread()
         self.stop()
         self._look_again()
@@ -80,7 +80,7 @@ class Dispatcher(Allotment):
         self._changed.notify()
 
     def in_own_thread(self) -> bool:
-        """Whether the caller is on the thread of `serve`, in the listener: a wait for this thread would never end."""
+        """Whether the caller is on the thread of `serve`: a wait for this thread would never end."""
         return system.current_thread() is self._thread
 
     def wait_for_end(self, timeout: float) -> bool:
@@ -176,7 +176,7 @@ class Dispatcher(Allotment):
     def _meanwhile(self) -> tuple[Thread | None, ...]:
         """Make the commits for which threads with a record in hand may wait; return the threads that may wait for the end.
 
-        Without this, a thread that calls `commit` or `close` between two records, and this thread, would wait for each other.
+        Otherwise this thread and a thread that calls `commit` or `close` with a record in hand would wait for each other.
         """
         self._commit_wanted()
         return self._closer, self._reads.closer()

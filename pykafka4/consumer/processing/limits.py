@@ -22,7 +22,7 @@ class Limits:
     most_in_hand: int  # records of all partitions together
     most_polled: int  # records of one poll
     drain: float  # the wait for records in hand, before partitions go to another member and at the end
-    max_poll: float  # max_poll_interval_ms: bounds a listener; after this time without a request, a log line names the stream
+    max_poll: float  # max_poll_interval_ms: half of it limits the wait before a release; a log line names a stream not read for so long
     commits: bool  # whether there is a group to commit to
 
     @classmethod

@@ -17,7 +17,7 @@ Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 class PartitionTurns:
-    """Calls that wait for a worker. The owner of this object calls its methods under a lock."""
+    """Calls that wait for a worker. The owner of this object calls `add`, `take` and `clear` under a lock."""
 
     __slots__ = ("_calls",)
 

@@ -1,4 +1,4 @@
-"""Pauses partitions with too many records in hand. Invariant: partitions that the application has paused stay paused.
+"""Pauses partitions with too many records in hand. Invariant: a run resumes no partition that the application has paused.
 
 Without these pauses, one slow record, or a stream that no thread reads, would hold up all partitions, or the waiting records would fill
 memory.
@@ -42,17 +42,17 @@ class Pauses:
         """`most_in_hand` is for all partitions together."""
         self._consumer, self._most = consumer, most_in_hand
         self._paused: set[TopicPartition] = set()
-        self._left_out: set[TopicPartition] = set()  # partitions that no stream reads: paused until the end of the run
+        self._left_out: set[TopicPartition] = set()  # partitions that no stream reads: `resume_free` leaves them paused
 
     def room(self, held: int, most: int) -> int:
         """How many records to poll while `held` are in hand: the room that is left, but at least a partition's share, and at most `most`.
 
-        Partitions that are not paused have room in their share, and go on even if another partition has more than its share in hand.
+        Because of the minimum, other partitions go on even if one partition has more than its share in hand.
         """
         return min(most, max(self._share(), self._most - held))
 
     def pause_full(self, tps: Collection[TopicPartition], size: Size) -> None:
-        """`size(tp)` is the number of records of `tp` in hand."""
+        """`size(tp)` is the number of records that count against the share of `tp`."""
         limit = self._share()
         full = {tp for tp in tps if size(tp) >= limit} - self._consumer.paused()
         if full:
@@ -83,7 +83,7 @@ class Pauses:
         self.forget(tps)
 
     def forget(self, tps: Collection[TopicPartition]) -> None:
-        """Forget the pauses of these partitions, which are not assigned any more, or which the application pauses."""
+        """Forget the pauses of these partitions: the run does not resume the partitions any more."""
         self._paused.difference_update(tps)
         self._left_out.difference_update(tps)
 
@@ -93,5 +93,5 @@ class Pauses:
         self._left_out.clear()
 
     def _share(self) -> int:
-        """How many records of one partition may be in hand."""
+        """The number of records in hand at which a partition is paused."""
         return max(1, self._most // max(1, self._consumer.stats()["partitions"]))

@@ -38,7 +38,7 @@ class Stop(Protocol):
 
 @attrs.frozen
 class Retries:
-    """The maximum number of retries, and the seconds before the first retry, which double with each retry, up to LONGEST_BACKOFF_S."""
+    """The maximum number of retries, and the seconds before the first retry, which double with each retry (see LONGEST_BACKOFF_S)."""
 
     most: int
     backoff: float

@@ -23,7 +23,7 @@ class TaskInHand:
     progress: PartitionProgress
     attempts: int = 0
     finished: bool = False
-    void: bool = False  # reading has gone back to this offset or an earlier one: the log no longer has this record
+    void: bool = False  # reading has gone back to this offset or an earlier one
 
     @property
     def ended(self) -> bool:
@@ -51,7 +51,7 @@ class PartitionProgress:
         return None if task is None else (task.record.offset, task.record.leader_epoch)
 
     def add(self, record: Record) -> TaskInHand:
-        """If a truncated log made reading go back, tasks from the record's offset on become void."""
+        """If reading has gone back, tasks from the record's offset on become void."""
         window = self._window
         while window and next(reversed(window)) >= record.offset:
             window.popitem()[1].void = True

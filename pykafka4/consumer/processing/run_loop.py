@@ -1,8 +1,8 @@
 """Runs the loop of `Consumer.process`, `aio.Consumer.process` and `Consumer.streams`: polls, hands out, pauses, commits, ends.
 
-Invariant: no commit passes an unfinished record; a revoked partition is released only after an attempt to commit its finished records, and
-a run makes such an attempt at its end. The loop keeps polling while handlers or streams work, so that the member keeps its partitions. A
-partition is paused when its share of records is in hand, so that one slow record does not hold up the other partitions.
+Invariant: no commit of a run passes an unfinished record. Before the release of revoked partitions, and at its end, a run tries to commit
+finished records. The loop keeps polling while handlers or streams work, so that the member keeps its partitions. A partition is paused when
+its share of records is in hand, so that one slow record does not hold up the other partitions.
 
 The loop is written once, as steps (see `consumer.waits`): calls that wait block in `Consumer`, `HandlerWork` and `Dispatcher`, and return
 awaitables in `aio.Consumer` and `TaskWork`.
@@ -100,7 +100,7 @@ class RecordsInHand(Protocol):
 
 
 class RunLoop:
-    """Used by the thread or task that polls. The listener methods may also run on the thread that closes the consumer."""
+    """`run` belongs to the thread or task that polls. The listener methods may also run on the thread that closes the consumer."""
 
     def __init__(self, consumer: RunConsumer, in_hand: RecordsInHand, reads: RunSession) -> None:
         self._consumer, self._in_hand, self._reads, self._waits = consumer, in_hand, reads, reads.waits
@@ -165,7 +165,7 @@ class RunLoop:
                 self._consumer.commit_async(offsets, then)
         except ClosedError:
             raise
-        except KafkaError as error:  # partitions were lost, as the next poll reports; or all callback threads are blocked
+        except KafkaError as error:  # for example, partitions were lost, as the next poll reports, or too many callbacks are waiting
             then(offsets, error)
 
     def _commit_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float) -> Steps[None]:
@@ -183,7 +183,7 @@ class RunLoop:
         except ClosedError:
             raise
         except KafkaError as error:
-            log.warning("%s: the last commit of finished records failed; they will be read again: %s", self._limits.where, error)
+            log.warning("%s: the last commit of finished records failed; they may be read again: %s", self._limits.where, error)
 
     # ---------------------------------------------------------------- the listener, inside `poll` or `close`
 
@@ -230,7 +230,7 @@ class RunLoop:
     # ---------------------------------------------------------------- the end
 
     def _finish(self, error: BaseException | None) -> Steps[None]:
-        """Ctrl-C or a cancellation ends only the wait, no later step: otherwise the next run, or `poll`, would skip unfinished records."""
+        """Ctrl-C or a cancellation of the wait does not skip `_leave`: otherwise the next run or `poll` would skip unfinished records."""
         if self.abandoned:  # this generator is being garbage-collected: the next call on another event loop ends the run
             return
         seconds = 0.0

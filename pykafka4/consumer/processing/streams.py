@@ -1,6 +1,6 @@
 """Implements the handles that `Consumer.streams` returns.
 
-Invariant: when the streams end, every loop ends, and `close` returns within its timeout.
+Invariant: after the end of the streams, a loop ends when it requests its next record. `close` waits no longer than its timeout.
 
 `processing.allotment` has the partitions and unfinished records of each stream; `processing.dispatcher` polls and commits.
 """
@@ -80,7 +80,7 @@ class Stream(Generic[KeyT, ValueT]):
         self._allotment.finish(self._state)
 
     def leave(self) -> None:
-        """Leave the current record unfinished: the next loop returns it again. Then another thread may read this stream.
+        """Leave the current record unfinished, so that it is returned again. Then another thread may read this stream.
 
         Raises KafkaError while another thread reads it.
         """
@@ -142,7 +142,7 @@ class Streams(Sequence[Stream[KeyT, ValueT]]):
         self._dispatcher.stop()
 
     def close(self, timeout: float | None = None) -> None:
-        """End all loops, wait for the current records, commit finished records. The consumer stays open, and its partitions assigned.
+        """End all loops, wait for the current records, commit finished records. The consumer stays open, and its partitions stay assigned.
 
         Waits up to `timeout` seconds (default: drain_timeout, and 10 s for the commit). Records that are unfinished by then are not
         committed, and reading goes back to the first of them. `close` does not wait for current records of the calling thread; they stay
@@ -186,14 +186,14 @@ class Streams(Sequence[Stream[KeyT, ValueT]]):
 
 
 def _forgotten(dispatcher: Dispatcher) -> None:
-    """The handle was garbage-collected while open, so no thread reads a stream."""
+    """Close open streams whose handle was garbage-collected: no thread reads them any more."""
     if not dispatcher.ended:
         warn_unclosed("Streams")
         dispatcher.close(0.0)
 
 
 def stream_counts(topics: object, count: object) -> tuple[Counts, Any]:
-    """The number of streams of each topic, or of all topics together (None), and the topics to subscribe to."""
+    """The number of streams of each topic, or of all topics together (key None), and the topics to subscribe to."""
     if isinstance(topics, Mapping):
         if count is not None:
             raise ConfigError("streams({topic: n}) has the counts in the mapping; count is for a pattern or list of topics")
