@@ -1,4 +1,4 @@
-"""Counts values by size, in fixed buckets. Invariant: counts and sums only grow; a value costs one search among the bounds."""
+"""Counts values by size, in fixed buckets. Invariant: counts only grow; a value costs one search among the bounds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BATCH_BYTES: Final = (1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0
 
 @attrs.frozen
 class Histogram:
-    """Counts at one moment: `counts[i]` values are above `bounds[i - 1]` and at most `bounds[i]`; the last item counts the values
+    """A copy of the counts: `counts[i]` values are above `bounds[i - 1]` and at most `bounds[i]`; the last item counts the values
     above all bounds.
 
     `sum` is the sum of all values, in the unit of the metric.

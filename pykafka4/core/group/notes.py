@@ -3,8 +3,7 @@
 In a subscription (JoinGroup), a note is at the end of the assignor's user data. Other clients ignore a note there, because `range` and
 `roundrobin` have no user data, and `cooperative-sticky` has a number at the beginning. Clients read the user data of `sticky` strictly, so
 a subscription with `sticky` has no note. A note after the last field of the subscription would stop a Sarama leader, which refuses bytes
-there. (A kafka-go leader refuses every subscription newer than version 0, with or without a note.) In an assignment (SyncGroup), a note
-follows the last field; only members that read notes get one.
+there. In an assignment (SyncGroup), a note follows the last field; only members that read notes get one.
 Each subscription of this client, except with `sticky`, has a note, which may be empty: the note shows that the member reads notes.
 """
 
@@ -32,7 +31,7 @@ MOST_OFFSET: Final = 2**63 - 1
 
 @attrs.frozen
 class Rewind:
-    """New offsets for a group with members. A member does not rewind a partition twice for the same `rewind_id`."""
+    """New offsets for a group with members. By the `rewind_id`, a member recognises a repeated rewind."""
 
     rewind_id: str
     offsets: Mapping[TopicPartition, int]
@@ -42,9 +41,9 @@ class Rewind:
 class Note:
     """In a subscription, the member wants `rewind`; in an assignment, the member must carry it out.
 
-    `generation` is the member's generation at the time of its wish (-1: none). `done` has, by rewind id, the partitions that the member has
-    rewound lately; in the asker's assignment, the partitions that any member has rewound. `refusal` is the leader's reason to refuse the
-    rewind, or empty.
+    With a wish, `generation` is the member's generation before the join, otherwise -1. `done` has, by rewind id, the partitions that the
+    member has rewound lately; in the asker's assignment, the partitions that any member has rewound. `refusal` is the leader's reason to
+    refuse the rewind, or empty.
     """
 
     rewind: Rewind | None = None
@@ -85,7 +84,7 @@ def carries_note(subscription: bytes) -> bool:
 
 
 def without_note(user_data: bytes | None) -> bytes | None:
-    """The user data as the assignor returned it."""
+    """The user data without the note at its end; None if nothing is left."""
     if not user_data or not user_data.endswith(MARK):
         return user_data
     size = int.from_bytes(user_data[-TAIL_BYTES : -len(MARK)], "big")
@@ -123,7 +122,7 @@ def _tp(topic: Any, partition: Any) -> TopicPartition:
 
 
 def _count(value: Any, most: int) -> int:
-    """Raises TypeError or ValueError for a value that no request can carry, because such a value would later end the member."""
+    """Raises TypeError or ValueError unless `value` is an integer from 0 to `most`: another value could later end the member."""
     if not 0 <= index(value) <= most:
         raise ValueError(f"{value} is not from 0 to {most}")
     return index(value)

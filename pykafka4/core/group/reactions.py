@@ -1,4 +1,4 @@
-"""Maps the error codes of a group's coordinator to reactions of the member. Invariant: membership, commits and lookups use one table."""
+"""Maps the error codes of a group's coordinator to reactions of the member. Membership, commits and lookups share this table."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Keeps the client's copy of the cluster's metadata up to date. Invariant: older metadata of a topic replaces newer metadata only after
-responses have had nothing newer for `topic.CONTRADICTED_S`, or if the topic has no id and has been missing.
+"""Keeps the client's copy of the cluster's metadata up to date. Responses may be older than the copy; the head of
+`cluster` says when such a response is applied.
 
 Modules; each line imports only from lines below it:
     changes         changed topics and partitions that came online, for each machine

@@ -33,7 +33,7 @@ class Broker:
 
 
 def changes_of(before: Mapping[int, Broker], after: Mapping[int, Broker]) -> list[BrokerAdded | BrokerRemoved]:
-    """Return the events, removed brokers first. A changed address is one event of each kind."""
+    """Return the events, removed brokers first."""
 
     def missing(those: Mapping[int, Broker], others: Mapping[int, Broker]) -> list[Broker]:
         return [b for b in those.values() if b.node not in others or others[b.node].address != b.address]

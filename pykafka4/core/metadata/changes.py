@@ -1,10 +1,8 @@
 """Collects the changed topics, and the partitions that came online again, until a machine takes them.
 
-Rule: a machine checks a topic only after the topic has changed, and once for all its changes since the last check. So the cost of a turn
-depends on the number of changed topics, not on the number of topics. Exceptions are a share consumer and a consumer without a
-group, which check all their partitions after any change. Each machine that follows this rule has its own `TopicChanges`, and an index from
-each topic to the machine's state of that topic. A machine reads the metadata when it adds a topic to this index, because `TopicChanges`
-collects only later changes.
+So a machine can check a topic only after a change, and once for all changes since the last check: the cost of its turn then depends on the
+number of changed topics, not on the number of topics. A machine that begins to use a topic reads the metadata of the topic, or calls
+`note`, because `TopicChanges` collects only later changes.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ class TopicChanges:
     __slots__ = ("_cluster", "_online", "_recovery", "_topics")
 
     def __init__(self, cluster: Cluster, recovery: Recovery | None = None) -> None:
-        """Without `recovery`, only topics are collected, for machines that send no requests to leaders."""
+        """Without `recovery`, only topics are collected."""
         self._cluster, self._recovery = cluster, recovery
         self._topics: set[str] = set()
         self._online: dict[TopicPartition, None] = {}

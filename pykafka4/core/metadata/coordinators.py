@@ -1,7 +1,7 @@
-"""Finds the coordinator of a group or a transactional id, and reports its loss and its errors.
+"""Finds the coordinator of a group or a transactional id, and forgets the coordinator after its loss.
 
-Rule: the loss of the coordinator only delays requests; it ends neither a membership nor a transaction. The coordinator is the
-leader of a partition of an internal topic, so it moves as leaders do.
+Rule: the loss of the coordinator by itself ends neither a membership nor a transaction before a timeout. The coordinator is the leader of a
+partition of an internal topic, so it moves as leaders do.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = get_log("pykafka4.group")
 
 __all__ = ["GROUP", "ONE_KEY", "TRANSACTIONAL_ID", "Coordinator", "CoordinatorUser"]
 
-ONE_KEY: Final = 3  # FindCoordinator's last version with a single key; every broker from 0.11 to 4.x supports one of the versions 0 to 3
+ONE_KEY: Final = 3  # FindCoordinator's last version with a single key
 GROUP: Final = 0  # FindCoordinator's key types
 TRANSACTIONAL_ID: Final = 1
 NAMES: Final = {GROUP: "group", TRANSACTIONAL_ID: "transactional id"}
@@ -37,7 +37,7 @@ class CoordinatorUser(Protocol):
     """The machine that needs a coordinator."""
 
     def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:
-        """Handle `error`, which ended the lookup of the coordinator because a retry cannot help. `want` starts another lookup."""
+        """Handle `error`, which ended the lookup of the coordinator. `want` starts another lookup."""
 
 
 class Coordinator:
@@ -107,10 +107,10 @@ class Coordinator:
         self._wanted = True
 
     def lost(self, now: float, node: int, reason: KafkaError) -> None:
-        """Stop using `node`, which may no longer be the coordinator. Further reports of the same loss are ignored."""
+        """Stop using `node`, which may no longer be the coordinator; do nothing if another broker, or none, is in use."""
         if self.node == node:
             log.info("%s: lost coordinator %d (%s)", self.log_name, node, reason, broker=node)
-            # The next lookup avoids two brokers. The lost coordinator may be frozen, or cut off from the cluster and name itself. The
+            # The next lookup prefers other brokers. The lost coordinator may be frozen, or cut off from the cluster and name itself. The
             # broker that named this coordinator may have outdated metadata, and name the same coordinator again.
             self._network.avoid(now, node)
             if self._reported_by is not None:

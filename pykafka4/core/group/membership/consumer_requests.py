@@ -1,5 +1,5 @@
-"""Makes the heartbeats of the consumer protocol (KIP-848). Invariant: a heartbeat omits the parts of a report that
-are unchanged since the last confirmed report."""
+"""Makes the heartbeats of the consumer protocol (KIP-848). Invariant: every heartbeat but a full one omits the parts of a report that are
+unchanged since the last confirmed report."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _by_topic(owned: frozenset[Owned]) -> list[ConsumerGroupHeartbeatRequest.Top
 
 
 def needs_version_1(message: ConsumerGroupHeartbeatRequest, version: int) -> None:
-    """Version 0 is the early access version of Kafka 3.7 to 3.9, in which the coordinator makes the member ids."""
+    """Raise UnsupportedVersion for version 0, in which the coordinator makes the member ids."""
     if version < 1:
         raise UnsupportedVersion("ConsumerGroupHeartbeat: the broker supports version 0, this client needs version 1")
 

@@ -1,8 +1,8 @@
 """Implements the common base of group members with a coordinator: states, heartbeats, leaving.
 
-Invariant: the loss of the coordinator only delays requests; it ends no membership before a timeout.
+Invariant: the loss of the coordinator by itself ends no membership before a timeout.
 
-`CoordinatedMember` has the states and the steps of leaving. `HeartbeatMember` is for protocols whose only request is the heartbeat
+`CoordinatedMember` has the states and the steps of leaving. `HeartbeatMember` is for members whose only request is the heartbeat
 (KIP-848, KIP-932). `ConsumerGroupMember` connects members of consumer groups with their assignee.
 """
 
@@ -29,7 +29,7 @@ from pykafka4.options.config import ClientConfig
 
 __all__ = ["COMMITS_FIRST_S", "ENDS_MEMBER", "ConsumerGroupMember", "CoordinatedMember", "HeartbeatInFlight", "HeartbeatMember"]
 
-COMMITS_FIRST_S: Final = 5.0  # seconds for which released partitions, or a join, wait for the commits of these partitions
+COMMITS_FIRST_S: Final = 5.0  # seconds for which released partitions, or a join, wait for commits
 ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # the only fatal error of a commit that ends the member: all others concern only the commit
 S = MemberState
 
@@ -49,7 +49,7 @@ class CoordinatedMember(ABC):
         self._heartbeat = HeartbeatTimer(interval)
         self._paused_until = 0.0  # the member does not join before this time
         self._leave_by = INFINITY  # in LEAVING: the deadline
-        self._leave: Request | None = None  # the request that leaves the group, in flight
+        self._leave: Request | None = None  # in LEAVING: the request that leaves the group; None: not sent yet
 
     @property
     def is_out(self) -> bool:
@@ -66,11 +66,11 @@ class CoordinatedMember(ABC):
             self._move(S.UNJOINED)
 
     def fail(self, error: KafkaError) -> None:
-        """End the member with an error. A member in LEAVING leaves at once instead, and the application gets no report."""
+        """End the member with an error. A member in LEAVING leaves at once instead, and the application does not get the error."""
         if self.state is S.FATAL:
             return
         self.error = error
-        if self.state is S.LEAVING:  # without a request to leave: the coordinator removes the member after the session timeout
+        if self.state is S.LEAVING:  # a coordinator that still has the member removes it after the session timeout
             self._left()
             return
         self._lost(str(error))
@@ -83,8 +83,7 @@ class CoordinatedMember(ABC):
     # ---------------------------------------------------------------- leaving
 
     def _begin_leaving(self, now: float, by: float) -> None:
-        """Leave, so that the other members need not wait for the end of this member's session. A member that is already leaving can only
-        get an earlier deadline."""
+        """Begin to leave. A member that is already leaving can only get an earlier deadline."""
         if self.state is S.LEAVING:
             self._leave_by = min(by, self._leave_by)
             return
@@ -95,7 +94,8 @@ class CoordinatedMember(ABC):
         self._leaving(now)
 
     def _leaving(self, now: float) -> float:
-        """Leave after the commits under way: coordinators reject commits of a member that has left. At the deadline, leave in any case."""
+        """Leave after the commits under way, because coordinators reject commits of a member that has left. The leaving ends at the
+        deadline in any case."""
         node, late = self._coordinator.node, now >= self._leave_by
         if self._may_be_known and self._leave is None and (late or not self._commits_under_way):
             if node is not None:
@@ -186,9 +186,9 @@ class HeartbeatInFlight(Request):
 
 
 class HeartbeatMember(CoordinatedMember):
-    """A member whose only request is the heartbeat. A heartbeat reports only changes since the last report that the coordinator confirmed.
+    """A member whose only request is the heartbeat. A heartbeat reports only changes since `_confirmed_report`.
 
-    After a lost response or an error, the next heartbeat is a full one: the coordinator might not have the last report, and the lost
+    After a lost response or an error, the next heartbeat is a full one, because the coordinator might not have the last report, and a lost
     response might have had another epoch.
     """
 

@@ -36,7 +36,10 @@ class Application(Protocol):
     loop_wanted: bool  # True, set by the loop: the next poll wakes the loop
 
     def idle_since(self) -> float | None:
-        """The time of the last return from a poll, or of later progress of a `for` loop; None during a poll, -INFINITY before the first."""
+        """The time of the last return from a poll, of the start of a listener, or of later progress of a `for` loop.
+
+        None during a poll, except in a listener; -INFINITY before the first poll.
+        """
 
     def poll_mark(self) -> object:
         """A value that changes when the application polls again, or takes a record of a `for` loop."""
@@ -45,7 +48,7 @@ class Application(Protocol):
         """Pass an event to the application, in order with the data."""
 
     def tell_denied(self, error: KafkaError) -> None:
-        """Have `poll` raise `error`: a right is missing."""
+        """Have `poll` raise `error`, which reports a missing right, unless an error about the same right waits to be raised."""
 
 
 class Partitions(Protocol):
@@ -62,7 +65,7 @@ class Partitions(Protocol):
 
 
 class Membership:
-    protocol: GroupProtocol  # set by the machine: protocol and membership refer to each other
+    protocol: GroupProtocol  # set by the machine, because protocol and membership refer to each other
 
     def __init__(
         self,
@@ -169,7 +172,7 @@ class Membership:
     def extend_lease(self, now: float, seconds: float) -> str | None:
         """Extend the lease until `seconds` from now; the extension ends early when the `poll_mark` changes.
 
-        Return None, or the reason for a refusal: there is no lease (any more), or the group is rebalancing and cannot wait that long.
+        Return None, or the reason for a refusal.
         """
         if (idle := self._application.idle_since()) == -INFINITY:
             return "the lease begins with the first poll"
@@ -195,7 +198,7 @@ class Membership:
         return self._give_up(now, reason)
 
     def _give_up(self, now: float, reason: str) -> float:
-        """Lose all partitions and leave: the other members need not wait for the end of this member's session."""
+        """Lose all partitions and leave, because the lease has ended, or revoked partitions were not released in time."""
         self.lost(self.held, reason)
         self.protocol.drop_out()
         self.protocol.leave(now, now + LEAVE_S, "consumer poll timeout has expired.")
@@ -218,7 +221,7 @@ class Membership:
                 self._partitions.locate(claim, starts[claim.tp])
 
     def revoke(self, partitions: Collection[TopicPartition], deadline: float, reason: str) -> None:
-        """Have the application release `partitions` by `deadline`. The next owner reads the records that the application has not read."""
+        """Have the application release `partitions` by `deadline`."""
         log.info("%s: revoking partitions (%d): %s", self._config.log_name, len(partitions), reason, partitions=len(partitions))
         claims = tuple(self._claims[tp] for tp in partitions)
         # Without partitions, the application still has to confirm the revocation, but there is nothing to lose at a deadline.
@@ -259,8 +262,8 @@ class Membership:
             then()
 
     def on_fatal(self, error: KafkaError) -> None:
-        """React to a FindCoordinator error that is not retriable, if there is a subscription: report a missing right, which may be granted
-        later; otherwise end the member."""
+        """React to a FindCoordinator error that is not retriable. With a subscription, report a missing right, which may be granted later,
+        or end the member after any other error."""
         if self.subscription.active and isinstance(error, AuthorizationError):
             self.denied(error)
         elif self.subscription.active:

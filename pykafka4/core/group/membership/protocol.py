@@ -3,7 +3,7 @@
 Invariant: the protocol deals with the coordinator, the assignee with the application; neither does the work of the other.
 
 The assignee (`membership`) owns the *partitions*: an assignment adds some, a revocation or loss removes some. The protocol owns the
-*generation* and the member *identity*, with which commits are sent. Each protocol implements `GroupProtocol`, and passes
+*generation* and the member *identity*, with which commits are sent. The protocols of a consumer implement `GroupProtocol`, and pass
 partitions to the application through `Assignee`.
 """
 
@@ -38,10 +38,10 @@ class Subscription(Protocol):
 
     @property
     def filter(self) -> TopicFilter | None:
-        """The patterns of the subscription, or None. `names` includes the topics that they select."""
+        """The patterns of the subscription, or None."""
 
     def look_for_topics(self, now: float) -> None:
-        """If there is a pattern, request the list of topics: the coordinator has assigned partitions of a topic that is unknown."""
+        """If there is a pattern, request the list of topics, because the coordinator has assigned partitions of a topic that is unknown."""
 
 
 class Assignee(Protocol):
@@ -59,10 +59,10 @@ class Assignee(Protocol):
         """Return the end of the lease. If the lease has ended, drop out of the group, begin to leave it, and return `now`."""
 
     def assigned(self, partitions: Collection[TopicPartition], starts: Mapping[TopicPartition, int] = NOWHERE) -> None:
-        """Add `partitions` to the held partitions. Reading begins at the offsets in `starts`, otherwise at committed offsets."""
+        """Add the `partitions` of subscribed topics to the held partitions. Partitions in `starts` are read from these offsets on."""
 
     def revoke(self, partitions: Collection[TopicPartition], deadline: float, reason: str) -> None:
-        """Have the application release `partitions`. `GroupProtocol.released` follows, or `GroupProtocol.drop_out` at `deadline`."""
+        """Have the application release `partitions` by `deadline`."""
 
     def lost(self, partitions: Collection[TopicPartition], reason: str) -> None:
         """End the reading of `partitions`, which may already belong to other members."""
@@ -89,7 +89,7 @@ class MemberCommits(Protocol):
         """Whether a commit with a member identity is incomplete and may still be accepted."""
 
     def commit(self, commit: Commit) -> None:
-        """Queue `commit`."""
+        """Queue `commit`, or end it at once if it cannot be queued."""
 
     def incomplete(self) -> set[TopicPartition]:
         """The partitions of the commits that make `under_generation` true."""
@@ -115,15 +115,15 @@ class GroupProtocol(Protocol):
 
     @property
     def state(self) -> State:
-        """The current state."""
+        """The state, as `status()` shows it."""
 
     @property
     def is_out(self) -> bool:
-        """Whether the member is out of the group, and `join` would change that."""
+        """Whether the member is out of the group, and `join` may change that."""
 
     @property
     def is_known(self) -> bool:
-        """Whether a member that is out may still have its place in the group, which it gives up when its lease ends."""
+        """Whether a member that is out has to give up its place in the group when its lease ends."""
 
     error: KafkaError | None  # the last error; None after a success
     member_id: str
@@ -134,7 +134,7 @@ class GroupProtocol(Protocol):
         """Send the due requests of a member that is in the group, is joining or is leaving; return the time of the next poll."""
 
     def join(self, now: float) -> float:
-        """Join as soon as the coordinator is known; return when to try again. The assignee calls this while the member `is_out`."""
+        """Join, if nothing prevents it; return when to try again. The assignee calls this only while the member `is_out`."""
 
     def released(self) -> None:
         """Continue after the application has released revoked or lost partitions."""
@@ -143,10 +143,10 @@ class GroupProtocol(Protocol):
         """Put the member out of the group, without a request, after the loss of all partitions."""
 
     def leave(self, now: float, by: float, reason: str) -> None:
-        """Leave the group, at the latest at `by`; `Assignee.left` follows. The coordinator logs `reason` in the classic protocol."""
+        """Leave the group, at the latest at `by`; `Assignee.left` follows. Only the classic protocol has a field for `reason`."""
 
     def fail(self, error: KafkaError) -> None:
-        """End the member with an error that is not retriable. The member does nothing more until `start_over` or `leave`."""
+        """End the member with an error that is not retriable."""
 
     def start_over(self) -> None:
         """Let a member that an error has ended (`fail`) try again."""

@@ -4,8 +4,9 @@ Invariant: a member repeats its wish until each partition is known to be rewound
 error, or the member has left.
 
 A wish takes three steps. DescribeGroups shows whether all members can rewind; if not, the wish is refused. A refusal at the first check
-leaves all offsets unchanged. Then the member joins with the wish in its note. The leader puts the offsets into the assignments, except for
-partitions that members have noted as rewound, and lists the rewound partitions in the assignment of the asker (the member with the wish).
+leaves all offsets unchanged. If all members can rewind, the asker (the member with the wish) joins with the wish in its note. The leader
+puts the offsets into the assignments, except for partitions that members have noted as rewound, and lists the rewound partitions in the
+assignment of the asker.
 Until each partition is known to be rewound (an owner may have missed the assignment, the leader may have changed, the rebalance may have
 failed), the asker repeats these steps.
 """
@@ -40,7 +41,7 @@ CHECK_AGAIN_S: Final = 0.3  # seconds to the next DescribeGroups after a failure
 COMMIT_S: Final = 60.0  # seconds until the commit of a rewind is given up
 MOST_KEPT: Final = 4  # number of rewinds that a member remembers, because their askers may still repeat them
 STABLE: Final = "Stable"  # the group state in which DescribeGroups returns the members' notes
-EMPTY: Final = "Empty"  # the state of a group without members; the coordinator may have removed frozen members, which will join again
+EMPTY: Final = "Empty"  # the state of a group without members; the coordinator may have removed frozen members, which may join again
 NOTHING: Final = frozenset[TopicPartition]()
 DEAD: Final = "Dead"  # the state in the response to DescribeGroups if the classic protocol has no such group
 
@@ -60,8 +61,9 @@ class RequestedRewind:
     `open` has the partitions that are not known to be rewound; None until an assignment has contained the wish. After `pause` seconds the
     wish is made again. The pause doubles each time, so that slow owners have time to get their assignments.
 
-    `in_join` is set while the last join has the wish and no result, neither an assignment nor an error. `lost` is set if an earlier join
-    with the wish never had a result: other members may have carried out the wish in a generation that this member missed.
+    `in_join` is set from a join with the wish to its result: an assignment, or an error in the response to JoinGroup. `lost` is set if an
+    earlier join with the wish had no such result, so that other members may have carried out the wish in a generation that this member
+    missed.
     """
 
     rewind: Rewind
@@ -226,7 +228,8 @@ class Rewinds:
     def commit(self, now: float, identity: MemberIdentity | None, starts: Mapping[TopicPartition, int]) -> None:
         """Commit `starts`, the offsets of the rewind in the last assignment, in the generation that begins.
 
-        From now on, the partitions count as being committed, so that an assignment that repeats the rewind does not rewind them twice.
+        Until the commit ends, the partitions count as being committed, so that an assignment that repeats the rewind does not rewind them
+        twice.
         """
         where, rewind_id, partitions = self._config.log_name, self._taken, frozenset(starts)
         log.info("%s: rewinding partitions (%d)", where, len(starts), partitions=len(starts))

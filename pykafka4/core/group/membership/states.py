@@ -11,7 +11,7 @@ __all__ = ["CLASSIC_MOVES", "CONSUMER_MOVES", "LONE_MOVES", "OUT", "SHARE_MOVES"
 
 
 class MemberState(enum.Enum):
-    """`status()` shows the value as the state, and `meaning` as the reason."""
+    """`status()` shows the value as the state, and `meaning` as the reason if there is no error."""
 
     UNJOINED = "unjoined"
     JOINING = "joining"
@@ -36,7 +36,7 @@ _MEANINGS = {
     S.REVOKING: "waiting for the application to release revoked partitions; the others are read",
     S.REJOINING: "keeps its partitions, and joins again as soon as it can",
     S.LEAVING: "leaving the group",
-    S.FATAL: "rejected by the group; the member joins again after the next call of subscribe",
+    S.FATAL: "ended by an error; the member joins again after the next call of subscribe",
 }
 
 CLASSIC_MOVES: Final = Transitions(

@@ -40,7 +40,7 @@ class WithoutGroup:
         return self.state is S.UNJOINED
 
     def join(self, now: float) -> float:
-        """Assign all partitions as soon as every topic has been looked up, so that the first assignment is complete."""
+        """Assign all known partitions as soon as every topic has been looked up, even if the lookup found an error."""
         if all(map(self._looked_up, self._assignee.subscription.names)):
             self._move(S.STABLE)
             self._assignee.assigned(self._wanted())
@@ -94,7 +94,7 @@ class WithoutGroup:
         """Do nothing: only a request to a coordinator could fail this way."""
 
     def start_over(self) -> None:
-        """Do nothing: the next poll compares the new subscription with the held partitions."""
+        """Do nothing: `fail` does not end this consumer."""
 
     def dispose(self) -> None:
         """Do nothing: the subscription itself gives up the metadata of its topics."""

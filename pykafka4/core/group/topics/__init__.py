@@ -1,4 +1,4 @@
-"""Finds and follows the topics of a subscription. Invariant: no record of a partition that is added later is skipped.
+"""Finds the topics of a subscription, and follows their changes.
 
 Modules; each line imports only from lines below it:
     subscribed    the subscribed topics, and which of their partitions are new

@@ -1,7 +1,7 @@
 """Looks up the topics that patterns select. Invariant: a helper thread, not the loop, decodes and matches the list of all topics.
 
-For a subscription by pattern, the list of all topics is requested at once, then at least every `metadata_max_age_ms`, and when a topic is
-missing.
+For a subscription by pattern, the list of all topics is requested at once, then periodically (`metadata_max_age_ms`), and when a topic
+is missing.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ __all__ = ["ASK_AGAIN_S", "Discovery"]
 
 log = get_log("pykafka4.group")
 
-ASK_AGAIN_S: Final = 1.0  # seconds until the next request after a failure, or while a topic is missing
+ASK_AGAIN_S: Final = 1.0  # seconds until the next request after an unusable list or a failed call, or while a topic is missing
 
-Selected = Mapping[str, bool]  # every topic that exists, and whether the filter selects it
+Selected = Mapping[str, bool]  # every topic in the list, and whether the filter selects the topic
 
 
 class Discovery:
@@ -75,7 +75,7 @@ class Discovery:
         return None
 
     def _gave_up(self, now: float, error: KafkaError) -> None:
-        self._due = now + ASK_AGAIN_S  # an error of the whole client also fails other requests, so the consumer's `poll` raises it
+        self._due = now + ASK_AGAIN_S
         log.info("%s: cannot look for topics: %s", self._config.log_name, error)
 
     def _take(self, now: float, job: object, result: Any) -> None:

@@ -1,7 +1,7 @@
-"""Refuses patterns that may take `re` too long. Invariant: one match takes a fraction of a second, whatever the topic's name.
+"""Refuses patterns that may take `re` too long, because there are too many ways to match them.
 
-`re` tries the ways to match one after the other, and holds the GIL meanwhile: a long match on any thread would delay heartbeats. The ways
-are counted from the text of the pattern; the count is too high rather than too low.
+`re` tries the ways to match one after the other, and holds the GIL meanwhile: a long match on any thread would delay heartbeats. The
+number of ways is estimated from the text of the pattern.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def check_pattern(pattern: re.Pattern[str]) -> None:
 
 
 def _ways(tokens: Iterator[re.Match[str]]) -> int:
-    """Return the number of ways to match the alternatives up to the end of the current group, at most MAX_WAYS + 1."""
+    """Estimate the number of ways to match the alternatives up to the end of the current group; return at most MAX_WAYS + 1."""
     alternatives, ways, item = 0, 1, 1
     for token in tokens:
         if token["repeat"]:

@@ -1,11 +1,11 @@
 """Keeps the topics of a subscription.
 
-Invariant: partitions that are added after the subscription, and have no committed offset, are read from their beginning, even with
-auto_offset_reset=latest (with auto_offset_reset=none, `poll` raises an error).
+Invariant: partitions that are added after the first metadata of their topic, and have no committed offset, are read from their beginning,
+even with auto_offset_reset=latest (with auto_offset_reset=none, `poll` raises an error).
 
-A topic found by a filter leaves the subscription only when two responses agree that the topic is gone: the list of all topics lacks it, and
-its own metadata says that it does not exist, or that this client has no right to see it. One response alone may come from a broker that
-lags behind.
+After the first list for a filter, a topic found by the filter leaves the subscription only when two responses agree that the topic is gone:
+the list of all topics lacks it, and its own metadata says that it does not exist, or that this client has no right to see it. One response
+alone may come from a broker that lags behind.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ log = get_log("pykafka4.group")
 
 
 class Listener(Protocol):
-    """The application's side, which gets topic errors that a retry cannot resolve."""
+    """The application's side, which gets errors of topics."""
 
     def put(self, item: object) -> None:
         """Have `poll` raise the error in `item`."""
 
     def tell_denied(self, error: KafkaError) -> None:
-        """Have `poll` raise `error`, which says that a right is missing."""
+        """Have `poll` raise `error`, which reports a missing right, unless an error about the same right waits to be raised."""
 
 
 class SubscribedTopics:
@@ -128,12 +128,12 @@ class SubscribedTopics:
     # ---------------------------------------------------------------- which topics
 
     def _take(self, now: float, found: frozenset[str]) -> None:
-        """Use `found` as the topics that the filter selects. Topics that a later list adds are new, and are read from their beginning."""
+        """Use `found` as the topics that the filter selects. Topics that a later list adds are new."""
         first, self.matching = self.matching is None, found
         kept = {topic for topic in self._found_before(found) if not (first or self._is_gone(topic))}
         names = tuple(found.union(kept, self.listed))
         fresh, gone = set(names).difference(self.names), set(self.names).difference(names)
-        if not first:  # the topics of the former filter exist, as far as this list can tell
+        if not first:  # after a new filter, the selected topics are not new, and former topics may still exist
             self._sizes.update(dict.fromkeys(fresh.difference(self.listed), 0))
             self.deleted = (self.deleted | gone).difference(names)
         if first or fresh or gone:
@@ -154,7 +154,7 @@ class SubscribedTopics:
     def _set(self, names: tuple[str, ...]) -> None:
         assert self._changes is not None or not names
         names = tuple(sorted(names))  # the same topics in another order are no change: a change makes the group rebalance
-        if names == self.names:  # keep the same object: each turn of the loop compares it, and identical objects compare fastest
+        if names == self.names:  # keep the same strings: each turn of the loop compares them, and identical objects compare fastest
             names = self.names
         for topic in sorted(set(self.names).difference(names)):
             self._cluster.forget(topic, self)
@@ -200,7 +200,7 @@ class SubscribedTopics:
     def _look_at(self, topic: str) -> None:
         """Store the number of partitions when the topic is first known, and report errors that are not retriable.
 
-        All partitions of a topic that is created or recreated later are new.
+        If the metadata shows that a topic was created or recreated later, all its partitions are new.
         """
         error, before = self._cluster.topic_error(topic), self._ids.get(topic)
         by_name = self.filter is None or topic in self.listed  # the application gets no errors of topics that it has not named

@@ -39,7 +39,7 @@ class TopicFilter:
             check_pattern(pattern)
 
     def matches(self, topic: str) -> bool:
-        """Whether `topic`, if it exists and is not internal, belongs to the subscription."""
+        """Whether the filter selects `topic`, provided that the topic exists and is not internal."""
         return topic not in self.excluded_names and _any_matches(self.patterns, topic) and not _any_matches(self.exclude, topic)
 
     def select(self, topics: Mapping[str, bool], before: Mapping[str, bool]) -> dict[str, bool]:
