@@ -120,8 +120,8 @@ class Coordinator:
             self.retried(now, reason)
 
     def retried(self, now: float, reason: KafkaError) -> None:
-        """Report the cause of a repeated request, if it is an error from a broker. The trouble lasts until `well`, even if the coordinator
-        is found again."""
+        """Report the cause of a repeated request, if it is an error from a broker. The trouble does not end when the coordinator is
+        found again."""
         if isinstance(reason, BrokerError):
             self.troubles.note(now, self, reason)
 
