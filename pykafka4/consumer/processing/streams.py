@@ -38,8 +38,8 @@ class Stream(Generic[KeyT, ValueT]):
     """An iterator over the records of some partitions, for one thread: `for record in stream`.
 
     A record is finished when the thread requests the next one. So the current record of a loop that was left, by `break` or an exception,
-    stays unfinished until `finish` or the next request. The loop ends when the streams are stopped or closed. If a poll of the
-    consumer fails, the loop raises the error.
+    stays unfinished until `finish` or the next request. The loop ends when the streams are stopped or closed. The loop raises the
+    error that ended the streams, if any.
     """
 
     __slots__ = ("__weakref__", "_allotment", "_loop", "_state", "_streams")
