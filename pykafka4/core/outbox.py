@@ -1,5 +1,5 @@
-"""Collects requests and jobs from the parts of a machine. Invariant: each request and each job leaves once, with the machine's next
-`Effects`."""
+"""Collects requests and jobs from the parts of a machine. Invariant: each request and each job leaves at most once, with the
+machine's next `Effects`."""
 
 from __future__ import annotations
 

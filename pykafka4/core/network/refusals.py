@@ -8,10 +8,10 @@ the client's certificate are the same for all brokers: once a broker has accepte
 
 A refusal may be only a guess: the broker closes every connection instead of answering, as if the listener demanded TLS or SASL, but perhaps
 the network does not work yet. A guess is believed only if for several seconds nothing else happened in the whole cluster, and every attempt
-led to the same guess: all listeners of a cluster demand the same protocol. So a guess about the listener is wrong once any broker has
-answered, and the next attempt comes after the usual backoff. The application's callable for credentials is the same for all brokers: if
-every failed authentication in these seconds was a failure of the callable, its error is reported, even if some brokers could not be reached
-at all.
+led to the same guess, because a client uses the same protocol for all brokers. So a guess about the listener is wrong once any broker has
+answered, and the next attempt comes after the usual backoff. The source of the credentials, such as the application's callable, is the same
+for all brokers: if every failed authentication in these seconds was a failure of this source, its error is reported, even if some brokers
+could not be reached at all.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Refusals:
         self.listeners: dict[Refused, None] = {}  # called with (now, broker, error); broker ANY stands for the whole cluster
         self._endpoints, self._ready = endpoints, ready
         self._accepted: set[int] = set()  # brokers that have answered a request after the handshake
-        self._without_credentials = INFINITY  # the start of the first of consecutive failures of the callable; INFINITY: none
+        self._without_credentials = INFINITY  # the start of the first of consecutive attempts that got no credentials; INFINITY: none
 
     def has_answered(self, node: int) -> bool:
         return broker_of(node) in self._accepted
@@ -76,8 +76,8 @@ class Refusals:
     def _of_all(self, now: float) -> AuthenticationError | None:
         """Return the error with which the whole cluster refuses this client, or None.
 
-        The cluster refuses the client if every failed authentication for DOUBT_S was a failure of the application's callable, or if
-        all addresses have failed: one of them with a certain refusal, or all with the same guess for long enough.
+        The cluster refuses the client if for DOUBT_S the client got no credentials for any failed authentication, or if all
+        addresses have failed: one of them with a certain refusal, or all with the same guess for long enough.
         """
         endpoints = [e for e in self._endpoints.values() if e.node < LANE]
         errors = [e.error for e in endpoints if isinstance(e.error, AuthenticationError)]

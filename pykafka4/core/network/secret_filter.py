@@ -1,4 +1,4 @@
-"""Hides a client's secrets and user names in the texts of broker responses. Invariant: a connection filters error messages while it
+"""Hides a client's secrets and SASL user names in the texts of broker responses. Invariant: a connection filters error messages while it
 decodes a response, except messages of SASL, which the mechanism filters; a response for which the request has a decoder
 (`Request.decode`) bypasses the filter."""
 
@@ -38,6 +38,9 @@ class SecretFilter(Secret):
         return text
 
     def host(self, host: str) -> str:
-        """Return an advertised host name, or UNSHOWN, which no resolver knows, if the name repeats a secret: names reach log lines."""
+        """Return an advertised host name, or UNSHOWN, which no resolver knows, if the name repeats a secret: names reach log lines.
+
+        Names and secrets that are part of `bootstrap_servers` are not hidden.
+        """
         secrets = [s for known, _ in self._known for s in known if len(s) >= SHORTEST_SECRET and s not in self._bootstrap]
         return UNSHOWN if secrets and repeats(host, secrets) and host not in self._bootstrap else host

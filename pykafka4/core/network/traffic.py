@@ -62,7 +62,7 @@ class BrokerTraffic:
             self._unanswered[key] = self._unanswered.get(key, 0) + 1
 
     def snapshot(self) -> Traffic:
-        """Return a copy of the counters. The dicts are copied first, because the loop may add an API meanwhile."""
+        """Return the counters. Each dict is copied before its items are read, because the loop may add an API meanwhile."""
         return Traffic(
             self.opened,
             self.failed,

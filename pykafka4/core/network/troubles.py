@@ -26,7 +26,7 @@ STALE_S: Final = 60.0
 USUAL_CAUSES: Final = {
     "COORDINATOR_NOT_AVAILABLE": "usually fewer brokers are running than offsets.topic.replication.factor (for transactions: "
     "transaction.state.log.replication.factor) demands, so the brokers cannot create the coordinators' topic",
-    "COORDINATOR_LOAD_IN_PROGRESS": "the coordinator reads its log, which takes minutes only if log.cleaner does not compact it",
+    "COORDINATOR_LOAD_IN_PROGRESS": "the coordinator reads its log, which can take minutes if the log cleaner does not compact the log",
     "NOT_COORDINATOR": "the brokers disagree about the coordinator: usually one is cut off from the controller",
     "CONCURRENT_TRANSACTIONS": "the last transaction of this transactional_id has not ended: usually brokers of its partitions are down",
     "NOT_ENOUGH_REPLICAS": "fewer replicas are in sync than min.insync.replicas demands: usually brokers are down",

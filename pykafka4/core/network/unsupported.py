@@ -13,7 +13,7 @@ __all__ = ["no_version"]
 PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22  # as numbers: an import of the messages would declare a producer's messages in every consumer
 WRITES: Final = {PRODUCE, INIT_PRODUCER_ID}
 BEFORE_0_11: Final = 3  # the highest Fetch version of brokers that have only the old record formats
-READ_ONLY: Final = "pykafka4 can only consume from brokers older than Kafka 0.11, as this one is: upgrade the broker to produce"
+READ_ONLY: Final = "from brokers older than Kafka 0.11, as this one is, pykafka4 can only consume: upgrade the broker to produce"
 Offered = Mapping[int, tuple[int, int]]
 
 

@@ -10,5 +10,5 @@ Modules; each line imports only from lines below it:
     mechanism    the interface of mechanisms, the states of an exchange
     saslprep     SASLprep (RFC 4013), only for the error of a refused client: Kafka does not apply SASLprep
     credentials  user name and password
-    salted       the keys of SCRAM, derived once for each salt
+    salted       the keys of SCRAM, kept for each salt
 """

@@ -34,7 +34,7 @@ class Mechanism(Protocol):
         """The client's first message."""
 
     def slow(self, challenge: bytes) -> bool:
-        """Whether `next` with this message takes too long to run on the loop. Calls of `next` must not overlap."""
+        """Whether `next` with this message may take too long for the loop. Calls of `next` must not overlap."""
 
     def next(self, challenge: bytes) -> bytes | None:
         """The answer to the broker's message; None if the exchange is complete, including the broker's proof if the mechanism has one."""
@@ -68,7 +68,7 @@ TABLE = Transitions[Step](
     {
         Step.NEW: "nothing has been sent",
         Step.WAITING: "the broker's next message is awaited",
-        Step.DONE: "complete: the broker has proved what the mechanism wants it to prove",
+        Step.DONE: "complete, including the broker's proof if the mechanism has one",
         Step.FAILED: "refused by either side; the connection has to be closed",
     },
 )

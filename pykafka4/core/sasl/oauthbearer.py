@@ -24,7 +24,7 @@ from pykafka4.options.secret import Secret, hidden
 __all__ = ["LONGEST_TOKEN", "OAuthBearer", "Token", "token_of"]
 
 LONGEST_TOKEN: Final = 256 * 1024  # characters; a broker reads at most 512 KiB by default (sasl.server.max.receive.size)
-REFRESH_FACTOR, REFRESH_JITTER = 0.8, 0.05  # parts of a token's remaining lifetime, as in Java (sasl.login.refresh.window.*)
+REFRESH_FACTOR, REFRESH_JITTER = 0.8, 0.05  # parts of a token's remaining lifetime; Java's numbers (sasl.login.refresh.window.*)
 LATEST_S: Final = 1e11  # a larger time is in milliseconds: 1e11 s after 1970 is after the year 5000, 1e11 ms is in 1973
 TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, section 2.1
 NAME: Final = re.compile(r"[A-Za-z]+")  # NAME and VALUE of an extension are as in Java (OAuthBearerClientInitialResponse)

@@ -1,7 +1,7 @@
 """Derives the keys of SCRAM from a password and a salt. Invariant: keys are kept but never shown, and the password is not kept.
 
-A derivation takes milliseconds of CPU. A user has the same salt and iterations at every broker, so connections share the keys. Keys are
-secret, because they suffice to authenticate as the user.
+A derivation takes milliseconds of CPU or longer. A user has the same salt and iterations at every broker, so connections share the keys.
+Keys are secret, because they suffice to authenticate as the user.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Scram(Exchange):
         self.name, self._algorithm, self._credentials = name, ALGORITHMS[name], credentials
         self._nonce = binascii.b2a_base64(nonce, newline=False).decode().rstrip("=")
         self._bare = ""  # the first message without its header, in the form that is signed
-        self._sent: tuple[str, ...] = ()  # values of this exchange that only the two sides know
+        self._sent: tuple[str, ...] = ()  # the full nonce and the client's proof, once they exist
         self._expected: bytes | None = None  # the signature that the broker has to send; None before the client's proof
 
     def slow(self, challenge: bytes) -> bool:

@@ -52,7 +52,7 @@ class ShareMachine:
         self.member.subscribe(topics)
 
     def want(self, now: float, taken: int) -> None:
-        """Let the member join, and let each broker acquire records once for a poll that found none (see `Mailbox.wants`)."""
+        """Let the member join, and let each source acquire records once for a poll that found none (see `Mailbox.wants`)."""
         self.member.polled()
         self.sources.want(taken)
 

@@ -68,7 +68,7 @@ class Outcomes:
     def acknowledge(self, queue: PartitionQueue, batch: Batch, offset: int, log_append_time_ms: int) -> None:
         """Complete `batch`. `offset` is -1 if it is unknown.
 
-        A batch that already has its outcome is only counted as no longer in flight.
+        A batch that already has its outcome keeps that outcome.
         """
         if batch.done:  # for example, the delivery timeout came first
             queue.end_flight(batch)

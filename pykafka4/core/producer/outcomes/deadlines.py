@@ -19,8 +19,8 @@ from pykafka4.wire.records.hot import Batch
 
 __all__ = ["Deadlines"]
 
-# A batch that cannot be sent stays open for delivery_timeout_ms / OPEN_SHARE after its linger. All records of a batch expire with the
-# first, so a batch that stayed open until its timeout would accept records that expire at once.
+# A batch that cannot be sent stays open for at most delivery_timeout_ms / OPEN_SHARE after its linger. All records of a batch expire with
+# the first, so a batch that stayed open until its timeout would accept records that expire at once.
 OPEN_SHARE = 10
 
 

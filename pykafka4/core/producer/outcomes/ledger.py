@@ -320,7 +320,7 @@ class Ledger:
         self._lose(topic, partition, Loss({(code, written): records}, NOTHING, *times))
 
     def note_trouble(self, tp: TopicPartition, error: KafkaError, refused: bool) -> None:
-        """Keep the last error of this partition. `refused`: a right is missing, so later batches will also fail."""
+        """Keep the last error of this partition. `refused`: whether a right is missing."""
         before, now = self.troubles.get(tp), self.clock()
         since = now if before is None or before.refused is None else before.refused
         self.troubles[tp] = PartitionTrouble(error, now, since if refused else None)

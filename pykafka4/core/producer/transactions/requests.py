@@ -1,4 +1,4 @@
-"""Builds the requests of transactions. Tables map each error code of a coordinator to its meaning for a transaction, as in Java.
+"""Builds the requests of transactions, and gives each error its meaning for a transaction (`ErrorMeaning`).
 
 Sources: KIP-98, KIP-360, KIP-447, KIP-588, KIP-890, KIP-1050, and Java's TransactionManager.
 """
@@ -62,7 +62,7 @@ ABORTABLE: Final = {
     "INVALID_COMMIT_OFFSET_SIZE",
     "REBALANCE_IN_PROGRESS",
 }
-REPEATED: Final = {"UNKNOWN_SERVER_ERROR"}  # not retriable by Kafka's table, but a repeated request returns the outcome
+REPEATED: Final = {"UNKNOWN_SERVER_ERROR"}  # not retriable by Kafka's table, but a repeated request may succeed
 
 
 # The fatal errors of AddPartitionsToTxn that end the producer. Other fatal errors of this request fail only the transaction, as in Java.
@@ -77,7 +77,7 @@ ENDS_ADDING: Final = {
 
 
 def meaning_of(error: KafkaError) -> ErrorMeaning:
-    """An unknown code is fatal, as is an error without a code, except TransactionAborted."""
+    """An unknown code is fatal, as is every error of another class than BrokerError and TransactionAborted."""
     if isinstance(error, TransactionAborted):
         return ErrorMeaning.ABORT
     if not isinstance(error, BrokerError):
