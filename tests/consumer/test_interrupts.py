@@ -209,6 +209,24 @@ def test_what_an_interrupted_poll_had_decoded_is_not_handed_out_after_a_move(act
     assert at_every_place(run) > 3
 
 
+def test_a_signal_handler_whose_call_is_refused_during_a_poll_loses_no_record() -> None:
+    """A handler of SIGTERM calls `close`, which raises a KafkaError, and the handler lets it through."""
+
+    def refuse() -> None:
+        raise KafkaError("close must not be called during poll")
+
+    for at in itertools.count(1):
+        reader = InterruptedReader()
+        place: str | None = "refused"
+        with contextlib.suppress(KafkaError):
+            place = interrupted(lambda reader=reader: reader.note(reader.poll()), at, handler=refuse)  # type: ignore[misc]
+        reader.finish()
+        assert reader.got == {0: list(range(12)), 1: list(range(12))}, at
+        if place is None:
+            assert at > 10
+            return
+
+
 def test_an_interrupted_poll_of_an_error_of_a_partition_that_has_not_begun_leaves_the_others_readable() -> None:
     def run(ctrl_c: Callable[[Callable[[], Any]], Any]) -> None:
         harness = ReaderHarness(2)

@@ -167,13 +167,14 @@ class Reader(Arrivals):
         form.begin(limit)
         positions: dict[Claim, OffsetAndEpoch] = {}
         self._room, self._counts = self._max_bytes, {}
-        try:
-            while (item := self._buffer.first) is not None:
-                if not TAKE[item.__class__](self, item, form, positions):
-                    break
-        except KafkaError:
-            self._return_nothing(positions)
-            raise
+        while (item := self._buffer.first) is not None:
+            # An error for the application is returned. A raised KafkaError comes from a signal handler, and `changing` stays set.
+            outcome = TAKE[item.__class__](self, item, form, positions)
+            if isinstance(outcome, KafkaError):
+                self._return_nothing(positions)
+                raise outcome
+            if not outcome:
+                break
         if len(form):
             for tp, count in self._counts.items():
                 self.returned[tp] = self.returned.get(tp, 0) + count
@@ -198,8 +199,8 @@ class Reader(Arrivals):
         self.finish()
         self.changing = False
 
-    def _take_chunk(self, chunk: Chunk, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool:
-        """Have the form collect records of `chunk`; return whether to continue with the next item."""
+    def _take_chunk(self, chunk: Chunk, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool | KafkaError:
+        """Have the form collect records of `chunk`; return whether to continue with the next item, or the error to raise."""
         claim: Claim = chunk.serial
         epoch = positions[claim][1] if claim in positions else claim.epoch
         halted: Halted | None = None
@@ -214,7 +215,7 @@ class Reader(Arrivals):
                 self._fetch_again([claim])
             else:
                 self._buffer.block(claim, PollError(claim, error.again()))
-            raise
+            return error
         except Halted as stop:
             halted = stop
         self._counts[claim.tp] = self._counts.get(claim.tp, 0) + form.records - before
@@ -231,10 +232,10 @@ class Reader(Arrivals):
         self._room -= chunk.decoded
         return self._room > 0 and not form.full  # a chunk that stopped before a corrupt batch raises at the next call
 
-    def _halt(self, chunk: Chunk, halted: Halted, form: Form[Any], positions: dict[Claim, OffsetAndEpoch], epoch: int) -> bool:
+    def _halt(self, chunk: Chunk, halted: Halted, form: Form[Any], positions: dict[Claim, OffsetAndEpoch], epoch: int) -> bool | KafkaError:
         """Read no further in the partition of `chunk`: its next record was refused. Returns whether to continue with other partitions.
 
-        Raises the error of the record, if there is one and the form has no records.
+        Returns the error of the record instead, if there is one and the form has no records.
         """
         claim, halt = chunk.serial, halted.halt
         if halted.added is not None:
@@ -245,7 +246,7 @@ class Reader(Arrivals):
             self._buffer.block(claim, PollError(claim, halt.error))
             if len(form):
                 return False
-            raise halt.error.again()
+            return halt.error.again()
         letters = AwaitedLetters(claim, halt.offset, halt.deliveries)
         self._buffer.block(claim, letters)
         self._buffer.set_aside((claim,))
@@ -517,7 +518,7 @@ class Reader(Arrivals):
 
     # ---------------------------------------------------------------- markers at the head of the buffer
 
-    def _take_located(self, located: Located, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool:
+    def _take_located(self, located: Located, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool | KafkaError:
         """If the poll has collected records of the same claim, end the poll before the marker."""
         if len(form) and located.claim in positions:
             return False
@@ -543,12 +544,12 @@ class Reader(Arrivals):
         claim.followed = located.recreated
         self._buffer.pop(claim)
 
-    def _take_letters(self, letters: AwaitedLetters, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool:
+    def _take_letters(self, letters: AwaitedLetters, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool | KafkaError:
         """The claim still waits for its dead letters, but `_bring_back` has put it into the queue."""
         self._buffer.set_aside((letters.claim,))
         return True
 
-    def _take_trouble(self, trouble: PollError, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool:
+    def _take_trouble(self, trouble: PollError, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool | KafkaError:
         if len(form):
             return False
         claim = trouble.claim
@@ -561,9 +562,9 @@ class Reader(Arrivals):
                 return True
         else:
             self._buffer.block(claim, trouble)
-        raise trouble.error.again()
+        return trouble.error.again()
 
-    def _take_truncated(self, truncated: Truncated, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool:
+    def _take_truncated(self, truncated: Truncated, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool | KafkaError:
         claim = truncated.claim
         if len(form):
             return False
@@ -572,7 +573,7 @@ class Reader(Arrivals):
         offset, epoch, position = truncated.offset, truncated.epoch, claim.position
         if truncated.raises and position is not None and position > offset:
             self._buffer.block(claim, truncated)
-            raise LogTruncated.to(*claim.tp, position, offset)
+            return LogTruncated.to(*claim.tp, position, offset)
         log.warning(
             "%s: %s: an unclean leader election truncated the log to offset %d; lost offsets that were already read: %d",
             self._client_id,
@@ -599,7 +600,7 @@ ARRIVE: Mapping[type, Callable[[Reader, Any], None]] = {
     Ended: Reader._arrive_event,
     Subscribed: Reader._arrive_subscribed,
 }
-TAKE: Mapping[type, Callable[[Reader, Any, Form[Any], dict[Claim, OffsetAndEpoch]], bool]] = {
+TAKE: Mapping[type, Callable[[Reader, Any, Form[Any], dict[Claim, OffsetAndEpoch]], bool | KafkaError]] = {
     Chunk: Reader._take_chunk,
     AwaitedLetters: Reader._take_letters,
     Located: Reader._take_located,

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
 
-from pykafka4.errors import KafkaError
-
 __all__ = ["step"]
 
 Step = TypeVar("Step", bound=Callable[..., Any])
@@ -20,16 +18,12 @@ class StepOwner(Protocol):
 
 
 def step(method: Step) -> Step:
-    """`changing` is set until the step returns or raises a KafkaError. After any other exception `changing` stays set."""
+    """`changing` is set until the step returns. After an exception, which only a signal handler can raise, `changing` stays set."""
 
     @wraps(method)
     def run(self: StepOwner, *args: Any) -> Any:
         before, self.changing = self.changing, True  # steps call steps: the inner one must not clear the mark of the outer one
-        try:
-            result = method(self, *args)
-        except KafkaError:  # raised by the step itself, at a point where nothing is half done
-            self.changing = before
-            raise
+        result = method(self, *args)
         self.changing = before
         return result
 
