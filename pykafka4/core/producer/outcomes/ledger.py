@@ -48,7 +48,7 @@ class RecordCounts(NamedTuple):
 
     `accepted` is the sum of `acked`, `queued`, `in_flight`, and all counts of `failed` and `dropped`. `failed` has an entry per (reason,
     written), `dropped` one per reason. `first_lost_ms` and `last_lost_ms` are the lowest and highest timestamp of the failed and dropped
-    records, in milliseconds since the epoch (-1: no record failed or was dropped, or the dropped records had no timestamp).
+    records, in milliseconds since the epoch (-1: no record failed or was dropped, or these records had no timestamp).
     `uncompressed_bytes` and `compressed_bytes` are the sizes of the acknowledged batches, with headers, before and after compression.
     `repeated` counts acknowledged records that an earlier attempt may also have written (only without idempotence).
     """
