@@ -1,5 +1,5 @@
-"""Declares the hooks of producers and consumers, and checks the option `hooks`. Invariant: a hook can change a record only before `send`
-accepts it, and a hook that raises loses no record.
+"""Declares the hooks of producers and consumers, and checks the option `hooks`. Invariant: a hook can change an outgoing record only
+before `send` accepts it, and an `Exception` in a hook loses no record.
 
 An object in the option `hooks` has one or more of the methods of `ProducerHooks` or `ConsumerHooks`; it need not derive from these classes.
 An `Exception` in a hook is logged once per hook and method, and otherwise ignored; KeyboardInterrupt and SystemExit propagate from hooks
@@ -131,7 +131,7 @@ class ProducerHooks:
     def on_refuse(self, error: BaseException) -> None:
         """Called when `send` raises `error` after `on_send`; not called if no hook has `on_send`.
 
-        Each `on_send` is followed by `on_enqueue` or `on_refuse`, in the same thread or task, unless Ctrl-C interrupts the `send`.
+        Each `on_send` is followed by `on_enqueue` or `on_refuse`, in the same thread or task, unless Ctrl-C or SystemExit ends `send`.
         """
 
     def on_batch_sealed(self, batch: SealedBatch) -> None:

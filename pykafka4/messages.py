@@ -1,7 +1,7 @@
-"""Exports Kafka's requests and responses, for `Client.request`. Fields, versions and defaults are as in Kafka's message definitions.
+"""Exports Kafka's requests and responses, for `Client.request`. Fields have the names of Kafka's message definitions.
 
-Example: `client.request(ANY, MetadataRequest(topics=None))`. Fields are keyword arguments; the parts of a message are nested classes, such
-as `MetadataRequest.Topic(name="orders")`. docs/reference/messages.md has a table of all requests.
+Example: `client.request(ANY, MetadataRequest(topics=None))`. Fields are keyword arguments, in snake case; the parts of a message are nested
+classes, such as `MetadataRequest.Topic(name="orders")`. docs/reference/messages.md has a table of all requests.
 """
 
 from pykafka4.wire.protocol.messages_acls import (

@@ -1,6 +1,6 @@
 """Checks the user's rights on topics, and the leaders and replicas of partitions.
 
-Invariant: a leaderless partition is not also reported as out of sync.
+Invariant: a partition whose leader is -1 is not also reported as out of sync.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def lost_disks(parts: list[PartitionState], up: set[int]) -> Iterator[Finding]:
 
 
 def _replicas(case: Case, parts: list[PartitionState], up: set[int], seconds: float) -> Iterator[Finding]:
-    """Among the partitions, those that refuse producers come first."""
+    """Report the partitions that refuse producers before the other under-replicated partitions."""
     behind = [part for part in parts if len(part.isr) < len(part.replicas)]
     if not behind:
         yield Finding("replicas", "", Outcome.FINE, f"{len(parts)} of {len(parts)} partitions have all replicas in sync")

@@ -26,7 +26,8 @@ __all__ = ["NOT_LOOKED", "STEPS", "Step", "diagnose"]
 class Step:
     """A step, and the seconds that it may take.
 
-    `needs` and `of` are attributes of the case: if `needs` is empty, the step is not possible; if `of` is empty, there is nothing to check.
+    `needs` and `of` name attributes of the case. If the attribute of `of` is empty, there is nothing to check; if the attribute of `needs`
+    is empty, the step is not possible.
     """
 
     name: str

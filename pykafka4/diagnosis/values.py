@@ -13,7 +13,7 @@ class Outcome(Enum):
     """The result of a check."""
 
     FINE = "fine"
-    NOTICE = "notice"  # the thing works, at least in part, but may need an action
+    NOTICE = "notice"  # an action may be needed
     WRONG = "wrong"
     UNSEEN = "unseen"  # the check was not possible, for example because a right is missing
 

@@ -1,11 +1,11 @@
-"""Defines the exceptions of this package. A message names the failed thing and its value first, the way out last.
+"""Defines the exceptions of this package. A new message should name the failed thing and its value first, and the way out last.
 
 Invariant: an error code that this version does not know is kept as a number.
 
 Modules; each line imports only from lines below it:
     codes      the table of Kafka's error codes: retries, refreshed metadata, fate of a produced batch
     rights     the table of ACL operations: the right that a refused request lacked
-    frames     tracebacks without local variables, so that errors keep nothing alive and show no secrets
+    frames     tracebacks without local variables, which may hold secrets
     peer_text  the filter of texts from brokers, proxies and other clients: escapes, length, secrets
 """
 
@@ -91,7 +91,7 @@ def with_article(noun: str) -> str:
 
 
 class KafkaError(Exception):
-    """Base class of all errors of this package. `str(code)` is the short name: Kafka's for a broker's error, otherwise one of ours."""
+    """Base class of the other exceptions in this module. `str(code)` is the short name of the error."""
 
     code: ErrorCode | str = "CLIENT_ERROR"
 
@@ -126,7 +126,7 @@ def _restored(kind: type[E], args: tuple[object, ...], state: dict[str, Any]) ->
 
 
 class ConfigError(KafkaError, ValueError):
-    """Raised for an invalid option or argument; the message names it, its value unless it may be secret, and the allowed values."""
+    """Raised for an invalid option or argument; the message names it."""
 
 
 class ConnectionLost(KafkaError, ConnectionError):
@@ -158,7 +158,7 @@ class AuthenticationError(ConnectionLost):
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
-    """Raised if the timeout expired before the operation finished; the message names the event that did not happen."""
+    """Raised if the timeout expired before the operation finished."""
 
     code = "TIMED_OUT"
 
@@ -212,7 +212,7 @@ class DecodeError(KafkaError, ValueError):
 class CorruptRecord(KafkaError):
     """Raised for a corrupt fetched batch. `topic`, `partition` and `offset` say where it is; `seek` to `next_offset` skips it.
 
-    `next_offset` is None if the batch's header is also invalid: the end of the batch is then unknown.
+    `next_offset` is None if the end of the batch is unknown, for example because the batch's header is also invalid.
     """
 
     def __init__(self, topic: str, partition: int, offset: int, reason: str, next_offset: int | None = None) -> None:
@@ -242,7 +242,7 @@ class ClosedError(KafkaError):
 
 
 class ForkedClientError(KafkaError):
-    """Raised if the client was created in another process: threads and sockets do not survive a fork. Create a client in this process."""
+    """Raised if the client was created in another process: its threads do not survive a fork. Create a client in this process."""
 
 
 class UnsupportedVersion(KafkaError):
@@ -263,14 +263,14 @@ class BrokerError(KafkaError):
 
     @property
     def retriable(self) -> bool:
-        """Whether Kafka calls the error retriable: the same call can succeed later."""
+        """Whether the error table calls the error retriable: the same call can succeed later."""
         return self.code.retriable
 
 
 class InvalidOffset(KafkaError):
     """Raised if there is no offset to continue from, and auto_offset_reset=none forbids the choice of another one.
 
-    `topic` and `partition` name the partition, `offset` is the consumer's position (None: it had none yet). Every poll raises this error
+    `topic` and `partition` name the partition, `offset` is the consumer's position (None: it had none yet). Polls raise this error
     until `seek((error.topic, error.partition), …)` sets a position. A bounded read raises it for offsets that the log lost before they were
     read, unless `on_lost` is "warn".
     """
@@ -335,8 +335,8 @@ class LogTruncated(InvalidOffset):
 class AuthorizationError(BrokerError, PermissionError):
     """Raised if the user of this client lacks a right. A later call asks the brokers again, because the right may be granted at any time.
 
-    `operation`, `resource` and `resource_name` name the right, for example `WRITE`, `topic`, `orders`. They are None if the broker's
-    response does not show the right. `DESCRIBE or CREATE` stands for the rights on a topic that brokers would have created if it did not
+    `operation`, `resource` and `resource_name` name the right, for example `WRITE`, `topic`, `orders`. They are None if the
+    right is not known. `DESCRIBE or CREATE` stands for the rights on a topic that brokers would have created if it did not
     exist.
     """
 
@@ -365,7 +365,7 @@ class GroupError(BrokerError):
 class GroupNotEmpty(GroupError):
     """Raised if a group has members: only they can change its offsets, and it cannot be deleted.
 
-    `group` is the id of the group, `members` are `MemberDescription`s. The message names the members and the way out.
+    `group` is the id of the group, `members` are `MemberDescription`s. The message names members and the way out.
     """
 
     group: str
@@ -400,7 +400,7 @@ class RecordLockLost(KafkaError):
 
 
 class PartialFailure(KafkaError):
-    """Raised if some or all parts of a call failed. `errors` has the error of each failed part, `done` the result of each other part."""
+    """Raised if some or all parts of a call failed. `errors` has the error of each failed part; `done` may have other parts' results."""
 
     code = "PARTIAL_FAILURE"
     errors: dict[Any, KafkaError]
@@ -431,8 +431,8 @@ class TransactionError(KafkaError):
 class TransactionAborted(TransactionError):
     """Raised if the transaction can only be aborted, or was aborted; the message gives the reason.
 
-    Consumers with read_committed do not get the transaction's records. If the client sent the commit and got an error or no
-    response, the transaction may be committed, and the message says so.
+    Consumers with read_committed do not get the transaction's records, unless the message says that the transaction may be committed,
+    because the client sent the commit and got an error or no response.
     """
 
     code: ErrorCode | str = "TRANSACTION_ABORTED"

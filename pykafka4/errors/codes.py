@@ -49,8 +49,8 @@ These modules of `core` decide by the name of a code, so a new row or column doe
 
 Columns: code, name, retriable, the refresh before a retry, the fate of a batch after a produce response with this error, and whether the
 broker may have written the batch although it returned this error. `FATAL` has the codes that end a transactional producer.
-Source: `org.apache.kafka.common.protocol.Errors`, although some rows refresh more than Kafka's clients do. The produce column derives from
-the Resend, Discard and Pause of Dory, except that a pause stops one partition only, and that codes 19 and 20 are resent.
+Source: `org.apache.kafka.common.protocol.Errors`, although some rows retry or refresh more than Kafka's clients do. The produce column
+derives from the Resend, Discard and Pause of Dory, except that a pause stops one partition only, and that codes 19 and 20 are resent.
 
 `written` is NO only for errors that the broker raises before the append. With acks=all the broker responds after the append, when the
 followers have the batch or the wait for them has ended (`DelayedProduce`); a code that can end that wait is MAYBE, although brokers may
@@ -82,10 +82,10 @@ class ProduceReaction(enum.Enum):
 
     ACK = "ack"
     DUPLICATE = "duplicate"  # the broker already has it: acknowledged, offset unknown
-    RESEND = "resend"  # same producer id, epoch and sequence, after a backoff
+    RESEND = "resend"  # the batch stays in its queue, to be sent again
     SPLIT = "split"  # too large for the topic: halve it and resend
-    SEQUENCE = "sequence"  # the broker's producer state and ours differ: continue in the partition's next epoch
-    FENCED = "fenced"  # the broker has seen a higher epoch of this producer id: continue under another id
+    SEQUENCE = "sequence"  # the broker's producer state and ours differ: without transactions, continue in the partition's next epoch
+    FENCED = "fenced"  # the broker has seen a higher epoch of this producer id: without transactions, continue under another id
     REFUSED = "refused"  # hand back the records that the response names, resend the other records; hand back all if it names none
     FAIL = "fail"  # hand the records back
 
@@ -186,7 +186,7 @@ _ROWS = (
     (123, "INVALID_SHARE_SESSION_EPOCH", Y, NOTHING, FAIL, MAYBE),
     (133, "SHARE_SESSION_LIMIT_REACHED", Y, NOTHING, FAIL, MAYBE),
 )
-# The other codes are not retriable. Kafka does not use them for Produce, so they say nothing about the log: MAYBE.
+# The other codes: not retriable, and not used by Kafka for Produce.
 _OTHERS = {
     1: "OFFSET_OUT_OF_RANGE", 4: "INVALID_FETCH_SIZE", 11: "STALE_CONTROLLER_EPOCH", 12: "OFFSET_METADATA_TOO_LARGE",
     22: "ILLEGAL_GENERATION", 23: "INCONSISTENT_GROUP_PROTOCOL", 24: "INVALID_GROUP_ID", 25: "UNKNOWN_MEMBER_ID",

@@ -2,7 +2,7 @@
 this package's ended frames.
 
 Tools that report errors show the local variables of each frame, and the frames of this package hold options, the contents of key files, and
-messages to brokers. So the frames are emptied before public functions that get secrets raise an error, and before a crash is logged.
+messages to brokers. So the frames are emptied before a `guarded` function raises an error, and before a crash is logged.
 """
 
 from __future__ import annotations

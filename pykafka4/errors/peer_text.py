@@ -1,6 +1,6 @@
 """Filters the texts of brokers, proxies and other clients before a message, log line or status shows them.
 
-Invariant: a filtered text has no control characters, has a bounded length, and repeats no secret of this client.
+Invariant: a filtered text has no control characters, has a bounded length, and repeats none of the given secrets.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def repeats(text: str, secrets: Iterable[str]) -> bool:
 
 
 def filtered(text: str, secrets: Iterable[str], user: str = "") -> str:
-    """`text` for a message: UNSHOWN if it repeats a secret; `user`, a SASL user name, is replaced by HIDDEN."""
+    """`text` for a message: UNSHOWN if it repeats a secret; `user`, a SASL user name, is replaced by HIDDEN, except inside a word."""
     # `visible` cuts the text at SHOWN. A secret across the cut is found with the next TELLING characters; without them its first part would
     # be shown.
     start = text[: SHOWN + TELLING]

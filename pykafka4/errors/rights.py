@@ -1,4 +1,4 @@
-"""Defines the right that brokers check for each request and kind of resource, so that an error can name the missing right.
+"""Defines the rights that brokers check, by request and kind of resource, so that an error can name the missing right.
 
 An error code names only the kind of the denied resource; the operation follows from the request. Source: Kafka's KafkaApis.
 """
@@ -41,7 +41,7 @@ class Right:
 
 
 _OPTIONS: Final[Mapping[str, str]] = {"transactional id": "transactional-id", "user": "user-principal"}  # of kafka-acls
-# The operation on each kind of resource, by request. IDEMPOTENT_WRITE is for brokers before Kafka 2.8.
+# The operation on each kind of resource, by request. Only brokers before Kafka 2.8 require IDEMPOTENT_WRITE.
 _OPERATIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "Metadata": {"topic": "DESCRIBE"},
     "Produce": {"topic": "WRITE", "cluster": "IDEMPOTENT_WRITE", "transactional id": "WRITE"},

@@ -1,8 +1,8 @@
-"""Gives the GIL to threads that wait for I/O, at the cost of threads that compute. Invariant: a thread gives way only where the interpreter
-may switch threads anyway.
+"""Gives the GIL to threads that wait for I/O, at the cost of threads that compute. Invariant: a thread gives way only where another
+thread may safely run.
 
 A thread that computes in Python keeps the GIL until the interpreter takes it away, 5 ms after another thread has asked for it. So the loop
-thread, and on Linux every thread that waits for a result of the client, raises the process's flag just before it needs the GIL. `send`,
+thread, and on Linux a thread that has waited in a `Lock`, raises the process's flag just before it needs the GIL. `send`,
 `poll` and the iteration over a consumer's records check the flag, which costs one load. If the flag is raised, these calls release the GIL
 at once, except for 100 ms after two releases in a row that only helped other computing threads.
 

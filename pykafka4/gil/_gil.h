@@ -72,7 +72,7 @@ static void taken_wait(int *flag) {
     pthread_mutex_unlock(&taken_lock);
 }
 
-/* Call this after the flag has changed. No wake-up is lost: a waiter reads the flag under the lock, so it reads the new value, or already
+/* Call this after lowering the flag. No wake-up is lost: a waiter reads the flag under the lock, so it reads the new value, or already
    sleeps and gets the broadcast. */
 static void taken_tell(void) {
     pthread_mutex_lock(&taken_lock);

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=False, auto_pickle=False
-"""Implements the flag behind `pykafka4.gil`. Invariant: no thread waits longer than a millisecond for another one to take the GIL.
+"""Implements the flag behind `pykafka4.gil`. Invariant: each wait for another thread to take the GIL has a limit of one millisecond.
 
 A thread without the GIL raises the flag (`ask`), takes the GIL, and lowers the flag (`got`); a loop lowers it at the end of its turn.
 Meanwhile, threads of the application that see the flag raised release the GIL (`give_way`) until the flag is lowered.
@@ -11,9 +11,9 @@ run its callbacks. No thread pauses for a thread that has begun to wait in a `Lo
 only delay the end of its wait.
 
 If other threads also compute, one of them may take the GIL before the thread that asked, for 5 ms, and then another one may. So a thread
-that gave way gets the GIL back late. After two late returns in a row, no thread of the application gives way for 100 ms: it would hand its
-share of the processor to threads that never give way. A single late return may have another reason: the system took the processor from the
-thread that asked.
+that gave way may get the GIL back late. After two late returns in a row, no thread of the application gives way for 100 ms: it would hand
+its share of the processor to threads that never give way. A single late return may have another reason: the system took the processor from
+the thread that asked.
 """
 
 cimport cython
@@ -41,7 +41,7 @@ cdef extern from "_gil.h" nogil:
 cdef enum:
     PACE_US = 400                  # time for a thread that computes, after each time that it gave way
     BURST = 4                      # hand-overs that may come in a row
-    IN_VAIN_US = 3000              # a thread that gets the GIL back later than this gave way in vain: other threads had the GIL
+    IN_VAIN_US = 3000              # a thread that gets the GIL back later than this counts as one that gave way in vain
     SLICE_S = 1                    # longest part of a wait in a lock
     UNHEARD_US = 100000            # time for which `give_way` does nothing after it was in vain twice in a row
 
@@ -56,7 +56,7 @@ taken_init()
 
 
 cdef int give_way() except -1:
-    """Release the GIL until the flag is lowered, for a millisecond at most. For threads of the application."""
+    """Release the GIL, and wait up to a millisecond for the flag to be lowered. For threads of the application."""
     global paced_until, given_by, unheard_until, in_vain
     cdef int64_t began = monotonic_us()
     if began < unheard_until:
@@ -135,12 +135,12 @@ def wait(int fd, double timeout) -> None:
 
 def done() -> None:
     """Lower the flag. The loop that called `wait` calls this before it sleeps again, or ends."""
-    got()                          # not earlier: since `wait`, the loop may have released and taken the GIL many times
+    got()                          # not right after `wait`: the loop's other system calls release the GIL too, and the loop wants it back
 
 
 @cython.final
 cdef class Lock:
-    """A lock like `threading.Lock`. A thread that gets the lock after a sleep asks for the GIL. Linux only."""
+    """A lock like `threading.Lock`, but not for `with`. A thread that gets the lock after a sleep asks for the GIL. Linux only."""
 
     cdef int held, sleepers
 

@@ -1,5 +1,5 @@
-"""Waits on locks and selectors, and ends each wait with a request for the GIL. Without the compiled flag, and for a `Lock` on systems
-other than Linux, these are the waits of the standard library.
+"""Waits on locks and selectors, and requests the GIL at the end of a wait. Without the compiled flag, for a `Lock` on systems other than
+Linux, and for a selector without `fileno`, these are the waits of the standard library.
 
 `Lock` is for any thread, `Turn` for a portable loop. The compiled pump asks for the GIL itself.
 """

@@ -1,6 +1,6 @@
 """Makes the compiled flag available, if it was built. Invariant: all other modules use the flag through this one, except compiled modules.
 
-Without a compiler, and in an interpreter without the GIL, there is no flag, and no thread gives way.
+Without the compiled module, and in an interpreter without the GIL, there is no flag, and no thread gives way.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Provides figures of clients for monitoring, read when a reader collects them. Invariant: no figure costs anything per record.
+"""Provides figures of clients for monitoring, read when a reader collects them.
 
 Modules; each line imports only from lines below it:
     opentelemetry/  metrics and traces for OpenTelemetry (extra `opentelemetry`)
