@@ -1,7 +1,7 @@
 """Keeps weak references to the living objects of a kind.
 
-Invariant: no Python code runs when such an object is freed. The interpreter swallows exceptions at that point, and Ctrl-C would be lost. So
-this is not a WeakSet, whose callback is a Python function.
+Invariant: a `Living` runs no Python code when one of its objects is freed. The interpreter swallows exceptions at that point, and Ctrl-C
+would be lost. So this is not a WeakSet, whose callback is a Python function.
 """
 
 from __future__ import annotations

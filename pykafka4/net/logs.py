@@ -1,7 +1,7 @@
 """Runs the logging handlers for the log records of loop threads, in order, on a separate thread. Invariant: the loop never waits for a
 handler.
 
-At most MOST_WAITING entries wait; further entries are dropped, and their number is logged. The thread ends with the last loop. Records keep
+While MOST_WAITING entries wait, further entries are dropped, and their number is logged. The thread ends with the last loop. Records keep
 the time and the thread of their origin. The thread is a real thread even if the client runs in virtual time, because handlers are not part
 of the client. The thread also looks for loops that hang (`hangs`).
 """
@@ -64,7 +64,7 @@ class LogThread:
     # -- for loops
 
     def retain(self, user: object) -> None:
-        """Start the thread unless it is running; `release` takes the same `user`."""
+        """Start a thread, unless one is running and not about to end; `release` takes the same `user`."""
         with self._guard:
             self._users.add(user)
             if self._thread is not None and not self._ending:
@@ -101,7 +101,7 @@ class LogThread:
         return system.get_ident() in self._loops
 
     def flush(self, timeout: float = FLUSH_S) -> bool:
-        """Wait up to `timeout` seconds until the entries logged so far have been handled; return whether they have.
+        """Wait up to `timeout` seconds until the thread has handled the entries in its queue; return whether it has.
 
         Returns False at once on a loop thread, on the log thread, and before the first log thread.
         """

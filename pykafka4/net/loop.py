@@ -1,6 +1,6 @@
 """Runs the machines of one client on one thread, moves bytes between their polls, and sleeps.
 
-Invariant: no other thread runs a machine; if the loop crashes, every waiting thread gets the error.
+Invariant: no other thread runs a machine; if the loop crashes, its promises fail with the error.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ log = get_log("pykafka4.loop")
 T = TypeVar("T")
 LONGEST_SLEEP_S = 3600.0  # `select` does not accept infinity
 JOIN_S = 10.0
-# A wait that ends more than STANDSTILL_S after its deadline shows that the process stood still (SIGSTOP, a suspended machine). The loop had
-# no time to answer either, so the caller waits for another EXTRA_WAIT_S.
+# A wait that ends more than STANDSTILL_S after its deadline suggests that the process stood still (after SIGSTOP, for example). Then the
+# loop had no time to answer either, so the caller waits for another EXTRA_WAIT_S.
 STANDSTILL_S, EXTRA_WAIT_S = 0.25, 1.0
 LOOKUPS = 16  # concurrent name lookups: a bad name may take half a minute to fail, and good names must not wait
-ASSIGNORS = 16  # threads: each consumer has at most two calls of its assignors under way, and any call may hang
+ASSIGNORS = 16  # threads for calls of assignors, any of which may hang
 FORKED = "this client was created in another process; threads and sockets do not survive a fork: create a client in this process"
 CALLER_GONE: Final = KafkaError("the caller no longer waits")
 _LOOPS: Living[Loop] = Living()
@@ -64,7 +64,7 @@ class Loop:
         self._wakeup = self._transport.wakeup
         callbacks.serve(self._wakeup)
         self._logs = logs.current()
-        # Promises that must fail when the loop or their machine ends. The references are weak: Ctrl-C can end a wait for a
+        # Promises that must fail when the loop ends or their machine fails. The references are weak: Ctrl-C can end a wait for a
         # promise that is then never resolved, and no code would remove the entry.
         self._promises: dict[weakref.ref[Promise[Any]], Machine | None] = {}
         engine.on_failure.append(self._machine_failed)
@@ -91,7 +91,7 @@ class Loop:
             raise
 
     def wake(self) -> None:
-        """Run a turn soon. Costs two attribute accesses while the loop is awake."""
+        """Run a turn soon."""
         self._wakeup.wake()
 
     def call(self, fn: Callable[[float], object], machine: Machine | None = None) -> None:

@@ -1,9 +1,8 @@
-"""Fetches tokens from an OpenID Connect issuer. Invariant: the secret goes only to the host of `token_url`, over TLS, and is shown nowhere;
-no answer can cost much time or memory.
+"""Fetches tokens from an OpenID Connect issuer. Invariant: the secret goes only to the host of `token_url`, over TLS, and no error shows
+it; no answer can cost much time or memory.
 
-The standard library does the work, because an HTTP library would be the package's only dependency with its own certificates. The module
-uses `http.client`, because `urllib.request` opens `file:` URLs, follows redirects and takes proxies from the environment (CVE-2025-27817 of
-Kafka's Java client was of this kind).
+The module uses `http.client`, because `urllib.request` opens `file:` URLs, follows redirects and takes proxies from the environment
+(CVE-2025-27817 of Kafka's Java client was of this kind).
 """
 
 from __future__ import annotations
@@ -241,7 +240,7 @@ class OidcToken(Secret):
         return life
 
     def _refused(self, status: int, found: Mapping[str, object], secret: str) -> AuthenticationError:
-        """The error shows the issuer's words, unless they repeat a part of the secret."""
+        """The error shows the issuer's words, unless `filtered` finds the secret in them."""
         secrets = (secret, quote_plus(secret), self._basic(secret))
         told = [found.get(name) for name in ("error", "error_description")]
         words = "".join(f", '{filtered(text, secrets)}'" for text in told if isinstance(text, str))
@@ -267,11 +266,11 @@ class Answer:
 
 
 class ResponseTooLarge(Exception):
-    """Raised if the issuer sends more than an answer needs."""
+    """Raised if the issuer sends more than MAX_BODY_BYTES + MAX_HEAD_BYTES."""
 
 
 class DeadlineSocket(ssl.SSLSocket):
-    """Has one deadline and one limit of received bytes for the complete exchange; a plain timeout starts over with each read."""
+    """Has one deadline for all reads and writes, and one limit of received bytes; a plain timeout starts over with each read."""
 
     deadline: float
     room: int
@@ -333,7 +332,7 @@ def _number(value: object) -> float | None:
 
 
 def _expiry_in(token: str) -> float | None:
-    """Return the `exp` claim of a JWT, unverified, because brokers verify it; None if `token` is not a JWT with a valid `exp`."""
+    """Return the `exp` claim of a JWT, unverified; None if `token` is not a JWT with a valid `exp`."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

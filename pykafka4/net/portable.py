@@ -21,11 +21,11 @@ from pykafka4.wire.protocol.frame import SIZE, frame_size
 
 __all__ = ["READ", "TURN_BYTES", "TURN_FRAMES", "WRITE", "PortableTransport", "Socket", "advance"]
 
-TURN_BYTES = 4 << 20  # a connection that has read, or written, this many bytes in a turn stops: the other connections must not wait
+TURN_BYTES = 4 << 20  # a connection that has read, or written, this many bytes in a row stops: the other connections must not wait
 # A connection that has read this many frames also stops. An empty frame has four bytes on the wire, but takes hundreds of bytes of memory:
 # TURN_BYTES alone would allow a million of them.
 TURN_FRAMES = 10_000
-SCRATCH_BYTES = 256 << 10  # size of the read buffer; frames that fit are cut out of it
+SCRATCH_BYTES = 256 << 10  # size of the read buffer; complete frames are cut out of it
 # First buffer of a larger frame. It grows as bytes arrive: a wrong size alone allocates no more than this.
 FIRST_PIECE_BYTES = 4 << 20
 IOV_MAX = min(os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16, 64)  # more buffers per call are slower (measured)
@@ -112,7 +112,7 @@ class PortableTransport:
         self.wakeup.close()
 
     def abandon(self) -> None:
-        """Close descriptors, and unregister none: the child shares the epoll set with its parent."""
+        """Close descriptors, and unregister none: the child may share an epoll set with its parent."""
         for s in self._sockets.values():
             s.sock.close()
         self._dialler.abandon()

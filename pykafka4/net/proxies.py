@@ -1,6 +1,6 @@
 """Makes and reads the messages of handshakes with proxies, without I/O: SOCKS 5 (RFC 1928, RFC 1929) and HTTP CONNECT (RFC 9110, 9.3.6,
-with Basic authentication). Invariant: a handshake ends in a tunnel to the broker, or in one error that names the proxy, whatever the proxy
-sends.
+with Basic authentication). Invariant: whatever a proxy sends, an error is an AuthenticationError or a ConnectionLost, and
+names the proxy.
 
 The proxy, not the client, looks up the broker's name. A proxy sends bytes only as an answer, and a broker never sends first, so bytes after
 an answer are an error. An error repeats only received numbers (method, reply, status), because a proxy may send back a password.
@@ -212,7 +212,7 @@ class Socks5(Handshake):
 
 
 class HttpConnect(Handshake):
-    """HTTP CONNECT: one request and one final answer. Only the head of the answer is read: a proxy that refuses may add a page."""
+    """HTTP CONNECT: one request and one final answer. Only the head of the answer is read, because a proxy that refuses may add a page."""
 
     __slots__ = ("_searched",)
 

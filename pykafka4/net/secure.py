@@ -1,10 +1,10 @@
 """Moves bytes over TLS, with sockets of Python's `ssl` on the portable transport. Invariant: CONNECTED comes after the handshake.
 
 OpenSSL may hold bytes that it has read from the socket and not returned yet; no selector sees them. So a read continues until OpenSSL has
-no more bytes. If the budget of a turn ends the read, the next turn reads the rest before it waits. A read may first have to write, and
+no more bytes. If the budget of a turn ends the read, the next turn reads on before it waits. A read may first have to write, and
 a write to read (a new key, a renegotiation). Such a read waits until the socket is writable; such a write is tried again after a read.
 
-A long response arrives in many pieces, and a wake-up for each piece costs more than its decryption. So with TLS 1.3 on Linux the loop
+A long response arrives in many pieces, and a wake-up for each piece costs time. So with TLS 1.3 on Linux the loop
 sleeps until a large part of the response is there. The sleep ends after LONGEST_WAIT_S at the latest, because not every system reports a
 smaller part while buffers are full.
 """
@@ -35,7 +35,7 @@ __all__ = ["SecureTransport"]
 
 TLS_RECORD: Final = 16 << 10  # the largest piece that TLS encrypts at once
 HELD_BYTES: Final = TLS_RECORD + 1024  # more than OpenSSL keeps of a TLS record that has not arrived completely
-WAITS_FOR_MANY: Final = sys.platform == "linux"  # whether SO_RCVLOWAT applies to selectors
+WAITS_FOR_MANY: Final = sys.platform == "linux"  # whether the loop waits for a large part of a response (SO_RCVLOWAT)
 LONGEST_WAIT_S: Final = 0.1  # seconds of a wait for a large part of a response
 HEARD_BYTES: Final = 16  # first bytes by which an error can name a protocol other than TLS
 REST_BYTES: Final = 256  # bytes of such a protocol after the bytes that OpenSSL took
@@ -56,7 +56,7 @@ class Sessions:
         return self.kept.get(target)
 
     def keep(self, context: ssl.SSLContext, target: tuple[str, int], session: ssl.SSLSession | None) -> None:
-        """With TLS 1.3, only a session with a ticket can be resumed."""
+        """Keep `session`, unless it has neither a ticket nor an id, or belongs to an earlier context."""
         if session is None or context is not self._context or not (session.has_ticket or session.id):
             return
         self.kept.pop(target, None)
@@ -157,7 +157,7 @@ class SecureTransport(PortableTransport):
         context, host, port = self._prepared.pop(dialled.link)
         assert dialled.sock is not None
         try:
-            dialled.sock.getpeername()  # raises if the peer is gone: `wrap_socket` would leave the close to the garbage collector
+            dialled.sock.getpeername()  # raises after a reset by the peer: `wrap_socket` would leave the close to the garbage collector
             name = _server_name(host)
             session = self._sessions.of(context, (host, port))
             wrap: Any = context.wrap_socket if self._native is None else partial(self._native._create, context=context)
@@ -207,7 +207,7 @@ class SecureTransport(PortableTransport):
         self._waits.pop(s, None)
         if self._shaking.pop(s, None) is None and s.target is not None and not (sock.session_reused or self._is_shut):
             with contextlib.suppress(ValueError):  # the session is not complete
-                self._sessions.keep(sock.context, s.target, sock.session)  # each read of `sock.session` leaks 6.5 KB in CPython
+                self._sessions.keep(sock.context, s.target, sock.session)  # each read of `sock.session` leaks a few KB in CPython
         super()._drop(s)
 
     # -- bytes

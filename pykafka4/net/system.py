@@ -1,8 +1,7 @@
-"""Provides the client with threads, locks and a clock. Invariant: code that the simulation runs looks these names up here
-when it runs, not when it is imported.
+"""Provides the client with threads, locks and a clock.
 
-Write `system.Lock()`, never `from … import Lock`: the simulation replaces these names to run the same client in virtual time, where a
-seed replays the schedule of threads.
+Write `system.Lock()`, never `from … import Lock`, because the simulation replaces these names: it runs the same client in virtual time,
+where a seed replays the schedule of threads.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 threads of the system.
 
 Under `gevent.monkey.patch_all()` and `eventlet.monkey_patch()` a caller is a greenlet. A greenlet that waits for a lock of the client tries
-again and again, and lets other greenlets run in between (`sleep` of its library). A thread sleeps in the lock.
+again and again, and lets other greenlets run in between (`sleep` of its library). The client's threads sleep in the lock.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Moves bytes without the GIL, on Linux. Invariant: this transport and `net.portable` report the same frames and errors; the pump requests
-the GIL less often.
+"""Moves bytes without the GIL, on Linux. Invariant: this transport and `net.portable` report the same frames; the pump requests the GIL
+less often.
 
 Modules; each line imports only from lines below it:
     transport   `PumpTransport`, which dials in Python and returns the events of the pump

@@ -2,7 +2,7 @@
 
 @cython.final
 cdef class _Pool:
-    """The blocks of freed frames, for reuse, because fresh pages cost more than the read into them."""
+    """The blocks of freed frames, for reuse, because fresh pages cost time."""
 
     cdef Block* blocks             # returned blocks, last in, first out; touched under the GIL only
     cdef size_t total              # bytes of these blocks and of the pump's spare blocks

@@ -59,8 +59,8 @@ cdef extern from *:
 
 cdef enum:
     SIZE = 4                       # bytes before a frame
-    HEAD = 16                      # first bytes of a frame with a wrong size, which the error shows
-    SCRATCH = 32768                # size of the read buffer; frames that fit are cut out of it
+    HEAD = 16                      # first bytes of a frame with a wrong size, by which the error may name the peer's protocol
+    SCRATCH = 32768                # size of the read buffer; complete frames are cut out of it
     TURN_BYTES = 4194304           # bytes in a row after which a connection stops reading, or writing: the other connections must not wait
     TURN_FRAMES = 10000            # or this many frames: an empty frame takes four bytes on the wire, but hundreds of bytes in memory
     FIRST_PIECE = 4194304          # first block of a larger frame; it grows as bytes arrive: a wrong size alone takes little more than this
@@ -101,7 +101,7 @@ cdef struct Conn:
     Block* block                   # the frame that is partly read
     size_t filled, size
     char head[HEAD]
-    int got                        # number of bytes in `head`: the size; after a wrong size, also the start of the frame
+    int got                        # number of bytes in `head`: a part of the size; after a wrong size, the size and the start of the frame
 
 
 include "_frames.pxi"
@@ -180,7 +180,7 @@ cdef class Pump:
             self.epoll = -1
 
     def abandon(self) -> None:
-        """Close the descriptor in a forked child, and touch nothing else."""
+        """Close the descriptor in a forked child, and leave the connections alone."""
         self.abandoned = True
         self.asks = False          # `_gil` lowers the child's flag after the fork
         if self.epoll >= 0:
@@ -539,7 +539,7 @@ cdef class Pump:
             got()
 
     cdef void restock(self) noexcept:
-        """Move the blocks that were returned to the pool to the spare blocks of this turn."""
+        """Move the returned blocks from the pool to the spare blocks."""
         cdef Block* last = self.pool.blocks
         if last != NULL:
             while last.next != NULL:
