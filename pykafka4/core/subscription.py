@@ -2,8 +2,8 @@
 
 Invariant: fetched data belongs to a claim and is dropped with that claim; no field of a claim is written by two threads at once.
 
-An assignment creates a claim, a seek replaces it, a revocation or loss ends it. Chunks, errors and events refer to their claim, so the
-reader drops those that arrive after the end of the claim.
+An assignment creates a claim, a seek replaces it, a revocation or loss ends it. A chunk refers to its claim, as do the errors and
+start offsets of a partition, so the reader drops those that arrive after the end of the claim.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Start(enum.Enum):
     EARLIEST_LOCAL = "earliest local"  # the first offset that is not only in tiered storage; looked up, but never a start
     NONE = "none"  # auto_offset_reset=none: raise an error instead
 
-    __hash__ = object.__hash__  # `Enum.__hash__` is Python code, and each offset lookup uses a Start as a dict key
+    __hash__ = object.__hash__  # `Enum.__hash__` is Python code, and offset lookups use Starts as dict keys
 
 
 @attrs.frozen
@@ -121,21 +121,21 @@ class Claim:
     )
 
     def __init__(self, tp: TopicPartition, replaces: Claim | None = None) -> None:
-        """A seek ends the claim `replaces`; both claims have the same `origin`, which identifies their assignment."""
+        """The claim `replaces` ends, after a seek for example; both claims have the same `origin`, which identifies their assignment."""
         self.tp = tp
         self.origin: object = object() if replaces is None else replaces.origin
         # written by the loop
         self.delivered = 0  # bytes made available to the application
         self.end = -1  # the end of the log in the last response: high watermark, or last stable offset with read_committed
         self.ended = False  # revoked or lost: if the application does not read the claim yet, it must not begin
-        self.recreated: int = 0 if replaces is None else replaces.recreated  # times that the topic was recreated
-        self.missing: bool = False if replaces is None else replaces.missing  # brokers have reported the topic as missing
+        self.recreated: int = 0 if replaces is None else replaces.recreated  # times that the topic was recreated, or missing at the end
+        self.missing: bool = False if replaces is None else replaces.missing  # the topic was missing at the claim's end
         # written by the application
         self.consumed = 0  # bytes of `delivered` that were read or dropped
         self.position: int | None = None  # offset of the next record to return
         self.target: Start | Since | None = None  # the start of a seek without an offset
         self.start: int | None = None if replaces is None else replaces.start  # where reading began, after the assignment or a seek
-        self.epoch = -1  # leader epoch of the last record returned
+        self.epoch = -1  # leader epoch of the last record before `position`; -1 if unknown
         self.otherwise: int | None = None  # after a rewind: where to read if the log does not have the committed offset
         self.followed: int = 0 if replaces is None else replaces.followed  # the value of `recreated` to which this claim's offsets belong
         self.stuck = False  # `poll` raises an error until a seek, so the loop stops fetching
@@ -188,7 +188,7 @@ class MemberIdentity:
     generation: int = -1  # or the member epoch; -1: not a member
     member_id: str = ""
     instance_id: str | None = None
-    begins: bool = False  # the generation has no assignment yet; the coordinator accepts no commits before the assignment
+    begins: bool = False  # the generation has no assignment yet: commits wait, because coordinators may reject them
     topic_ids: dict[str, UUID] = attrs.Factory(dict)  # topic -> id, if the member's protocol names topics by id
 
 
@@ -197,7 +197,7 @@ class MemberIdentity:
 
 @attrs.define(eq=False)
 class Assigned:
-    """The group assigned these partitions, in addition to those that the member holds."""
+    """Partitions that were newly assigned, in addition to those that the member holds."""
 
     claims: tuple[Claim, ...]
     reported: bool = False  # written by the application: the listener has been called
@@ -241,7 +241,7 @@ class Subscribed:
 
 
 class Lasting(enum.Enum):
-    """Whether `poll` raises an error once, or in every call until a seek."""
+    """Whether `poll` raises an error of a partition once, or in every call until a seek."""
 
     ONCE = "once"  # the loop retries
     UNTIL_SEEK = "until seek"
@@ -249,7 +249,7 @@ class Lasting(enum.Enum):
 
 @attrs.frozen(eq=False)
 class PollError:
-    """An error for `poll` to raise after the records before it. `claim` is None for errors of the consumer itself."""
+    """An error for `poll` to raise, after the earlier records of `claim`. `claim` is None for errors of the consumer itself."""
 
     claim: Claim | None
     error: KafkaError
@@ -260,7 +260,7 @@ class PollError:
 
 
 class Stage(enum.Enum):
-    """`status()` shows the value as the state, and `meaning` as the reason."""
+    """`status()` shows the value as the state, and `meaning` as the reason, unless the partition is paused."""
 
     UNKNOWN = "unknown"
     ASKING = "asking"
@@ -268,7 +268,7 @@ class Stage(enum.Enum):
     FETCHING = "fetching"
     STOPPED = "stopped"
 
-    __hash__ = object.__hash__  # `Enum.__hash__` is Python code, and each seek uses several stages as dict keys
+    __hash__ = object.__hash__  # `Enum.__hash__` is Python code, and each `move` hashes stages
 
     @property
     def meaning(self) -> str | None:

@@ -1,4 +1,4 @@
-"""Keeps calls until they are due. Times are monotonic seconds; a check for due calls does not touch the other calls."""
+"""Keeps calls until they are due. Times are monotonic seconds; while no call is due, a check looks only at the earliest call."""
 
 from __future__ import annotations
 

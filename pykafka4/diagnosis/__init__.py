@@ -1,6 +1,6 @@
-"""Checks a cluster from outside, and finds the reason why no records flow. Invariant: causes come first, and a cause hides its effects.
+"""Checks a cluster from outside, and looks for the reason why no records flow. Invariant: causes come before their effects.
 
-`diagnose` runs the steps of a table, and yields findings, each with its evidence, and with the way out if there is one. The diagnosis
+`diagnose` runs the steps of a table, and yields findings, with the evidence and the way out if there are any. The diagnosis
 changes nothing in the cluster, but brokers before Kafka 0.11 may create a missing topic that the caller names.
 
 Modules; each line imports only from lines below it:

@@ -1,4 +1,4 @@
-"""Checks names, ports, TLS and logins of the bootstrap servers. Invariant: later steps leave out an address that fails a step."""
+"""Checks names, ports, TLS and logins of the bootstrap servers. Invariant: later checks leave out an address that has failed."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ UNVERIFIED: Final = "the certificate is not verified: ssl_context has CERT_NONE"
 
 @attrs.frozen
 class Role:
-    """The way out of each failure of an address."""
+    """The ways out that depend on the origin of an address."""
 
     name_fails: str
     port_refuses: str
@@ -103,7 +103,7 @@ WAYS: Final = (  # words of an error of a handshake or client, and the way out; 
     ("ILLEGAL_SASL_STATE", "the listener wants no login: set security_protocol to PLAINTEXT or SSL, or use the port of the SASL listener"),
     ("HTTP", "the port belongs to a web server: use the port of a listener of Kafka"),
 )
-RENEW: Final = "renew the broker's certificate before then: no client can connect afterwards"
+RENEW: Final = "renew the broker's certificate before then: afterwards this client cannot connect"
 SHORT: Final = {"commonName": "CN", "organizationName": "O", "organizationalUnitName": "OU"}
 
 

@@ -33,7 +33,7 @@ class Case:
     config: ClientConfig = attrs.field(init=False)
     context: ssl.SSLContext | None = attrs.field(init=False)
     resolved: dict[Address, list[SocketAddress]] = attrs.field(factory=dict)  # names that resolve
-    # Addresses that accept connections and pass the TLS handshake, if there is one.
+    # Addresses that accept connections, and have not failed a TLS handshake.
     reachable: dict[Address, SocketAddress] = attrs.field(factory=dict)
     faulty: set[Address] = attrs.field(factory=set)  # addresses with a WRONG finding of names, ports, tls or login
     login_servers: list[Address] = attrs.field(factory=list)  # bootstrap servers that let this client in
@@ -56,7 +56,7 @@ class Case:
         return Client(**{**self.options, "bootstrap_servers": servers, **dict.fromkeys(names, limit)})
 
     def connect(self, seconds: float) -> None:
-        """Create the client for the later steps, with only the bootstrap servers that let this client in."""
+        """Create the client for the later steps, with only `login_servers` as its bootstrap servers."""
         self._client = self.client_of(self.login_servers, seconds)
         self._admin = AdminClient(client=self._client)
 

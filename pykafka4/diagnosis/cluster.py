@@ -18,7 +18,7 @@ from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, ApiVersi
 __all__ = ["look_at_brokers", "look_at_controller", "look_at_listeners"]
 
 START: Final = "start it, or see in its log why it cannot reach the controllers; its replicas lag until then"
-SKEW_S: Final = 5.0  # a smaller difference of the clocks does no harm to certificates, tokens and times of records
+SKEW_S: Final = 5.0  # a smaller difference of the clocks rarely harms certificates, tokens and times of records
 ASKED: Final = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
 CALL_S: Final = 0.5  # a call should end by its own deadline; this long after the deadline, the check continues without the call
 LAGGING: Final = 1_000  # records of the metadata log; an idle cluster writes two a second

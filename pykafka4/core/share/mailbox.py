@@ -1,7 +1,7 @@
-"""Passes acquired records and errors from the loop to the thread that polls.
+"""Passes acquired records and errors from the loop to the application.
 
-Invariant: each attribute is assigned by only one of these threads. Both threads append to `notices`, and only the loop appends to
-`arrivals`; the thread that polls empties both deques. Nothing here waits or takes a lock.
+Invariant: the loop and the application never assign the same attribute. Both append to `notices`, and only the loop appends to
+`arrivals`; the application empties both deques. Nothing here waits or takes a lock.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ class Mailbox:
         self._notify = notify
         # written by the loop
         self.arrivals: deque[Acquired] = deque()
-        self.notices: deque[KafkaError] = deque()  # each is raised by one poll; both threads append
+        self.notices: deque[KafkaError] = deque()  # each is raised by one poll; the application appends, too
         self.fatal: KafkaError | None = None  # every poll raises it
         self.lock_seconds: float | None = None  # duration of a lock, from the last successful ShareFetch; None before the first
         # written by the application
         self.waiting = False  # a poll waits for records
         self.taken = 0  # number of times that a poll has begun to take records from `arrivals`
         self.limit = 1  # number of records that the last poll may return
-        self.idle_since: float = INFINITY  # when the last poll returned; INFINITY during a poll, and before the first
+        self.idle_since: float = INFINITY  # when the last poll ended; INFINITY during a poll, and before the first
 
     def wants(self, taken: int) -> bool:
         """Whether a broker may acquire records: `arrivals` is empty, and either a poll waits, or `taken` equals `Mailbox.taken`.
 
         `taken` is `Mailbox.taken` during a poll that found no records: while the two are equal, no later poll has begun to take records.
         """
-        # The thread that polls changes `waiting` and `taken` before it empties `arrivals`. In the other order: that thread empties
-        # `arrivals`; the loop sees an empty deque and an old `waiting`, and acquires records again; the poll returns with its records, and
-        # no poll takes the new records before their locks end.
+        # A poll changes `waiting` and `taken` before it empties `arrivals`. In the other order: the poll empties `arrivals`; the loop sees
+        # an empty deque and an old `waiting`, and acquires records again; the poll returns with its records, and maybe no poll takes the
+        # new records before their locks end.
         return not self.arrivals and (self.waiting or taken == self.taken)
 
     def put(self, acquired: Acquired) -> None:

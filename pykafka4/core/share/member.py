@@ -1,9 +1,9 @@
-"""Joins a share group, sends heartbeats and leaves. The loss of the coordinator only delays heartbeats; locks of acquired records belong to
-the share sessions with the leaders, and continue.
+"""Joins a share group, sends heartbeats and leaves. The loss of the coordinator delays heartbeats, but ends no locks of acquired records:
+locks belong to the share sessions with the leaders.
 
 ShareGroupHeartbeat is the only request: it joins (epoch 0), reports a changed subscription, and leaves (epoch -1). The coordinator may
-assign a partition to several members. The member does not confirm an assignment; records that it has acquired from a partition stay
-acquired when the partition is assigned to other members.
+assign a partition to several members. The member does not confirm an assignment; records that the member has acquired from a partition
+stay acquired when the partition is assigned to other members.
 """
 
 from __future__ import annotations

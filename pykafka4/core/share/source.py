@@ -1,10 +1,10 @@
 """Acquires and acknowledges records in the share session with one broker. Invariants: at most one request of the session is in flight,
-because each request has the next epoch; each acknowledgement has one outcome.
+because each request has the next epoch; each acknowledgement of the application has one outcome.
 
 A share session belongs to a connection. When the connection is lost, the broker releases this member's acquired records, but only those of
 partitions that are in the session at that moment. Records of other partitions (paused, no longer assigned) stay locked, as do all records
 if a new session replaces the old one on the same connection. The end of a session ends its leases; acknowledgements under these leases
-fail unsent. So `close` of an open session, or the next session, releases the records that may still be locked.
+fail unsent. So `close` of an open session, or this source's next session, releases the records that may still be locked.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ShareUser(Protocol):
     """The machine of the share consumer."""
 
     def unsupported(self, error: KafkaError) -> None:
-        """End the consumer: the brokers have no share groups."""
+        """End the member: a broker does not support share groups."""
 
 
 @attrs.frozen(eq=False)
@@ -92,7 +92,7 @@ class PartitionPause:
     backoff: Backoff
     error: KafkaError
     until: float = -INFINITY
-    tried: bool = False  # named in the last request, and not failed since
+    tried: bool = False  # covered by the last request, and not failed since
 
 
 class ShareSource:
@@ -279,7 +279,7 @@ class ShareSource:
         return others
 
     def _is_whole(self, now: float, what: str, outcome: Outcome) -> bool:
-        """Whether the broker has carried out the request; if not, end the session."""
+        """Whether the broker has reported success for the request as a whole; if not, end the session."""
         if isinstance(outcome, Failed):
             self._broken(now, outcome.reason, f"the share session with broker {self.node} has ended: {outcome.reason}")
             if isinstance(outcome.reason, UnsupportedVersion):
@@ -311,9 +311,9 @@ class ShareSource:
         """
         sent, self._sent = self._sent, []
         over = getattr(getattr(error, "code", None), "name", "") in SESSION_OVER
-        # Acknowledgements that the broker may have stored fail first, so that `lease.locked` omits their offsets. Otherwise the next
-        # session would release these records, and a broker that has stored one acknowledgement would refuse the whole partition.
-        # Acknowledgements of a refused session are not stored: they fail afterwards, so their records are released.
+        # Acknowledgements that the broker may have stored fail first, so that `lease.locked` omits their offsets (except renewed ones).
+        # Otherwise the next session would release these records, and a broker that has stored one acknowledgement would refuse the whole
+        # partition. Acknowledgements of a refused session are not stored: they fail afterwards, so their records are released.
         if not over:
             self._fail(sent, lambda _: error)
         self._left += [found for lease in self.leases.values() for found in lease.locked(now).items()]
@@ -329,7 +329,7 @@ class ShareSource:
             lease.ended = reason
 
     def _try(self, fetched: Iterable[TopicPartition]) -> None:
-        """Mark the paused partitions that the next request names: those in `fetched`, and those with acknowledgements."""
+        """Mark the paused partitions that the next request covers: those in `fetched`, and those with acknowledgements."""
         if self._pauses:
             tried = {*fetched, *(each.acquired.tp for each in self._sent)}
             for tp, pause in self._pauses.items():
@@ -339,11 +339,11 @@ class ShareSource:
         pause = self._pauses.setdefault(tp, PartitionPause(Backoff.retry(self._config, self._context.random), error))
         pause.error = error
         self._context.recovery.note_retry(now, tp, error)
-        if now >= pause.until:  # otherwise the response also had an error for the acknowledgements: one pause for both
+        if now >= pause.until:  # several errors of one response cause one pause
             pause.until, pause.tried = now + pause.backoff.next(), False
 
     def _end_pauses(self) -> None:
-        """Delete the pauses of partitions that the last request has named, and that have not failed again."""
+        """Delete the pauses of partitions that the last request has covered, and that have not failed again."""
         self._pauses = {tp: pause for tp, pause in self._pauses.items() if not pause.tried}
 
     def _settle(self, now: float, answer: Any, lock: float, prefix: str) -> None:
@@ -397,8 +397,8 @@ class ShareSource:
     def _moved(self, now: float, tp: TopicPartition, error: KafkaError, part: Any, endpoints: Mapping[int, tuple[str, int]]) -> None:
         """End the lease and pause the partition: the broker does not lead the partition, or does not know it."""
         self.drop_lease(tp, f"broker {self.node} no longer leads the partition")
-        # The pause also removes the partition from the session. Otherwise the broker would answer each ShareFetch at once, or not learn the
-        # name of a topic whose id it did not know when the partition joined the session.
+        # A ShareFetch during the pause removes the partition from the session. Otherwise the broker would answer each ShareFetch at once,
+        # or not learn the name of a topic whose id it did not know when the partition joined the session.
         self._pause(now, tp, error)
         leader = part.current_leader
         if leader.leader_id >= 0:
@@ -417,7 +417,7 @@ class ShareSource:
         if tp in self.targets and self._closing is None:
             self._context.mailbox.put(acquired)
             return
-        # The assignment or the subscription has changed meanwhile: no poll may return these records.
+        # Meanwhile the partition has ceased to be a target: no poll may return these records.
         self.queue.append(release(acquired, (offset for first, last, _ in spans for offset in range(first, last + 1))))
 
     def _fail_sent(self, error: KafkaError) -> None:

@@ -1,5 +1,5 @@
-"""Passes each assigned partition to the source of its leader, and each acknowledgement to the source that acquired the records.
-Invariant: a partition is a target of its leader's source only; a change of the leader ends the lease with the old leader."""
+"""Passes each assigned partition to the source of its leader, and each acknowledgement to the source of the broker that delivered the
+records. Invariant: a partition is a target of its leader's source only; a lease ends when the metadata names another leader."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ShareSources:
         return {what: error for source in self._sources.values() for what, error in source.errors.items()}
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Keep the metadata of these topics, and of no others, up to date."""
+        """Keep the metadata of these topics up to date."""
         cluster = self._context.cluster
         for topic in topics:
             cluster.want(topic, self)
@@ -67,7 +67,7 @@ class ShareSources:
             source.wanted_by_poll = taken
 
     def acknowledge(self, acknowledgements: Iterable[Acknowledgements], report: AcknowledgementReport) -> None:
-        """Queue acknowledgements at the sources that acquired the records; fail acknowledgements without a source."""
+        """Queue acknowledgements at the sources of their brokers; fail acknowledgements without a source."""
         for each in acknowledgements:
             report.begin()
             lease = each.acquired.lease
@@ -137,7 +137,7 @@ class ShareSources:
         self._check_done()
 
     def open_again(self) -> None:
-        """Drop all sources: a later subscription creates new ones."""
+        """Drop all sources: a later assignment creates new ones."""
         self._sources.clear()
 
     def dispose(self) -> None:

@@ -1,8 +1,8 @@
-"""Holds acquired records, their leases and locks, and acknowledgements with their reports. Invariants: an acknowledgement has exactly one
-outcome; a lease that has ended never becomes valid again.
+"""Holds acquired records, their leases and locks, and acknowledgements with their reports. Invariant: a lease that has ended never
+becomes valid again.
 
-A broker *acquires* records for a member: it locks them for `group.share.record.lock.duration.ms`. A `SessionLease` stands for one partition
-in one share session with the partition's leader. After a lease has ended, the records acquired under it cannot be acknowledged.
+A broker *acquires* records for a member: it locks them for the group's `share.record.lock.duration.ms`. A `SessionLease` stands for one
+partition in one share session with the partition's leader. After a lease has ended, the records acquired under it cannot be acknowledged.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class AcknowledgeType(enum.Enum):
     ACCEPT = 1  # processed: the broker does not deliver the record again
     RELEASE = 2  # the broker may deliver the record again, to any member
     REJECT = 3  # cannot be processed: the broker does not deliver the record again
-    RENEW = 4  # the lock begins again; the application is still processing the record
+    RENEW = 4  # the lock begins again, because the record needs more time
 
 
 @attrs.define(eq=False)
@@ -100,8 +100,8 @@ class Acquired:
 
     lease: SessionLease
     spans: tuple[tuple[int, int, int], ...]  # first offset, last offset, delivery count
-    data: Any  # record batches
-    until: float  # the end of the locks, by the client's clock: not before their end on the broker
+    data: Any  # record batches; None after they have been decoded
+    until: float  # the end of the locks without renewals, by the client's clock: not before their end on the broker
     renewed: dict[int, float] = attrs.Factory(dict)  # offset -> end of its renewed lock. The loop writes, any thread reads
     again: set[int] = attrs.Factory(set)  # offsets that a later response acquired, so their locks ended. The loop writes, any thread reads
 
@@ -141,7 +141,7 @@ def lock_lost(tp: TopicPartition, offsets: Iterable[int], reason: str) -> Record
 
 @attrs.define(eq=False)
 class AcknowledgementReport:
-    """Collects the outcomes of acknowledgements that were sent together: None or the first error of each partition. Calls `done` once.
+    """Collects the outcomes of acknowledgements with one report: None or the first error of each partition. Calls `done` once.
 
     A part is one `Acknowledgements`. `_open` counts the parts without an outcome, plus one until all parts have begun: the first part may
     have its outcome before the second begins.
@@ -155,7 +155,7 @@ class AcknowledgementReport:
 
     @property
     def is_open(self) -> bool:
-        """Whether any part has no outcome so far. Any thread may read it."""
+        """Whether any part has no outcome so far, or is still to begin. Any thread may read it."""
         return self._open > 0
 
     def begin(self) -> None:

@@ -1,7 +1,7 @@
-"""Pushes the metrics of one client. Invariant: at most one request is in flight, and only to a broker that offers KIP-714.
+"""Pushes the metrics of one producer or consumer. Invariant: at most one request is in flight, and only to a broker that offers KIP-714.
 
 The machine requests a broker's list of wanted metrics, then pushes these metrics at the broker's interval, to the same broker while it is
-connected. The first push comes after 0.5 to 1.5 intervals, so that clients that start together do not push together. Source: KIP-714,
+connected. The first interval is multiplied by 0.5 to 1.5, so that clients that start together do not push together. Source: KIP-714,
 `ClientTelemetryReporter`.
 """
 
@@ -93,7 +93,7 @@ class MetricsSubscription:
 
 class PushedFigures(Protocol):
     def encode(self, subscription: MetricsSubscription) -> bytes:
-        """The wanted metrics as OpenTelemetry's `MetricsData`; empty if no metric is wanted. For the loop thread."""
+        """The wanted metrics as OpenTelemetry's `MetricsData`; empty if there are none. For the loop thread."""
 
 
 @attrs.define(eq=False)
@@ -120,7 +120,7 @@ class Telemetry:
         self.subscription: MetricsSubscription | None = None  # None: it has to be requested from a broker
         self._config, self._network, self._figures = config, network, figures
         self._instance = NO_INSTANCE
-        self._first = random.uniform(0.5, 1.5)  # intervals until the first push
+        self._first = random.uniform(0.5, 1.5)  # factor of the first interval
         self._due = -INFINITY
         self._node: int | None = None
         self._seen = -1  # the count of the network's changes at the last search for a broker
@@ -161,7 +161,7 @@ class Telemetry:
         self._outbox.send(_Asked(self._node, message, self._deadline(now), machine=self))
 
     def _push(self, now: float, subscription: MetricsSubscription, *, terminating: bool) -> None:
-        """If no metric is wanted, or the metrics are larger than brokers accept, only a terminating push is sent, without metrics."""
+        """If there is no wanted metric, or the metrics are larger than brokers accept, only a terminating push is sent, without metrics."""
         from pykafka4.wire.protocol.messages_telemetry import PushTelemetryRequest
 
         assert self._node is not None
