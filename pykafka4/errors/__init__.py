@@ -172,7 +172,7 @@ class BufferFull(KafkaError, BufferError):
     code = "BUFFER_FULL"
 
     def __str__(self) -> str:
-        """With on_full=raise, `args` are parts of the message: an overload raises many errors, and most messages are never read."""
+        """With on_full=raise, `args` may be parts of the message: an overload raises many errors, and most messages are never read."""
         if len(self.args) != 5:
             return super().__str__()
         limits, in_use, topic, partition, size = self.args
