@@ -2,8 +2,8 @@
 on the loop thread.
 
 Each message begins with the client's id: `log.info("%s: …", config.client_id, …)`. `tests/source/test_log_lines.py` checks every call, and
-lists the exceptions: messages about a process or a job. Code that never runs on a client's loop thread may use `logging` directly, such
-as the agent and the sinks for Spark.
+lists the exceptions: messages about a process or a job. Code that never runs on a client's loop thread, such as the agent, may use
+`logging` directly.
 
 Besides its text, each record has fields, as attributes (like `extra=` of `logging`): the client's id, from the beginning of the message,
 and the keyword arguments of the call: `log.info("%s: connected to %s", client_id, name, broker=1)`. `docs/guide/logging.md` lists all
