@@ -1,5 +1,4 @@
-"""Runs the logging handlers for the log records of loop threads, in order, on a separate thread. Invariant: the loop never waits for a
-handler.
+"""Runs the logging handlers for the log records of loop threads on a separate thread. Invariant: the loop never waits for a handler.
 
 While MOST_WAITING entries wait, further entries are dropped, and their number is logged. The thread ends with the last loop. Records keep
 the time and the thread of their origin. The thread is a real thread even if the client runs in virtual time, because handlers are not part
