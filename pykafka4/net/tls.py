@@ -81,7 +81,7 @@ ENDED: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, C
 
 
 class Contexts:
-    """Makes the `SSLContext` for each connection. For one thread at a time, but not the loop thread."""
+    """Provides the `SSLContext` for each connection. For one thread at a time, but not the loop thread."""
 
     def __init__(self, config: SecurityConfig, client_id: str = "pykafka4") -> None:
         """`client_id` is for the log. Raises ConfigError if an `ssl_*` option cannot be used."""
@@ -119,7 +119,7 @@ class Contexts:
         return self._made[1]
 
     def _warn_of_unchecked(self, context: ssl.SSLContext) -> None:
-        """The client connects to addresses that brokers advertise, and only certificates reveal a stranger there."""
+        """Without these checks, a stranger at an address that a broker advertises can pass for a broker."""
         if context.verify_mode != ssl.CERT_REQUIRED:
             log.warning("%s: ssl_context does not verify certificates: anybody in the network can read the traffic", self._client_id)
         elif not context.check_hostname:
@@ -194,7 +194,7 @@ class Contexts:
         raise ConfigError(self._misfit(reason, bool(asked), files))
 
     def _misfit(self, reason: str | None, encrypted: bool, files: dict[str, bytes | None]) -> str:
-        """OpenSSL names a `reason` only if it could read certificate and key."""
+        """Return why certificate or key cannot be used. `reason` is OpenSSL's, or None; `encrypted`: whether the key needs a password."""
         config = self._config
         where = _named("ssl_certfile", "ssl_cert_pem", config.ssl_certfile)
         content = files["ssl_certfile"] if config.ssl_cert_pem is None else _ascii(config.ssl_cert_pem)
@@ -255,7 +255,7 @@ def _way_out(path: str, content: bytes, what: str) -> str:
 
 
 def _password(config: SecurityConfig) -> str:
-    """Return the password of the key. Raises ConfigError if none is valid; without this callback, OpenSSL would ask at the terminal."""
+    """Return the password of the key. Raises ConfigError. Without a callback, OpenSSL would ask at the terminal."""
     given: Any = config.ssl_password
     if given is None:
         raise ConfigError("the key is encrypted: set ssl_password")
@@ -281,7 +281,7 @@ def _asked(callable: Callable[[], Any]) -> Any:
 
 @contextlib.contextmanager
 def _as_file(path: str | None, content: str | None) -> Iterator[Any]:
-    """Yield `path`, or the path of a file with `content`, in memory if possible: `ssl` reads client certificates only from files."""
+    """Yield `path`, or the path of a file with `content` (if possible in memory). `ssl` reads client certificates only from files."""
     if content is None:
         yield path
         return
@@ -310,7 +310,7 @@ def _in_memory(content: bytes, stack: contextlib.ExitStack) -> str | None:
 
 
 def _on_disk(content: bytes, stack: contextlib.ExitStack) -> str:
-    place = Path(stack.enter_context(tempfile.TemporaryDirectory()), "pem")  # readable by its owner only
+    place = Path(stack.enter_context(tempfile.TemporaryDirectory()), "pem")  # on POSIX, only the owner can enter the directory
     place.write_bytes(content)
     return str(place)
 

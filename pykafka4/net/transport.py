@@ -1,7 +1,7 @@
 """Declares `Transport`, the loop's interface to its sockets, and `Event`. Invariant: a transport handles bytes and frames, not requests.
 
-Three modules implement the interface: `portable` (on `selectors`, everywhere), `pump` (compiled, on Linux), and `secure` (TLS, derived from
-`portable`). Errors of connections reach the loop as events: `ConnectionLost`, or `AuthenticationError` for problems with certificates,
+The interface has three implementations: `portable` (on `selectors`, everywhere), `pump` (compiled, on Linux), and `secure` (TLS, derived
+from `portable`). Errors of connections reach the loop as events: `ConnectionLost`, or `AuthenticationError` for problems with certificates,
 credentials or the security protocol. Error messages begin with the broker's address.
 """
 
@@ -46,7 +46,7 @@ class Transport(Protocol):
         """The object that ends `select` early."""
 
     def connect(self, link: int, host: str, port: int) -> None:
-        """Start to connect; the event CONNECTED or LOST follows."""
+        """Start to connect; the event CONNECTED or LOST follows, unless `close` is called first."""
 
     def write(self, link: int, buffers: Sequence[Buffer], report: bool) -> bool:
         """Write `buffers`, keep the bytes that the socket does not take yet, and return whether it has taken all bytes.

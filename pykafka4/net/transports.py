@@ -54,7 +54,7 @@ LOOP, _opener = choose(os.environ.get("PYKAFKA4_LOOP"))
 def open_transport(max_frame: int, helper: Helper, post: Post, contexts: Contexts | None = None, proxy: Proxy | None = None) -> Transport:
     """Return a transport for a new loop: with TLS if there are `contexts`, through `proxy` if there is one.
 
-    `max_frame` is receive_message_max_bytes; `helper` looks up names; `post` runs a call on the loop thread.
+    `max_frame` is receive_message_max_bytes; `helper` looks up names, and reads certificates again; `post` runs a call on the loop thread.
     """
     if contexts is None:
         return _opener(max_frame, helper, post, proxy)

@@ -336,7 +336,7 @@ class ProducerConfig(ClientConfig):
     max_failed_attempts: int | None = number(
         None,
         "attempts",
-        "A batch fails after this many error responses; lost connections do not count. Default: no limit besides delivery_timeout_ms.",
+        "A batch fails after this many error responses; lost connections do not count. Default: no such limit.",
         low=1,
         high=2**31 - 1,
     )
@@ -450,8 +450,8 @@ class ConsumerConfig(ClientConfig):
     group_instance_id: str | None = text(None, "Id of a static member, which may restart within session_timeout_ms without a rebalance.")
     client_rack: str | None = text(
         None,
-        "Rack of this consumer: assignors prefer partitions with a replica in the rack, and records are fetched from a follower in the "
-        "rack, if brokers have a `replica.selector.class` (KIP-392).",
+        "Rack of this consumer: the assignors `range`, `sticky` and `cooperative-sticky` prefer partitions with a replica in the rack, and "
+        "records are fetched from a follower in the rack, if brokers have a `replica.selector.class` (KIP-392).",
     )
     group_protocol: str = choice(
         "classic",

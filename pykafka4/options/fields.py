@@ -1,5 +1,5 @@
-"""Makes the fields of options, which check their values. Invariant: an error names the option and the allowed values, and shows a value
-only if it cannot be a secret.
+"""Makes the fields of options, which check their values. Invariant: a ConfigError names the option, and shows no value of a `secret` or
+`pem_text` field.
 
 An option is an `attrs` field with its unit, range and meaning as metadata; `make options` renders the documentation from them.
 """
@@ -45,7 +45,7 @@ MAX_INT = 2**31 - 1  # the largest int32
 KIB, MIB = 1024, 1024 * 1024
 
 
-LONGEST_STRING = 32_767  # bytes: the protocol encodes the length of a string as an int16
+LONGEST_STRING = 32_767  # bytes: older versions of requests encode the length of a string as an int16
 
 
 def bad(name: str, value: object, allowed: str) -> ConfigError:
@@ -185,7 +185,7 @@ def text(default: str | None, doc: str, *more: Check) -> Any:
 
 
 def path(doc: str) -> Any:
-    """No error shows a value that is the content of a file, perhaps a key."""
+    """The error for a text that seems to be the content of a file, perhaps a key, does not show the text."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if isinstance(value, str) and ("-----BEGIN" in value or "\n" in value):

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @attrs.frozen
 class TopicPolicy:
-    """The settings of the topics that match `pattern`."""
+    """An entry of `topic_policies`: the settings for a topic, or for topics that match a pattern."""
 
     pattern: str
     settings: tuple[tuple[str, Any], ...]
@@ -46,7 +46,7 @@ class TopicPolicy:
 
 @attrs.frozen
 class RateLimit:
-    """The maximum number of records that `send` accepts in an interval, for each topic that matches `pattern`."""
+    """An entry of `rate_limits`: the maximum number of records of one topic that `send` accepts in an interval."""
 
     pattern: str
     max_messages: int | None  # None: no limit

@@ -1,5 +1,5 @@
-"""Parses the URL of a proxy. Invariant: an error names the wrong part and the way out, but shows only the scheme, because other
-parts may be secret.
+"""Parses the URL of a proxy. Invariant: an error names the wrong part, but shows only the scheme, because other parts may be
+secret.
 
 No error is raised inside an `except` block: the handled exception, which holds a part of the URL, would be its context.
 """

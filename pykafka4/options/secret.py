@@ -19,7 +19,7 @@ def refuse(self: object, protocol: Any) -> NoReturn:
 
 
 class Secret:
-    """The base of values with a secret. Such a value cannot be pickled. A copy is the value itself, because values never change."""
+    """The base of values with a secret. Such a value cannot be pickled. A copy is the value itself."""
 
     __slots__ = ()
 

@@ -1,5 +1,5 @@
-"""Defines the options of TLS and SASL. Invariant: no error and no `repr` shows a secret, and a changed option that has no effect is
-refused."""
+"""Defines the options of TLS and SASL. Invariant: no `repr` shows a secret, and changed options that the security protocol or the SASL
+mechanism does not use are refused."""
 
 from __future__ import annotations
 

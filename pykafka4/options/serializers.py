@@ -31,7 +31,7 @@ Deserialize: TypeAlias = Callable[[str, bytes, Any], Any]  # with topic, data an
 
 @attrs.frozen
 class TopicSerializers:
-    """The value of an option that was given as a mapping. Hashable, because the pool of `pykafka4.spark` has configurations as keys."""
+    """The value of an option that was given as a mapping. Hashable, if its callables are, for the pool of `pykafka4.spark`."""
 
     rows: tuple[tuple[str, str | Callable[..., Any]], ...]
 
@@ -65,7 +65,7 @@ def parse_value_deserializers(given: Any) -> Any:
 
 
 def _parse(option: str, kind: Kind, given: object) -> str | Callable[..., Any] | TopicSerializers | None:
-    """Check `given`, and turn a mapping into TopicSerializers. Raises ConfigError with the option and the value."""
+    """Check `given`, and turn a mapping into TopicSerializers. Raises ConfigError."""
     if given is None or isinstance(given, TopicSerializers):
         return given
     if not isinstance(given, Mapping):

@@ -1,6 +1,6 @@
 """Gives hints to users of other Kafka clients, and translates the properties of those clients into options of this client.
 
-Callers pass the classes of options: `pykafka4.options` imports this package, so this package cannot import the classes.
+This package cannot import the classes of options, because `pykafka4.options` imports this package. Callers pass the classes.
 
 Modules; each line imports only from lines below it:
     properties   translates properties of the Java client and librdkafka, except TLS and SASL

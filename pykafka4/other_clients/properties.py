@@ -54,7 +54,7 @@ UNCHECKED: Final = ("ssl_", "sasl_", "security_")
 
 
 def _converted(found: Translation, item: Property, option: str, value: Any) -> Any:
-    """Return the checked value. Raises the error of the option's check, with the property's name and place."""
+    """Return the checked value. Raises ConfigError with the property's name and place."""
     field = found.fields()[option]
     try:
         converted = value if field.converter is None else field.converter(value)  # type: ignore[operator]
@@ -75,7 +75,7 @@ def _without(found: Translation, item: Property, why: NoCounterpart) -> None:
 
 
 def _unknown(found: Translation, item: Property) -> ConfigError:
-    """The error does not show the value: the name may be a misspelt `sasl.jaas.config`."""
+    """The error does not show the value, because the name may be a misspelt `sasl.jaas.config`."""
     ours, tables = found.fields(), {**OPTIONS, **PROPERTIES}
     names = filter(str.isidentifier, tables)  # leaves out keys with `*` or `/`
     known = [*ours, *(name for name in names if tables[name] in ours or isinstance(tables[name], NoCounterpart))]
