@@ -1,4 +1,4 @@
-"""Checks arguments of public calls. Invariant: a wrong call raises at once, and the message names the argument and the correct use."""
+"""Checks arguments of public calls, and raises errors that explain the correct use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
     "topic_partition",
 ]
 
-API_S = 60.0  # timeout of calls for which the application gives none
+API_S = 60.0  # seconds; `api_timeout` returns this for None
 MOST_PARTITION = 2**31 - 1
 MOST_METADATA = 4_096  # bytes; the default limit of brokers (offset.metadata.max.bytes)
 LONGEST_ID = 32_767  # bytes

@@ -1,8 +1,8 @@
 """Provides threads, locks, the clock, sockets and selectors as the interpreter has them, whatever other libraries have patched.
 
-Invariant: the loop uses nothing that gevent, eventlet or freezegun replace. These libraries assign to attributes of modules, and freezegun
-looks for the functions of `time` in all modules; so the names below come from copies of the modules, which no other code has, or from
-`_socket`, which these libraries leave alone.
+Invariant: gevent, eventlet and freezegun replace nothing that this module provides. These libraries assign to attributes of modules, and
+freezegun looks for the functions of `time` in all modules; so the names below come from copies of the modules, which no other code has, or
+from `_socket`, which these libraries leave alone.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ selectors: Any = _copy_of("selectors", select=_copy_of("select"))
 _queue = _copy_of("_queue")
 SimpleQueue: Any = _queue.SimpleQueue
 Empty: Any = _queue.Empty  # the class that this copy's `get` raises; `queue.Empty` is another class
-# Neither gevent nor eventlet replaces these: their own sockets are built on them. On Windows `_socket` has no `socketpair`.
+# Neither gevent nor eventlet replaces these. On Windows `_socket` has no `socketpair`.
 socket = _socket.socket
 getaddrinfo: Any = _socket.getaddrinfo
 socketpair: Callable[[], tuple[_socket.socket, _socket.socket]] = getattr(_socket, "socketpair", None) or _copy_of("socket").socketpair

@@ -1,7 +1,8 @@
 """Keeps the clients whose figures a reader collects repeatedly. Invariant: no reading has two figures with the same name and labels.
 
 References to clients are weak, and a reading forgets closed and garbage-collected clients. Of two clients with the same `client_id`, the
-second is shown as `client_id#2`. A later client can get the name of a closed client.
+second is shown as `client_id#2`, unless both belong to one `Client` and are of different kinds. A later client can get the name of a closed
+client.
 """
 
 from __future__ import annotations

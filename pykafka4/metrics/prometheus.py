@@ -1,4 +1,4 @@
-"""Exposes the metrics of clients to Prometheus. Invariant: nothing is counted for Prometheus; a scrape yields each family once.
+"""Exposes the metrics of clients to Prometheus. Invariant: nothing is counted for Prometheus; `collect` yields each family once.
 
 Needs the extra `prometheus`: pip install 'pykafka4[prometheus]'.
 """

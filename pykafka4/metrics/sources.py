@@ -1,4 +1,4 @@
-"""Reads the figures of clients. Invariant: no source waits longer than PATIENCE_S for a client's thread that hangs.
+"""Reads the figures of clients. Invariant: no source waits without limit for a client's thread that hangs.
 
 Every handle has a source for its network, which the producers and consumers of one `Client` share; all handles but `Client` and
 `AdminClient` have a second source. Sources with the same `key` have the same figures: a reader of several handles reads each key once.
@@ -235,7 +235,7 @@ class ProducerSource(_Source):
 
 
 def _responds(runtime: Any) -> bool:
-    """Whether figures can be read: the client's thread responds, or has ended, after which no figure changes.
+    """Whether figures can be read: the client's thread responds, has ended or is ending.
 
     A wait for a stuck thread would hold up a scrape. A forked child has only a copy of the figures, so the result is False.
     """

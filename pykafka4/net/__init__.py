@@ -1,5 +1,5 @@
 """Runs the loop of a client: sockets, threads and time. Invariant: `core` and `wire` open no socket, start no thread and do not read the
-monotonic clock; this package decides nothing that belongs to Kafka's protocol.
+monotonic clock.
 
 Modules; each line imports only from lines below it:
     loop         `Loop`, the thread that polls the machines, moves bytes and sleeps

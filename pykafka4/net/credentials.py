@@ -1,7 +1,7 @@
 """Makes the SASL mechanism for each authentication of a client, and keeps a token while it is fresh.
 
-Invariant: the application's callables run on helper threads; the callable for tokens runs only when a token is due; no log or error shows
-the values that callables return.
+Invariant: the callable for tokens runs only when a token is due; no log or error of this module shows a user name, a password or a token.
+Call `mechanism` on a helper thread, because the application's callables may block.
 """
 
 from __future__ import annotations

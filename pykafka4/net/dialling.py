@@ -1,5 +1,5 @@
-"""Looks up the names of brokers, and connects to their addresses in turn. Invariant: every attempt that is not cancelled ends in an open
-socket or in one error.
+"""Looks up the names of brokers, and connects to their addresses in turn. Invariant: an attempt ends at most once, in an open
+socket or in an error.
 
 Lookups run on helper threads, because they may take a long time. The transport watches the sockets, and calls `ready` for each socket with
 news. With a proxy, the dialler tries the proxy's addresses instead of the broker's, and the attempt ends with the proxy's handshake.
@@ -75,7 +75,7 @@ class Dialler:
 
         `watch(link, sock, events)` has the transport call `ready` when `sock` becomes readable (EVENT_READ) or writable (EVENT_WRITE), or
         fails. The dialler calls `unwatch` before the next `watch`, and before it closes the socket or hands it over, even if the socket is
-        not watched. Only `abandon` closes sockets without `unwatch`: a forked child shares the epoll set with its parent.
+        not watched. Only `abandon` closes watched sockets without `unwatch`: a forked child shares the epoll set with its parent.
         """
         self.finished: list[Dialled] = []  # the transport takes the items from here
         self._helper, self._post, self._watch, self._unwatch, self._proxy = helper, post, watch, unwatch, proxy
@@ -225,7 +225,7 @@ class Dialler:
                 code = attempt.sock.connect_ex(sockaddr)
             except OSError as error:
                 code = error.errno or errno.EIO
-            except (ValueError, OverflowError) as error:  # a port above 65,535, from a broker or from the configuration
+            except (ValueError, OverflowError) as error:  # a broker's port is below 0 or above 65,535
                 self._failed(attempt, explain(error))
                 self._forget_socket(attempt)
                 continue
@@ -238,7 +238,7 @@ class Dialler:
         self._end(attempt, "; ".join(dict.fromkeys(attempt.errors)) or "no address")
 
     def _failed(self, attempt: Attempt, why: str) -> None:
-        """Store why this address failed, with the address if `host` is a name."""
+        """Store why this address failed, with the address if it differs from `host`."""
         attempt.errors.append(why if attempt.trying == attempt.host else f"{why} ({attempt.trying})")
 
     def _end(self, attempt: Attempt, why: str) -> None:

@@ -1,8 +1,8 @@
-"""Finds loops that hang in one turn, and logs their stacks. Invariant: a look costs the loop nothing; the log has one warning for each
-hang, and one more if the loop continues.
+"""Finds loops that hang in one turn, and logs their stacks. Invariant: a look changes nothing in the loop; the log has one warning for
+each hang that is found, and one more if a later look finds that the loop continues.
 
-A turn normally takes milliseconds. A turn that takes seconds waits where it must not, or computes without end, and the client waits with
-it: heartbeats stop, and so do the calls of other threads.
+A turn normally takes milliseconds. A turn that takes seconds usually waits where it must not, or computes without end, and the client waits
+with it: heartbeats stop, and so do the calls of other threads.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Gets Kerberos tickets for GSSAPI. Invariant: nothing here runs on the loop, because any step may wait for a KDC; each error names
-the reason and a way out.
+"""Gets Kerberos tickets for GSSAPI. Invariant: each AuthenticationError names the reason and a way out.
 
-The package `gssapi` is imported only for GSSAPI: it is an extra, because it is built from source with the headers of Kerberos. Without a
-keytab, each authentication reads the tickets from the default cache (`kinit`). With a keytab, the Kerberos library gets the tickets and
-keeps them in memory. All clients of this process with the same keytab and principal share a cache, because the library never
-frees a cache.
+Do not call this module on the loop, because the library may wait for a KDC.
+
+The package `gssapi` is imported only for GSSAPI: it is an extra, because it may have to be built from source. Without a keytab, each
+authentication reads the tickets from the default cache (`kinit`). With a keytab, the Kerberos library gets the tickets and keeps them in
+memory. All clients of this process with the same keytab and principal share a cache, because the library never frees a cache.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes a span for each sent record and for each poll, and spans for the processing of records.
+"""Makes spans for sent records, for polls that return records, and for the processing of records.
 
 Invariant: a context in a record's headers is never changed; spans refer to it by links.
 
@@ -34,7 +34,7 @@ OFFSET: Final = "messaging.kafka.offset"
 TOMBSTONE: Final = "messaging.kafka.message.tombstone"
 COUNT: Final = "messaging.batch.message_count"
 PARENT: Final = "traceparent"
-MOST_LINKS: Final = 128  # OpenTelemetry's default limit: the SDK would drop further links
+MOST_LINKS: Final = 128  # OpenTelemetry's default limit, above which the SDK would drop links
 W3C: Final = TraceContextTextMapPropagator()
 
 
@@ -189,7 +189,7 @@ _sending: ContextVar[tuple[Span, ...]] = ContextVar("_sending", default=())
 
 
 def _accepted() -> Span | None:
-    """Remove and return the span of the last `on_send`; None for a record without this call, such as a `ProducerRecord`."""
+    """Remove and return the span of the last `on_send`; None if no span is left: a `ProducerRecord` has none."""
     spans = _sending.get()
     if not spans:
         return None

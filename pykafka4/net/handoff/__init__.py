@@ -1,5 +1,5 @@
 """Implements the hand-off between application threads, client threads and the loop. Invariant: every lock that a turn of the loop may take
-is in this folder, and no thread holds such a lock while code of the application runs.
+is in this folder, and no thread calls code of the application while it holds such a lock.
 
 Modules; each line imports only from lines below it:
     waiting   waits of application threads for a change, a result or room: `Signal`, `Promise`, `Gate`

@@ -1,5 +1,5 @@
-"""Makes and opens latches: a latch is a lock on which one thread sleeps. Invariant: a thread whose latch was opened before it sleeps, or
-was opened twice, wakes once."""
+"""Makes and opens latches: a latch is a lock on which one thread sleeps. Invariant: an opening before the sleep is not
+lost, so the thread wakes at once."""
 
 from __future__ import annotations
 

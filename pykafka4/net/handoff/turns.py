@@ -1,5 +1,4 @@
-"""Keeps locks by name, for calls of a library that must not overlap. Invariant: a thread holds such a lock only during the call, and runs
-no code of the application meanwhile."""
+"""Keeps locks by name, for calls of a library that must not overlap. Hold such a lock only during the call."""
 
 from __future__ import annotations
 

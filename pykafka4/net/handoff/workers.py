@@ -1,8 +1,9 @@
 """Runs blocking calls on separate threads: callbacks and listeners of the application, and slow work of the loop.
 
-Invariant: no lock is held while such a call runs. Threads of the client are started when needed, end when idle, and are never joined.
+Invariant: no lock of this module is held while such a call runs. `Workers` starts threads when needed; they end when idle, and are never
+joined.
 
-Without an executor of the application, callbacks run one after another, in order.
+Without an executor of the application, callbacks run one after another, in order, while threads can be started.
 """
 
 from __future__ import annotations
@@ -178,9 +179,9 @@ class _Callback:
 class Callbacks:
     """Runs the application's callbacks: in order on a thread of the client, or on the executor that the application passed.
 
-    Each callback runs once, even if the executor rejects or cancels it, because memory and waiting threads depend on callbacks. The
+    A callback that the executor rejects or cancels runs on the client's thread, because memory and waiting threads depend on callbacks. The
     executor's `submit` may block, so the client's callback thread calls it, not the loop. While every thread of a ThreadPoolExecutor is in
-    a wait that only callbacks can end (`waiting`), callbacks run on the client's thread.
+    a wait that may need callbacks (`waiting`), callbacks run on the client's thread.
 
     `submit` takes a lock and is for threads of the client. Application threads call `post`, and the loop submits for them. Otherwise: an
     application thread takes the lock, a signal handler on this thread waits for the loop, and the loop waits for the lock.
@@ -280,7 +281,7 @@ class Callbacks:
 
 
 class Feed:
-    """A queue of events for one listener, bounded by the number of keys however slow the listener is.
+    """A queue of events for one listener, in which at most two events of each key wait, however slow the listener is.
 
     With `alternate`, the events of a key alternate (offline, online, offline …): if three wait, the first two cancel each other out and are
     dropped, so the listener's last event is the current state. With `latest`, only the last event of a key waits.
@@ -326,7 +327,7 @@ class Feed:
 
 
 class Helper:
-    """Threads for work of the loop that may block. Each kind of work that may hang has its own instance."""
+    """Threads for work of the loop that may block."""
 
     __slots__ = ("_workers",)
 
