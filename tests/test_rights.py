@@ -26,6 +26,8 @@ TOPIC, GROUP, CLUSTER = (f"{resource}_AUTHORIZATION_FAILED" for resource in ("TO
         ("JoinGroup", GROUP, ("READ", "group", "g")),
         ("SyncGroup", GROUP, ("READ", "group", "g")),
         ("Heartbeat", GROUP, ("READ", "group", "g")),
+        ("ConsumerGroupHeartbeat", GROUP, ("READ", "group", "g")),
+        ("ConsumerGroupHeartbeat", TOPIC, ("DESCRIBE", "topic", "t")),
         ("OffsetCommit", GROUP, ("READ", "group", "g")),
         ("OffsetCommit", TOPIC, ("READ", "topic", "t")),
         ("OffsetFetch", GROUP, ("DESCRIBE", "group", "g")),

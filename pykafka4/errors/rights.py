@@ -56,6 +56,7 @@ _OPERATIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "JoinGroup": {"group": "READ"},
     "SyncGroup": {"group": "READ"},
     "Heartbeat": {"group": "READ"},
+    "ConsumerGroupHeartbeat": {"group": "READ", "topic": "DESCRIBE"},
     "OffsetCommit": {"group": "READ", "topic": "READ"},
     "OffsetFetch": {"group": "DESCRIBE", "topic": "DESCRIBE"},
     "OffsetDelete": {"group": "DELETE", "topic": "READ"},
