@@ -36,8 +36,8 @@ class Hash(IntEnum):
 class Spread(IntEnum):
     """The way in which a record gets its partition if its key is not hashed."""
 
-    STICKY = 0  # records go to one partition until it has received about a batch, then to another one
-    ROUND_ROBIN = 1  # each record goes to the next partition
+    STICKY = 0  # records go to one partition until it has received about a batch; then a partition is chosen again
+    ROUND_ROBIN = 1  # records go to the partitions in turn
     LATE = 2  # a batch gets its partition when its request is built
 
 

@@ -1,7 +1,7 @@
-"""Translates properties of TLS and SASL. Invariant: no error shows a value that may be secret, and no property that protects a connection
-is dropped.
+"""Translates properties of TLS and SASL. Invariant: no error shows a password, a key, a token or the options of a login module.
 
-Errors for Java's stores (JKS, PKCS12) contain the commands that convert them: Python reads only PEM.
+Rule: a property whose loss would weaken a connection is refused, not ignored. The error for a Java store (JKS, PKCS12) contains the
+commands that convert the store, because Python reads only PEM files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pykafka4.other_clients.translation import Translation
 
 __all__ = ["RULES", "Rule", "parse_jaas"]
 
-Rule: TypeAlias = Callable[[Translation, Property, str], Any]  # the value of an option; None if the property does not set it
+Rule: TypeAlias = Callable[[Translation, Property, str], Any]  # returns the value of the option, or None for no value
 
 NO_SASL: Final = "security.protocol has no SASL"
 TOKEN: Final = "pass sasl_oauth_token=…, a function that returns a token, to from_properties"
@@ -120,7 +120,7 @@ def _token(found: Translation, item: Property, option: str) -> Any:
 
 
 def _kerberos(found: Translation, item: Property, option: str) -> str | None:
-    """Ignore the property unless the mechanism is GSSAPI: files often list other clients' Kerberos defaults for any mechanism."""
+    """Ignore the property unless the client uses GSSAPI, because files often list other clients' Kerberos defaults for any mechanism."""
     if _uses_sasl(found) and found.said("sasl_mechanism").upper() == "GSSAPI":
         return item.text()
     found.ignore(item, "the client does not authenticate itself with GSSAPI")
@@ -164,7 +164,7 @@ def _keytab(found: Translation, item: Property, options: dict[str, str]) -> dict
 
 
 def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
-    """Parse `class flag name=value …;` as Kafka does, and return the class of the login module and the module's options.
+    """Parse `class flag name=value …;`, and return the class of the login module and the module's options.
 
     Raises ValueError with a message that repeats no part of `text`.
     """

@@ -1,5 +1,5 @@
-"""Reads properties from a file in the format of java.util.Properties, or from a mapping. Invariant: no error shows a value that may be
-secret."""
+"""Reads properties from a file in the format of java.util.Properties, or from a mapping. Invariant: the text of a property shows no value
+if the property's name matches SECRET."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECRET: Final = re.compile("user.?name|password|passphrase|jaas|key|token|secret
 
 @attrs.frozen
 class Property:
-    """A property, and its place in the source. `str` gives `name='value'`, or only the name if the value may be secret."""
+    """A property, and its place in the source. `str` gives `name='value'`, or only the name if the name matches SECRET."""
 
     name: str
     value: Any = attrs.field(repr=False)
@@ -52,7 +52,7 @@ class Property:
         return str.__str__(self.value) if isinstance(self.value, str) else str(self.value)
 
     def error(self, why: str) -> ConfigError:
-        """The message has the place, the name, the reason, and the value unless it may be secret."""
+        """The message has the place, the name, the reason, and the value unless the name matches SECRET."""
         return ConfigError(f"{self.where}: {self}: {why}")
 
 

@@ -150,7 +150,7 @@ OPTIONS: Final[dict[str, str]] = {
         "transaction_two_phase_commit_enable": "only its own coordinator ends a transaction (KIP-939 is not supported)",
     }, NoCounterpart),
 }
-# Rows that replace rows of OPTIONS in `from_properties`; a key such as `client/client_rack` is for one kind of client.
+# Rows for `from_properties`, which take precedence over rows of OPTIONS; a key such as `client/client_rack` is for one kind of client.
 PROPERTIES: Final = _each({
     "client/client_rack producer/client_rack": Ignorable("producers choose partitions without regard to racks"),
     "compression_gzip_level compression_lz4_level compression_zstd_level": "compression_level",
@@ -179,8 +179,7 @@ PROPERTIES: Final = _each({
 })
 
 UNITS: Final = {"queue_buffering_max_kbytes": 1024, "queued_max_messages_kbytes": 1024}  # factors from the property's unit to the option's
-# Values with which a property without a counterpart asks only for this client's own behaviour. The values are regular expressions;
-# case is ignored.
+# For properties without a counterpart: regular expressions of the values that ask only for this client's own behaviour. Case is ignored.
 AS_HERE: Final = _each({
     "enable_auto_offset_store enable_ssl_certificate_verification": "true|t|1",
     "enable_gapless_guarantee enable_partition_eof transaction_two_phase_commit_enable": "false|f|0",

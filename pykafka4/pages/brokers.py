@@ -11,7 +11,7 @@ MOST_BROKERS: Final = 200
 
 
 def brokers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """A row for each broker, with an error only while no connection is ready and attempts fail.
+    """A row for each broker, with an error only if no connection is ready and an attempt to connect has failed.
 
     A connection that has ended, as after a restart of the broker, keeps its error until a request needs the connection, perhaps for hours.
     This error would show a healthy broker as away.
@@ -38,7 +38,7 @@ def away(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def brokers_json(status: Mapping[str, Any]) -> dict[str, Any]:
-    """A bootstrap address has a row only while it cannot be reached."""
+    """A bootstrap address has a row only if an attempt to connect to it has failed."""
     names = ("node", "address", "state", "in_flight", "throttled_ms", "error")
     rows = [{name: row[name] for name in names} for row in brokers(status) if row["node"] is None or row["node"] >= 0 or row["error"]]
     return {"rows": rows[:MOST_BROKERS], "count": len(rows)}

@@ -32,7 +32,7 @@ MEMBERS: Final[Mapping[Kind, str]] = {Kind.CONSUMER: "consumer", Kind.SHARE_CONS
 
 @attrs.frozen
 class View:
-    """A look, with its partitions, rates and outages. Once `settled` is True, `rates` are means over the last few seconds."""
+    """A look, with its partitions, rates and outages. `settled` and `rates` are `Rates.settled` and the result of `Rates.now`."""
 
     kind: Kind
     look: Look
@@ -142,7 +142,7 @@ def _share_errors(view: View) -> Headline | None:
 
 def _unread(view: View) -> Headline | None:
     waiting = view.stats.get("buffered_bytes", 0) if view.kind is Kind.CONSUMER else 0
-    # A new page makes no judgement: a rate of 0 may mean only that the page has a single sample.
+    # A new page makes no judgement, because a rate of 0 may mean only that the page has a single sample.
     if not waiting or not view.settled or view.rates["read_bytes"] > 0 or all(row[1] == "paused" for row in view.partitions.rows if row[6]):
         return None
     return Headline(Level.WARNING, "The application takes no records", (f"{waiting:,} bytes wait for its next poll.",))

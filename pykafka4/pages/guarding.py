@@ -1,10 +1,9 @@
-"""Protects pages from requests that pages of other sites make. Invariant: a page of another site reads nothing. It
-changes nothing, unless the browser opens a link of it to this server.
+"""Protects pages from requests that pages of other sites make. Invariant: a page of another site reads nothing.
 
 A browser sends a page's requests to any address that the page names. The Host header must be a name of this machine, because a foreign name
 may resolve to 127.0.0.1 (DNS rebinding). The Origin header, if there is one, must name the same host, because a form on another site may
-post to this server. An image on another site has no Origin header, but current browsers send Sec-Fetch-Site. For other browsers, `HEADERS`
-has the browser hide the response from a page of another site.
+post to this server. The request for an image on a page of another site has no Origin header, but current browsers add Sec-Fetch-Site to
+requests to loopback. In other cases, `HEADERS` has the browser hide the response from the page.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Names:
         self._hint = hint
 
     def refusal(self, headers: Callable[[str], Sequence[str]]) -> str | None:
-        """The reason to refuse a request; None for an allowed request. `headers` returns the values of the headers with a name."""
+        """The reason to refuse a request; None for an allowed request. `headers(name)` returns the values of all headers with this name."""
         hosts = headers("Host")
         if len(hosts) != 1:
             return "403: the request has no Host header, or several; send one, for example Host: localhost"

@@ -69,7 +69,7 @@ def forget() -> None:
 
 
 def serving() -> list[Process]:
-    """Return the processes that serve pages, and remove the files of dead processes."""
+    """Return the processes that have a file in `folder()`, and remove the files of dead processes (not on Windows)."""
     found = []
     home = folder()
     for path in sorted(home.glob("*.json")) if _is_private(home) else ():

@@ -14,7 +14,7 @@ __all__ = ["POINTS", "STEP_S", "Rates", "Sample"]
 
 STEP_S: Final = 5.0  # seconds between two points of a curve
 POINTS: Final = 120
-RECENT_S: Final = 5.0  # seconds; the current rates are means over about this time
+RECENT_S: Final = 5.0  # seconds; the current rates are means over the samples of this time, or over the last two samples
 MOST: Final = 1500  # samples: with one every half second, these cover more than POINTS steps
 
 

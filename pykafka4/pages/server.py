@@ -1,6 +1,6 @@
 """Responds to requests for a status page, with the standard library. Invariant: a slow reader delays only itself.
 
-Each connection has its own thread, and carries one request.
+Each request has its own connection and its own thread.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore the error: the reader has gone away. `PageContent` logs errors of the page itself."""
+        """Ignore the error: usually the reader has gone away. `StatusPage.answer` logs errors of the page itself."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -139,7 +139,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
 
     def end_headers(self) -> None:
-        """Add `HEADERS` to each response of this handler, errors included."""
+        """Add `HEADERS` to each response that has headers (a response to HTTP/0.9 has none)."""
         for name, value in HEADERS.items():
             self.send_header(name, value)
         super().end_headers()

@@ -1,5 +1,5 @@
-"""Takes looks at a client or agent, and shares each look among all readers of a page. Invariant: a page takes at most two looks a second
-for any number of readers, and fewer while looks are slow.
+"""Takes looks at a client or agent, and shares each look among all readers of a page. Invariant: a page completes at most two looks a
+second for any number of readers, and fewer while looks are slow. A look that raises an exception does not count.
 """
 
 from __future__ import annotations

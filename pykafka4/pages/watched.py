@@ -20,7 +20,7 @@ class Kind(StrEnum):
     CLIENT = "client"
 
 
-ENDED: Final = frozenset({"closed", "forked"})  # states in which a page has nothing to show
+ENDED: Final = frozenset({"closed", "forked"})  # states in which a page closes itself
 SERIES: Final[Mapping[Kind, tuple[str, ...]]] = {  # the counts whose rates are drawn
     Kind.PRODUCER: ("accepted", "acknowledged"),
     Kind.CONSUMER: ("fetched_bytes", "read_bytes"),
@@ -33,7 +33,7 @@ SERIES: Final[Mapping[Kind, tuple[str, ...]]] = {  # the counts whose rates are 
 class Figures:
     """A client's `status()` and `stats()`. `stats` may be empty, as for a `Client`.
 
-    `users` has the kind, group and client id of each producer, consumer and admin client of a `Client`.
+    `users` has the kind, group and client id of each producer, consumer, share consumer and admin client of a `Client`.
     """
 
     status: Mapping[str, Any]
@@ -65,7 +65,7 @@ class Watched(Protocol):
         """The name of the client on the page and in log lines."""
 
     def figures(self) -> Figures:
-        """Wait for the client's thread, for several seconds if the thread is stuck, and return the figures."""
+        """Return the figures. Waits for the client's thread, for several seconds if the thread is stuck; then it may raise KafkaError."""
 
 
 def counts_of(kind: Kind, stats: Mapping[str, Any]) -> dict[str, int] | None:

@@ -1,5 +1,4 @@
-"""Defines `Producer`, the handle for threads. Invariant: a record that `send` accepts gets exactly one outcome (none in a forked child);
-each call has a deadline.
+"""Defines `Producer`, the handle for threads. Invariant: a record that `send` accepts gets exactly one outcome (none in a forked child).
 
 `producer.session` runs the calls of the handle on application threads, and `core.producer.sender` sends batches on the loop. Both sides
 share the accumulator (`wire.records`).
@@ -123,12 +122,11 @@ class Producer(ProducerHandle):
         `value` and `key` are arguments of their serializers; without serializers they are bytes-like or str (sent as UTF-8). None is a null
         (a null value is a tombstone). `headers` are (name, value) pairs or a mapping. Without `partition`, `partitioner` decides:
         by default the hash of the key (murmur2, as in Java), or without a key, the batch that is being filled. `timestamp_ms` is
-        milliseconds since the epoch, default now. `on_delivery(delivery)` runs on the callback executor.
+        milliseconds since the epoch, default now. `on_delivery(delivery)` usually runs on the callback executor.
 
         Raises BufferFull, RecordTooLarge, TypeError or ValueError with the name of the argument, ClosedError, ForkedClientError, and the
         exceptions of the serializers; TransactionError if there is a `transactional_id` and no open transaction; KafkaTimeoutError or
-        BrokerError if a callable partitioner needs partitions that brokers do not name; ValueError if brokers do not have the
-        `partition` after two seconds (inside a callback: at once).
+        BrokerError if a callable partitioner needs partitions that brokers do not name; ValueError if brokers do not have the `partition`.
         """
         return self._send(topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery)
 
@@ -210,7 +208,7 @@ class Producer(ProducerHandle):
     def flush(self, timeout: float | None = None) -> None:
         """Send everything without linger, and wait until each record sent before this call has its outcome and its callbacks have run.
 
-        `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. Raises KafkaTimeoutError, with the number of
+        `timeout` in seconds, None: `delivery_timeout_ms`, and 5 s for callbacks. Raises KafkaTimeoutError, with the number of
         undelivered records if there are any; KafkaError inside a callback. On a thread of a ThreadPoolExecutor passed as
         `callback_executor`, `flush` does not wait for callbacks: they may need this very thread.
         """
@@ -240,7 +238,7 @@ class Producer(ProducerHandle):
         self._session.transactions.init(check_timeout(timeout))
 
     def begin_transaction(self) -> None:
-        """Open a transaction: from now on `send` accepts records, from any thread. Sends no request.
+        """Open a transaction: from now on `send` accepts records, from any thread.
 
         Raises TransactionError before `init_transactions` and while a transaction is open, ProducerFencedError, ConfigError without a
         `transactional_id`.
@@ -252,8 +250,9 @@ class Producer(ProducerHandle):
 
         With a `consumer` (`enable_auto_commit=False`), the transaction includes the offsets of all records that polls and loops have
         returned, the current record included; after an abort the consumer reads these records again. `timeout` (seconds, default
-        `max_block_ms`) limits each step. Raises the exceptions of `begin_transaction`, `send_offsets_to_transaction`, `commit_transaction`
-        and `abort_transaction`; TypeError or ConfigError for a `consumer` whose offsets cannot be part of a transaction. Source: KIP-447.
+        `max_block_ms`) limits the commit or abort. Raises the exceptions of `begin_transaction`, `send_offsets_to_transaction`,
+        `commit_transaction` and `abort_transaction`; TypeError or ConfigError for a `consumer` whose offsets cannot be part of a
+        transaction. Source: KIP-447.
         """
         return TransactionBlock(self, self._session.transactions, consumer, check_timeout(timeout))
 
@@ -283,7 +282,7 @@ class Producer(ProducerHandle):
     def abort_transaction(self, timeout: float | None = None) -> None:
         """Abort the transaction: fail the records that are not sent yet, wait for the records in flight, and notify the coordinator.
 
-        No read_committed consumer reads the records of the transaction. `timeout` in seconds, default `max_block_ms`. Raises
+        Consumers with read_committed skip the records of an aborted transaction. `timeout` in seconds, default `max_block_ms`. Raises
         KafkaTimeoutError (call it again), ProducerFencedError, TransactionError without an open transaction.
         """
         self._session.transactions.abort(check_timeout(timeout))
