@@ -18,8 +18,9 @@ __all__ = ["LARGEST_FILE", "Properties", "Property", "read"]
 Properties: TypeAlias = str | os.PathLike[str] | Mapping[str, str | int | float | bool | None]
 
 LARGEST_FILE: Final = 2**20  # bytes; a larger file is not a file of client properties
+CONTENT: Final = re.compile(r"[=\n]|\w\w\s*:")  # in the text of a property, but hardly in a path; C:\ is a path
 LINE_END: Final = re.compile(r"\r\n|\r|\n")
-SECRET: Final = re.compile("user.?name|password|passphrase|jaas|key|token|secret|pem|certificate|credential|user.info", re.IGNORECASE)
+SECRET: Final = re.compile("user.?name|password|passphrase|jaas|key|token|secret|pem|certificate|credential|user.info|proxy", re.IGNORECASE)
 
 
 @attrs.frozen
@@ -97,7 +98,7 @@ def _content(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(LARGEST_FILE + 1)
     except (OSError, ValueError):
-        if "=" not in str(path) and "\n" not in str(path):
+        if CONTENT.search(str(path)) is None:
             raise
         data = None
     if data is None:  # `path` may be text with a password, so the error above must not become a `__context__`

@@ -217,6 +217,7 @@ LEAKY = [
     {"sasl.jaas.config": f"{SECRET} required password={SECRET};"},
     {"sasl.jaas.config": f"a.b.PlainLoginModule required password={SECRET}$%&;"},
     {**SASL, "sasl.oauthbearer.client.secret": SECRET},
+    {"proxy.url": f"http://user:{SECRET}@h:99999999"},
 ]
 
 
@@ -231,3 +232,17 @@ def test_a_secret_is_in_no_error_log_line_or_repr(properties: dict[str, Any], ca
         except ConfigError as error:
             shown += traceback.format_exception(error)
     assert SECRET not in "".join([*shown, *caplog.messages])
+
+
+@pytest.mark.parametrize("content", ["sasl.password=", "sasl.password: ", "sasl.password:", "acks=1\nsasl.password "])
+def test_the_content_of_a_file_in_place_of_its_path_is_in_no_error(content: str) -> None:
+    with pytest.raises(ConfigError, match="perhaps the content of a file") as caught:
+        list(read(content + SECRET))
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("path", ["no such file", "/etc/none.properties", "C:\\none.properties"])
+def test_a_path_without_a_file_is_an_error_that_names_it(path: str) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        list(read(path))
+    assert str(caught.value.filename) == path
