@@ -399,7 +399,7 @@ def _(wire: Wire) -> None:
     assert [handle.result(SECONDS) for handle in handles[:2]]
     with pytest.raises(DeliveryFailed, match="RATE_LIMITED"):
         handles[2].result(0)
-    with pytest.raises(BufferFull, match="over its limit of 1 records"):
+    with pytest.raises(BufferFull, match="over its limit of 1 record in"):
         delaying = wire.producer(rate_limits={"*": (1, 60_000)}, max_block_ms=50)
         for _ in range(2):
             delaying.send("t", b"v")
