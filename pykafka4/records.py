@@ -118,7 +118,7 @@ class OffsetAndMetadata:
 class ConsumerGroupMetadata:
     """The identity of a group's member. `Consumer.group_metadata()` returns it, for `send_offsets_to_transaction` (KIP-447).
 
-    `generation_id` is -1 and `member_id` empty for a consumer that has not subscribed: then the coordinator checks only the group.
+    `generation_id` is -1 and `member_id` empty for a consumer without a subscription: then the coordinator checks only the group.
     """
 
     group_id: str

@@ -46,7 +46,10 @@ def bytes_serializer(topic: str, value: Any) -> bytes:
 
 
 def str_serializer(topic: str, value: Any) -> bytes:
-    """Encode a str as UTF-8, as Java's StringSerializer does. Raises TypeError for other types, UnicodeEncodeError for lone surrogates."""
+    """Encode a str as UTF-8, as Java's StringSerializer does by default.
+
+    Raises TypeError for other types, UnicodeEncodeError for lone surrogates.
+    """
     if isinstance(value, str):
         return str.encode(value)
     raise TypeError(f"{topic}: the serializer 'str' takes str, not {type(value).__name__}; pass str(…) of it, or use 'bytes' or 'json'")
@@ -80,7 +83,7 @@ def str_deserializer(topic: str, data: bytes) -> str:
 def json_deserializer(topic: str, data: bytes) -> Any:
     """Decode JSON in UTF-8, UTF-16 or UTF-32 with `json.loads`.
 
-    Raises ValueError for other bytes, RecursionError for too deeply nested brackets.
+    Raises the errors of `json.loads`: ValueError, or RecursionError for too deeply nested brackets.
     """
     return json.loads(data)
 

@@ -1,8 +1,8 @@
 """Defines ShareConsumer, the application's handle for a share group. Invariant: a consumer acknowledges only records that brokers have
 locked for it; it accepts only records that polls have returned.
 
-docs/guide/share-groups.md explains locks, acknowledgements and errors. Decoding and acknowledging (`share.delivered`) run on the thread
-that polls, requests run on the loop (`core.share.machine`). The two threads exchange records and errors through `core.share.mailbox`.
+docs/guide/share-groups.md explains locks, acknowledgements and errors. Decoding and acknowledging (`share.delivered`) run on
+application threads, requests run on the loop (`core.share.machine`). Polls take records and errors from `core.share.mailbox`.
 
 Modules; each line imports only from lines below it:
     session    the calls of a share consumer, on application threads: polls with renewals of locks, commits, `close`
@@ -89,15 +89,15 @@ class ShareConsumer(ServesStatus):
         """Subscribe to `topics`, a list of names, instead of the topics subscribed before. The next poll joins the group if the consumer
         is not a member.
 
-        Records of other topics are released if no poll has returned them. A new group gets only records that are written after its first
-        member has joined, unless the config `share.auto.offset.reset` of the group is `earliest`.
+        Records of other topics are released if no poll has returned them. With the group config `share.auto.offset.reset=latest` (the
+        default), a new group gets only records that are written after its first member has joined.
 
         Raises TypeError for a string or a pattern (share groups have no patterns); ConfigError for an empty list or an illegal name.
         """
         self._session.subscribe(topics)
 
     def unsubscribe(self, timeout: float | None = None) -> None:
-        """Send all acknowledgements, release all other records, and leave the group, within `timeout` seconds (default 60)."""
+        """Send all acknowledgements but renewals, release all other records, and leave the group, within `timeout` seconds (default 60)."""
         self._session.unsubscribe(api_timeout(timeout))
 
     def subscription(self) -> set[str]:
@@ -128,7 +128,8 @@ class ShareConsumer(ServesStatus):
         """An endless iterator, which requests one record at a time (brokers may lock other records of its batch as well).
 
         With implicit acknowledgement, each record is accepted when the next one is requested. An exception from a poll does not end the
-        iterator. Until the iterator is deleted, `poll` in another thread raises KafkaError.
+        iterator. Once a thread has requested a record, `poll` in another thread raises KafkaError until the iterator is deleted or the
+        first thread ends.
         """
         return ShareIterator(self)
 
@@ -175,9 +176,9 @@ class ShareConsumer(ServesStatus):
     def commit(self, timeout: float | None = None) -> Results:
         """Send the acknowledgements and wait; return, by partition, None if the broker has stored them, otherwise the error.
 
-        With implicit acknowledgement, `commit` accepts all records that polls have returned. RecordLockLost in the result means that locks
-        had ended: brokers deliver each of these records again, unless that was its last delivery. Raises KafkaTimeoutError after
-        `timeout` seconds (default 60): then the outcome is unknown.
+        With implicit acknowledgement, `commit` accepts all records that polls have returned. RecordLockLost in the result means that the
+        locks of some records had ended: brokers deliver each of these records again, unless that was its last delivery. Raises
+        KafkaTimeoutError after `timeout` seconds (default 60): then the outcome is unknown.
         """
         return self._session.commit(api_timeout(timeout))
 
@@ -201,7 +202,7 @@ class ShareConsumer(ServesStatus):
         self._session.on_acknowledged = callback
 
     def acquisition_lock_timeout_ms(self) -> int | None:
-        """The duration of a lock in this group, in ms; None before the first response."""
+        """The duration of a lock in this group, in ms; None before the first successful ShareFetch."""
         seconds = self._session.mailbox.lock_seconds
         return None if seconds is None else round(seconds * 1000)
 
@@ -219,12 +220,13 @@ class ShareConsumer(ServesStatus):
         return session.runtime, session, WatchedShareConsumer(session.config.client_id, session)
 
     def stats(self) -> dict[str, int]:
-        """Records so far: `delivered` to the application, `acknowledged`, `failed` (their acknowledgements failed), `dropped` (their locks
-        had ended before `poll` returned them). Records now: `in_hand`, and `buffered` for the next poll."""
+        """Records so far: `delivered` to the application, `acknowledged` (renewals count as well), `failed` (their acknowledgements failed,
+        or their locks had ended before), `dropped` (their locks had ended before `poll` returned them). Records now: `in_hand`, and
+        `buffered` for the next poll."""
         return self._session.stats()
 
     def close(self, timeout: float | None = None) -> None:
-        """Send all acknowledgements, release all other records, leave the group.
+        """Send all acknowledgements but renewals, release all other records, leave the group.
 
         Takes at most `timeout` seconds (default: `close_timeout_ms`). With implicit acknowledgement the records of the last poll
         are accepted, unless an exception is being handled, or another thread closes the consumer; then the records are released. Closing
@@ -252,7 +254,7 @@ class ShareIterator:
     __slots__ = ("__weakref__", "_consumer", "_iteration")
 
     def __init__(self, consumer: ShareConsumer) -> None:
-        """Keep `consumer` alive: in `for record in ShareConsumer(…)`, only this iterator refers to the consumer."""
+        """Keep `consumer` alive: an application may keep only the iterator."""
         self._consumer, self._iteration = consumer, Iteration()
         self._iteration.follow(self)
 

@@ -1,6 +1,6 @@
 """Decodes acquired records, hands them to the application, and collects its acknowledgements. Invariant: a record is accepted only if the
-application accepted it, or had it in hand and called `poll`, `commit`, `commit_async` or `close`; and only while the client believes that
-the record's lock holds.
+application accepted it, or had it in hand and called `poll`, `commit`, `commit_async` or `close`; `collect` leaves out the acknowledgement
+of a record whose lock has ended, as far as the client knows.
 
 One thread at a time uses `DeliveredRecords` (see `Guard`), and no call here waits. Ctrl-C can end any step: then `changing` stays set, and
 the next call begins with `recover`, which takes back the records that no poll has returned. These records cannot be fetched again: the
@@ -65,7 +65,7 @@ class Outgoing:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether the object needs a report of its own, because it has errors to report, or renewals, whose report the records query."""
+        """Whether the object needs its report at once, because it has errors to report, or renewals, whose report the records query."""
         return bool(self.lost) or any(AcknowledgeType.RENEW in types.values() for types in self.types.values())
 
     def __bool__(self) -> bool:
@@ -121,7 +121,7 @@ class DeliveredRecords:
     """The records in the application's hand, the decoded records that wait for a poll, and the acknowledgements of both."""
 
     def __init__(self, mailbox: Mailbox, clock: Callable[[], float], max_decompressed: int) -> None:
-        """`max_decompressed` bounds the bytes of decoded records that wait for a poll."""
+        """`max_decompressed` bounds the bytes of decoded records that wait for a poll, except for one record."""
         self._mailbox, self._clock, self._max_decompressed = mailbox, clock, max_decompressed
         self.ready: deque[ShareRecord] = deque()  # decoded records that wait for a poll
         self._topics: tuple[str, ...] = ()
@@ -192,7 +192,7 @@ class DeliveredRecords:
             chunk.decode(out, AT_ONCE, self._max_decompressed - self._stocked)
         except (CorruptRecord, RecordTooLarge) as error:
             next_offset = reading.last + 1 if error.next_offset is None else error.next_offset
-            if next_offset > reading.next:  # otherwise the mailbox got the error before Ctrl-C ended this step
+            if next_offset > reading.next:  # otherwise it was put before: after Ctrl-C, decoding begins with the first batch again
                 self._mailbox.put_error(error)
             rejected = reading.part(next_offset, AcknowledgeType.REJECT, since=chunk.position)
             chunk.skip()
@@ -267,7 +267,7 @@ class DeliveredRecords:
         reason = _why_lost(record, self._clock())
         if reason is not None:
             self.held.pop(record, None)
-            raise lock_lost(tp, (record.offset,), f"{reason}; it is delivered again, unless that was its last delivery")
+            raise lock_lost(tp, (record.offset,), f"{reason}; the record is delivered again, unless that was its last delivery")
         if record not in self.held:
             raise ConfigError(
                 f"acknowledge: {tp} offset {record.offset} is not in hand: it was not returned by this consumer's poll, "

@@ -20,7 +20,7 @@ class ShareRecord:
 
     def __init__(self, record: Record, delivery_count: int, acquired: Acquired) -> None:
         self._record, self.delivery_count, self._acquired = record, delivery_count, acquired
-        self._renewed = False  # the application has renewed the lock
+        self._renewed = False  # a renewal by the application was sent
         self._renewal: AcknowledgementReport | None = None  # report of the last renewal, by the application or by a poll
 
     @property
@@ -50,12 +50,12 @@ class ShareRecord:
 
     @property
     def key(self) -> bytes | None:
-        """The key."""
+        """The key; None for a null."""
         return self._record.key
 
     @property
     def value(self) -> bytes | None:
-        """The value."""
+        """The value; None for a null."""
         return self._record.value
 
     @property

@@ -44,7 +44,8 @@ OnAcknowledged = Callable[[Results], Any]
 # While decoded records are left for later polls, acknowledgements wait up to this many seconds for later acknowledgements, because each
 # request is expensive. After a longer wait they might reach the broker only after the locks have ended.
 FLUSH_S: Final = 0.1
-MOST_OWED: Final = 10_000  # the most callbacks that may wait for the executor: bounds memory while the application blocks the executor
+# Polls and `commit_async` raise BufferFull while so many callbacks wait: bounds memory while the application blocks the executor.
+MOST_OWED: Final = 10_000
 WARN_INTERVAL_S: Final = 60.0  # seconds between two warnings about expired locks: a slow application loses locks with each poll
 
 
@@ -90,7 +91,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         self._collected: deque[Outgoing] = deque()
         self._taken_at = -INFINITY
         self._pause = 0.0  # seconds between the last two polls
-        self._renews = True  # False after a broker without renewals has refused a renewal
+        self._renews = True  # False after a renewal has failed because a broker cannot renew locks
         self._warned, self._warn_at = 0, -INFINITY  # expired records that warnings have counted; earliest time of the next warning
         self.machine = self.runtime.loop.ask(self._start, LOOP_ANSWER_S, "starting the share consumer")
         self.runtime.attach(self)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pykafka4.spark.sink.foreach_batch import foreach_batch as foreach_batch
     from pykafka4.spark.workers import worker_stats as worker_stats
 
-# A module is imported only when one of its names is used: Spark plans each read and ends each micro-batch in a new process, which needs
-# few of these modules.
+# A module is imported only when one of its names is used: the processes in which Spark plans a read or ends a micro-batch need few of
+# these modules.
 _HOME = {
     "ArrowWriter": "pykafka4.spark.sink.arrow_writer",
     "BatchFunction": "pykafka4.spark.sink.foreach_batch",

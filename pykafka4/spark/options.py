@@ -138,7 +138,7 @@ class Given:
         return int(text)
 
     def seconds(self, name: str) -> float | None:
-        """A duration in seconds. The text has the form of Spark's durations ("15m", "30s", "500ms"); a number alone means milliseconds."""
+        """A duration in seconds, from a text such as "15m", "30s" or "500ms"; a number alone means milliseconds."""
         if (text := self.text(name)) is None:
             return None
         if (found := DURATION.fullmatch(text.lower())) is None:

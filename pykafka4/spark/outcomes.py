@@ -1,4 +1,4 @@
-"""Waits for the acknowledgements of a task's records. Invariant: a wait ends within `CHECK_S` of the first failure."""
+"""Waits for the acknowledgements of a task's records. Invariant: a wait ends about `CHECK_S` after the first failure, or sooner."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def header(column: Column, pair: Any) -> tuple[str, Any]:
 def as_millis(column: Column, value: Any) -> int | None:
     """Milliseconds since 1970. A naive datetime is local time: Spark passes timestamps in the worker's time zone."""
     if isinstance(value, datetime):
-        # Seconds and milliseconds are computed separately: a float of 1.7e9 seconds times 1000 can be one millisecond too low.
+        # Seconds and milliseconds are computed separately: a float of seconds times 1000 can be one millisecond too low.
         return int(value.replace(microsecond=0).timestamp()) * 1000 + value.microsecond // 1000
     return whole(column, value, "timestamp, or bigint milliseconds since 1970")
 

@@ -74,8 +74,8 @@ def partition_writer(
     is a tombstone), `headers` is array<struct<key:string,value:binary>> or map<string,binary>, `timestamp` is a timestamp or bigint
     milliseconds, `partition` is int.
 
-    In each Python worker, one producer serves the tasks one after the other. A task ends when all records are acknowledged. The first
-    record that is not delivered within `delivery_timeout_ms` fails the task with `DeliveryFailed`, which names topic, partition and cause.
+    A Python worker usually keeps the producer for its next tasks. A task ends when all records are acknowledged. The first failed delivery
+    (at the latest after `delivery_timeout_ms`) fails the task with `DeliveryFailed`, which names topic, partition and cause, if known.
     Delivery is at least once: Spark runs a failed task again from its first row. An invalid argument raises ConfigError or TypeError here;
     a missing or wrongly typed column raises one of them in the task.
     """

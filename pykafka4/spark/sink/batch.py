@@ -41,10 +41,10 @@ class KafkaBatchWriter(DataSourceArrowWriter):
         return deliver(self.options, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Note the end of the job: its rows are in the log, because each task has waited for its own rows. If an earlier run has ended the
-        job, only log that the rows are skipped.
+        """Log the number of rows, after `note_end`. The rows are in the log, because each task has waited for its own rows. If an earlier
+        run has ended the job, only log that the rows are skipped.
 
-        Raises KafkaError if this run differs from an earlier run that did not end.
+        Raises KafkaError if `difference` finds a difference from an earlier run that did not end.
         """
         if self.done is not None:
             rows = sum(each.rows for each in messages if isinstance(each, Repeated))

@@ -2,7 +2,7 @@
 attempt of the task has begun.
 
 The token is an offset that is committed with the rows, in a consumer group that only the tasks of one Spark partition use. An attempt
-begins with `init_transactions`, which aborts the open transaction of an earlier attempt (a zombie, the twin of a speculative task). From
+begins with `init_transactions`, which aborts the open transaction of an earlier attempt (a zombie, or the twin of a speculative task). From
 then on no earlier attempt can commit. Then the attempt looks the token up. If an earlier attempt has committed before `init_transactions`,
 the lookup finds its token; if the earlier attempt tries to commit afterwards, its commit fails as fenced.
 """
@@ -55,11 +55,11 @@ class WriteUnit:
     work: str  # the key of a batch job, the id of a query, or both
     topic: str
     partition: int  # the number of Spark's partition
-    number: int  # the number of the micro-batch; 0 for a batch job
+    number: int  # the number of the micro-batch; 0 if there is none
 
     @property
     def name(self) -> str:
-        """The transactional id of its tasks, and the group of its token. Writes of one query to different topics have different names."""
+        """The transactional id of its tasks, and the group of its token. Writes of a query have different names if `topic` differs."""
         return f"{self.job}:{self.partition}"
 
     @property
@@ -110,7 +110,7 @@ class Skipped(WriterCommitMessage):
     token_partition: TopicPartition
     rows: int  # the number that the earlier attempt has committed
     offered: int  # the number in this attempt
-    same_run: bool  # whether Spark has repeated the task; otherwise the job or micro-batch was repeated
+    same_run: bool  # whether both attempts have the same `SinkOptions.run`; otherwise the job or micro-batch was repeated
 
     def __str__(self) -> str:
         differ = f" with another number of rows, {self.rows}" if self.rows != self.offered else ""
@@ -185,7 +185,7 @@ def transactional(options: Mapping[str, Any], unit: WriteUnit, patience: float) 
         yield client, producer
     except ProducerFencedError as error:
         error.add_note(
-            f"{unit}: another attempt of this task has begun, and finds whether this one had committed; Spark repeats the task if "
+            f"{unit}: another attempt of this task has begun, and finds out whether this one has committed; Spark repeats the task if "
             f"necessary. A task that takes longer than transaction_timeout_ms (option kafka.transaction.timeout.ms) ends in the same way"
         )
         raise
@@ -216,9 +216,9 @@ def find_token(client: Client, group: str, token_partition: TopicPartition | Non
 def is_written(unit: WriteUnit, token: CommitToken) -> bool:
     """Whether `token` proves that this unit is written. Raises ConfigError for the token of a later micro-batch.
 
-    Spark begins a micro-batch when the previous one has ended, so a later token comes from another query, or from a time before the
-    checkpoint was set back. Its number may stand for other rows: some rows could be lost if this unit were skipped, and some could be in
-    the log twice if it were written.
+    Spark begins a micro-batch when the previous one has ended. So, unless this attempt is a zombie, a later token comes from another query,
+    or from a time before the checkpoint was set back. The token's number may stand for other rows: some rows could be lost if this unit
+    were skipped, and some could be in the log twice if it were written.
     """
     if token.number > unit.number:
         raise ConfigError(

@@ -1,5 +1,5 @@
-"""Writes micro-batches within `writeStream.foreachBatch`. Invariant: a repeated micro-batch has the same number, by which `exactly_once`
-finds out whether the micro-batch was written.
+"""Writes micro-batches within `writeStream.foreachBatch`. Invariant: each task gets the number of its micro-batch, by which
+`exactly_once` finds out whether the task's rows were written.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ def foreach_batch(
 ) -> BatchFunction:
     """A function for `df.writeStream.foreachBatch` that sends each row of a micro-batch. Columns are as for `arrow_writer`.
 
-    With `delivery="exactly_once"` a micro-batch that Spark runs again, after a crash or restart, is not written twice: its number and the
-    id of the query identify it. If two such functions in one query write to the same topic, each needs its own `name`. Spark Connect does
+    With `delivery="exactly_once"` a micro-batch that Spark runs again, after a crash or restart, with the same rows in the same partitions,
+    is not written twice: its number and the id of the query identify it. If two such functions in one query have the same `topic`, or none,
+    each needs its own `name`. Spark Connect does
     not pass the id of the query: there a `name` is required, and a new one for each new checkpoint. Transactional ids and groups begin with
     `transactional_id_prefix`. Your own function may call the returned function, and do more with the micro-batch.
     """
