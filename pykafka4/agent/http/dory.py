@@ -70,7 +70,7 @@ def counters(process: PageHead, counts: Mapping[str, int]) -> Json:
 
 
 def queue_counts(process: PageHead, queues: Mapping[str, TopicQueue]) -> Json:
-    """Return /queues/json: a row for each topic with messages in batches; `new` counts the other messages."""
+    """Return /queues/json: a row for each topic with messages in batches; `new` counts messages that are in no batch yet."""
     rows = [
         {"topic": topic, "batch": queue.batch, "send_wait": queue.waiting, "ack_wait": queue.in_flight}
         for topic, queue in sorted(queues.items())
@@ -207,7 +207,7 @@ def _plain_report(report: Json) -> list[str]:
 
 
 def _bracketed(text: str) -> str:
-    """Return the text in brackets, after its length, escaped so that a client's text cannot begin a line."""
+    """Return the escaped text in brackets, after its length. Without escapes, a line break in a client's text would begin a line."""
     shown = json.dumps(text)[1:-1].replace('\\"', '"')
     return f"{len(shown)}[{shown}]"
 

@@ -1,5 +1,5 @@
-"""Decides which requests are answered. Invariant: pages of other sites read nothing, and their POSTs are refused; the
-connection of a slow client ends.
+"""Decides which requests are allowed, and limits connections. Invariant: pages of other sites read nothing; the connection of
+a slow client ends.
 
 `pykafka4.pages.guarding` checks headers, and describes the attacks.
 """
@@ -23,7 +23,7 @@ __all__ = ["SENT_HEADERS", "Connections", "Guard", "Handler"]
 log = logging.getLogger("pykafka4.agent.http")
 
 MOST_CONNECTIONS: Final = 64  # each uses a file descriptor of the process; the inputs also need descriptors
-# Seconds from one request of a connection to the next. Longer than ANSWER_S, so that an answer can be made before the sweep. Also
+# Seconds from one allowed request of a connection to the next. Longer than ANSWER_S, so that an answer can be made before the sweep. Also
 # longer than aiohttp's keepalive_timeout, which closes idle connections properly: the sweep is for clients that send or read slowly.
 IDLE_S: Final = 30.0
 SWEEP_S: Final = 5.0
@@ -69,7 +69,7 @@ def _words(error: web.HTTPException, request: web.Request) -> str:
 
 
 class Connections:
-    """Makes the protocol of each connection. The number of connections is bounded, and so is the time until the next request."""
+    """Makes the protocol of each connection. The number of connections is bounded, and so is the time until the next allowed request."""
 
     def __init__(self, server: web.Server, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._server, self._monotonic = server, monotonic
@@ -92,7 +92,7 @@ class Connections:
         return connection
 
     def active(self, request: web.BaseRequest) -> None:
-        """Restart the connection's time limit, because a request has arrived."""
+        """Restart the connection's time limit, because an allowed request has arrived."""
         connection = self._open.get(request.protocol)
         if connection is not None:
             connection.active_at = self._monotonic()

@@ -1,4 +1,4 @@
-"""Puts the agent's state into plain words: whether all messages flow, or the worst trouble with its reason and its start."""
+"""Puts the agent's state into plain words: whether messages flow, or the worst trouble with its reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pykafka4.pages.outages import Outages
 __all__ = ["headline"]
 
 
-REPEATED: Final = "no broker reachable: "  # cut from the reason, because the headline says the same
+REPEATED: Final = "no broker reachable: "  # cut from the reason, because the headline already says that no broker is connected
 NEARLY_FULL: Final = 0.9  # the used part of max_buffer from which the headline warns
 STATES: Final[Mapping[str, str]] = {
     "unreachable": "No broker can be reached",

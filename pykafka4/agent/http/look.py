@@ -115,7 +115,7 @@ def queues(status: Mapping[str, Any]) -> dict[str, TopicQueue]:
 
 
 def offline(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return offline partitions, and `topic (any partition)` for messages of a known topic that have no partition yet."""
+    """Return offline partitions, and `topic (any partition)` for batches that have no partition yet."""
     rows = status.get("partitions", {})
     return {
         f"{topic_of(name)} (any partition)" if name.endswith(UNDECIDED) else name: row
@@ -125,7 +125,7 @@ def offline(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def unknown_topics(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the topics whose messages wait until the producer knows the topic's partitions."""
+    """Return the topics with messages that are in no batch yet, usually because the topic's partitions are unknown."""
     return {topic_of(name): row for name, row in status.get("partitions", {}).items() if row["parked"] and row["state"] == "offline"}
 
 

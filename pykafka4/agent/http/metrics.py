@@ -1,5 +1,4 @@
-"""Writes the agent's figures in Prometheus' text format. Invariant: the number of time series is bounded, because at most
-MOST_TOPICS topics have their own label."""
+"""Writes the agent's figures in Prometheus' text format. Invariant: at most MOST_TOPICS topics have their own label."""
 
 from __future__ import annotations
 
@@ -78,7 +77,8 @@ def _rows(look: AgentLook, labelled: set[str]) -> dict[str, TopicAccount]:
 
     Topics that brokers do not know usually have no row of their own, because each invented name would be a new time series. A topic whose
     messages were all discarded before brokers were asked (for example RATE_LIMIT) has a row: if it got one only after its first
-    acknowledgement, the sum of the others would fall then.
+    acknowledgement, the sum of the others would fall then. A topic with parked messages has no row, and is not in the sum, before its
+    first acknowledgement or discard.
     """
     # A labelled topic stays labelled, even without messages or without a row. Otherwise another topic would take its place, and leave the
     # sum of the others. The sum would fall, and Prometheus takes a falling counter for a restart.

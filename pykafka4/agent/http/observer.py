@@ -1,6 +1,6 @@
 """Reads the agent's figures on a thread of the pages, remembers rates and outages, and makes the answers.
 
-Invariant: only this thread uses the look, the rates and the outages; all readers share a look.
+Invariant: only this thread uses looks, rates and outages; readers share looks.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Observer:
     # ---------------------------------------------------------------- answers, on the thread
 
     def page(self) -> bytes:
-        """Return the web page's JSON, which is made once for each look."""
+        """Return the web page's JSON, which is made at most once for each look."""
         look = self._looks.get()
         if self._page_at != self._looks.taken_at:
             data = page_data(look, self._rates, self._outages, self._process().head())

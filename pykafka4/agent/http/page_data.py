@@ -124,7 +124,7 @@ def _partitions(look: AgentLook) -> Json:
 
 
 def _not_flowing(look: AgentLook) -> Mapping[str, Any]:
-    """Return rows of offline partitions, with their counts of messages, and of unknown topics."""
+    """Return a row for each offline partition, with its counts of messages, and for each unknown topic."""
     known = look.status.get("partitions", {})
     rows = {name: {**known.get(name, {}), **row} for name, row in look.status.get("offline", {}).items()}
     return {

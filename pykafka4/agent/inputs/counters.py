@@ -25,7 +25,7 @@ class SourceCounters:
     closed_for_size: int = 0  # connections that sent a size that is invalid or too large
     closed_for_room: int = 0  # connections that lost their room to others that waited for it
     accept_pauses: int = 0  # no file descriptor or memory was left, or too many connections were open
-    errors: int = 0  # failed system calls on sockets
+    errors: int = 0  # failed reads and accepts
 
 
 @attrs.define

@@ -1,5 +1,5 @@
-"""Reads the UNIX datagram socket, with one message in each datagram. Invariant: after `start`, `close` reads all datagrams that
-clients have sent, unless a read fails."""
+"""Reads the UNIX datagram socket, with one message in each datagram. Invariant: on Linux, after `start`, `close` reads all datagrams
+that clients have sent, unless a read fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RETRY_S = 1.0  # seconds of pause after a failed read
 
 
 class DatagramInput:
-    """Reads datagrams whenever the socket is readable."""
+    """Reads datagrams on the agent's loop, in turns."""
 
     def __init__(self, sock: socket.socket, entrance: Entrance, max_size: int, empty: bytes | None) -> None:
         self._socket, self._entrance = sock, entrance

@@ -18,7 +18,7 @@ class Entrance:
         self._intake, self._refused = intake, counters.refused
 
     def take(self, size: int, messages: list[Message], refused: Sequence[tuple[bytes, Refused]]) -> None:
-        """Pass on the messages and refused bytes from `size` bytes of complete datagrams or frames."""
+        """Pass on the messages and refused bytes from `size` bytes of datagrams or complete frames."""
         counts = self.counts
         counts.forwarded += len(messages)
         counts.forwarded_bytes += size

@@ -1,4 +1,4 @@
-"""Opens and closes all inputs of the settings. Invariant: either all are open, or none.
+"""Opens and closes all inputs of the settings. Invariant: `bind` opens either all of them or none.
 
 inputs = Inputs.bind(settings.inputs)   # as root, if an owner or a folder requires root
 inputs.start(router, loop)              # after the process has dropped its privileges
@@ -128,7 +128,7 @@ def _warn_of_short_queue() -> None:
         return
     if length < SHORT_QUEUE:
         log.warning(
-            "agent: the datagram socket holds at most %d unread messages, so in bursts clients wait, or lose messages if they do not wait; "
+            "agent: the datagram socket holds about %d unread messages, so in bursts clients wait, or lose messages if they do not wait; "
             "`sysctl -w net.unix.max_dgram_qlen=512` raises the limit for sockets that are bound afterwards",
             length,
         )

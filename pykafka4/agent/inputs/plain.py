@@ -17,7 +17,7 @@ SIZE = Struct(">i")
 
 
 class DatagramReader:
-    """Reads several datagrams in each call. The caller owns and closes the socket."""
+    """Reads up to `most` datagrams in each call. The caller owns and closes the socket."""
 
     def __init__(self, max_size: int, empty: bytes | None) -> None:
         """`max_size` is the largest datagram in bytes; `empty` replaces an empty key or value."""

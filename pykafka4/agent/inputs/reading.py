@@ -1,7 +1,7 @@
 """Chooses the implementation that reads datagrams and cuts frames. Invariant: this module alone decides.
 
-`PYKAFKA4_IMPL=python` requires the plain implementation, `compiled` on Linux the compiled one. Otherwise the compiled one is used if it was
-built. It is built only on Linux, and never used without the GIL.
+`PYKAFKA4_IMPL=python` requires the plain implementation; on Linux, `PYKAFKA4_IMPL=compiled` requires the compiled one. Otherwise the
+compiled one is used if it was built. It is built only on Linux, and never used without the GIL.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Binds the sockets of inputs. Invariant: nobody can connect to a UNIX socket before its mode and owner are set; only a stale socket is
-replaced."""
+"""Binds the sockets of inputs. Invariant: nobody but root can connect to a UNIX socket before its mode and owner are set; only a stale
+socket is replaced."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from pykafka4.errors import ConfigError
 __all__ = ["InputError", "UnixSocket", "bind_tcp", "bind_unix", "check_datagram_size", "owner_and_group"]
 
 BACKLOG = 1024  # the kernel caps it at net.core.somaxconn
-# Seconds to wait for the lock of the folder. An agent holds the lock only for a bind, so after this time the holder is another program.
+# Seconds to wait for the lock of the folder. An agent holds the lock only for a bind, so after this time the holder is probably another
+# program.
 FOLDER_LOCK_S = 2.0
 UMASKED = 0o777
 
@@ -133,7 +134,7 @@ def _pinned(path: Path) -> Iterator[str]:
     """Yield a path that, on Linux, always leads to the same file. Raises InputError if that file is not a socket without permissions.
 
     A user who may write to the folder could put a link or the socket of another process there after `bind`: root would then change the
-    rights of that file. `_bind_closed` makes a socket without permissions; the sockets of other processes have some.
+    rights of that file. `_bind_closed` makes a socket without permissions; the sockets of other processes usually have some.
     """
     if sys.platform != "linux":
         yield str(path)

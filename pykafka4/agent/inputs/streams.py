@@ -71,7 +71,7 @@ class StreamInput:
             self._unfinished.serve(self.now())
 
     def close(self) -> None:
-        """Close all sockets. After `start`, first accept connections in the queue, and read bytes that clients have sent."""
+        """Close all sockets. After `start`, first accept queued connections and read bytes that clients have sent, both up to a limit."""
         if self._closed:
             return
         if self._loop is not None:
@@ -98,7 +98,7 @@ class StreamInput:
 
     @staticmethod
     def _shut(sock: socket.socket) -> None:
-        """Shut a UNIX stream for reading: the client's next write gets EPIPE, and bytes that were sent before can still be read."""
+        """Shut a UNIX stream for reading: the client's next write gets EPIPE. On Linux, bytes that were sent before can still be read."""
         try:
             sock.shutdown(socket.SHUT_RD)
         except OSError:
@@ -158,7 +158,7 @@ class StreamInput:
             if error.errno in OUT_OF:
                 self._pause_accepting(f"{error.strerror} (for more files, raise LimitNOFILE= of the service, or `ulimit -n`)")
                 return 0
-            return ACCEPT_COST  # only this connection failed: its client had already gone
+            return ACCEPT_COST  # probably only this connection failed: its client had already gone
         self._entrance.counts.connections += 1
         self._entrance.counts.open += 1
         connection = Connection(sock, self, self._sharing)

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=False, auto_pickle=False
 """Reads datagrams with recvmmsg, and cuts frames. Invariant: the results equal the results of `agent.inputs.plain`.
 
-Code without the GIL uses only the C memory of one reader, which only the agent's loop calls.
+Code without the GIL uses only the C memory of one reader, so two threads must not call a reader at once.
 """
 
 cimport cython
