@@ -2,8 +2,8 @@
 the pool only if the task has delivered all its records; tasks share the clients, and leave no work in them.
 
 This is a separate module because Spark ships functions by value. A producer in a notebook's globals would be created again for each task; a
-producer in an importable module lives as long as the Python worker. A worker is forked, is stopped after about a minute without work, and
-ends without notice (SIGKILL, `os._exit`). So no work may be left here when a task has returned.
+producer in an importable module lives as long as the Python worker. A worker may be forked, may be stopped after about a minute without
+work, and may end without notice (SIGKILL, `os._exit`). So no work may be left here when a task has returned.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Pool", "check_travelling", "client_for", "close", "discard", "pool", "with_linger", "worker_stats"]
 
 GONE = {"closed", "crashed", "unresponsive"}  # states of a client that serves no further task
-# The linger of a task's producer. Python yields rows so slowly that a linger of 5 ms leaves batches a quarter full; the last rows are sent
-# when the task ends.
+# The default linger of a task's producer. Python can yield rows so slowly that a linger of 5 ms leaves batches a quarter full; the last
+# rows are sent when the task ends.
 LINGER_MS = 100.0
 LIMIT = 8  # the largest number of idle producers, and of clients, in a pool: each has a thread and connections
 CHECK_S = 1.0  # seconds for a flush without records, which raises at once if the loop has crashed or a fatal error has ended the producer
@@ -134,8 +134,8 @@ def with_linger(options: Mapping[str, Any]) -> Mapping[str, Any]:
 def spare_modules() -> None:
     """Exempt the loaded modules of a Python worker from garbage collection, once.
 
-    A worker collects garbage after each task. With pykafka4 and pyarrow loaded this takes 40 ms, ten times as long as the task of a small
-    micro-batch.
+    A worker collects garbage after each task. With pykafka4 and pyarrow loaded this can take 40 ms, ten times as long as the task of a
+    small micro-batch.
     """
     from pyspark import TaskContext  # here: options can be checked without PySpark
 
@@ -144,7 +144,7 @@ def spare_modules() -> None:
 
 
 def _can_be_hashed(config: ProducerConfig) -> bool:
-    """With an unhashable hook or callable a producer serves one task only."""
+    """With an unhashable hook or callable, a producer serves one task only."""
     try:
         hash(config)
     except TypeError:
@@ -161,7 +161,7 @@ def is_usable(producer: Producer) -> bool:
 
 
 def discard(producer: Producer) -> None:
-    """Close the producer at once. Undelivered rows of a failed task are dropped: Spark's next attempt sends them again.
+    """Close the producer at once. Undelivered rows of a failed task are dropped: if Spark repeats the task, it sends them again.
 
     An error of the close, such as a loop that does not respond, must not hide the error of the task, nor fail a task that has ended.
     """
@@ -170,7 +170,7 @@ def discard(producer: Producer) -> None:
 
 
 def check_travelling(options: Mapping[str, Any]) -> None:
-    """Raise ConfigError for producer options that are wrong, cannot travel to executors, or cannot serve the tasks of a job."""
+    """Raise ConfigError for wrong producer options, and for a transactional_id, an ssl_context and "drop", which tasks cannot use."""
     parsed = ProducerConfig.parse(options)
     if parsed.transactional_id is not None:
         raise ConfigError(

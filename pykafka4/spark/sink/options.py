@@ -1,4 +1,4 @@
-"""Checks the options of the sink, on the driver. Invariant: an option that is wrong or cannot travel fails before the first task."""
+"""Parses and checks the options of the sink, on the driver."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Compares a repeated exactly-once job or micro-batch with its first run, on the driver. Invariants: a repetition of a job whose end
-`note_end` has noted writes nothing. A repetition of an unfinished run is reported if a skipped partition has another number of rows, or
-if `difference` finds a token of the partition after the last one.
+"""Compares a repeated exactly-once job or micro-batch with its first run, on the driver. Invariants: a job whose end `find_end` finds
+writes nothing; `difference` reports a repetition of an unfinished run if a skipped partition has another number of rows, or if there is a
+token of the partition after the last one.
 
 Tokens belong to Spark's partitions. An unfinished run may be repeated with other partitions (another number of executors or
-`minPartitions`, a changed input). Rows that move into a committed partition, which is skipped, are then lost; rows that move out of a
-committed partition are written twice.
+`minPartitions`, a changed input). Rows that move from an uncommitted partition into a committed one, which is skipped, are then lost;
+rows that move from a committed partition into an uncommitted one are written twice.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def difference(sink: SinkOptions, messages: Messages) -> str | None:
 
 
 def note_end(sink: SinkOptions, messages: Messages) -> None:
-    """Commit a token that marks a batch job as ended.
+    """Commit a token that marks a batch job with rows as ended.
 
-    A micro-batch needs no token: Spark records its end.
+    A micro-batch needs no such token, because Spark records its end.
     """
     if done := _of_job(sink, messages):
         unit = done[0].unit
@@ -78,7 +78,7 @@ def note_end(sink: SinkOptions, messages: Messages) -> None:
 
 
 def find_end(sink: SinkOptions) -> CommitToken | None:
-    """The token that marks this batch job as ended; None if no earlier run has ended it."""
+    """The token that marks this batch job as ended; None if there is none."""
     unit = _job(sink)
     token = None if unit is None else _find(sink, unit.job, None)
     return token if token is not None and unit is not None and is_written(unit, token) else None

@@ -52,7 +52,7 @@ def _partition(found: DataType) -> bool:
     return isinstance(found, (ByteType, ShortType, IntegerType, LongType))
 
 
-# By name of the column: (a check of its type, the allowed types as text, the way to get one of them).
+# By name of the column: (a check of its type, types that pass it, the way to get one of them).
 TYPES: Final[dict[str, tuple[Callable[[DataType], bool], str, str]]] = {
     "value": (_bytes, "string or binary", "cast it: cast(value as string), or make JSON of it: to_json(struct(…)) as value"),
     "key": (_bytes, "string or binary", "cast it: cast(key as string) as key"),

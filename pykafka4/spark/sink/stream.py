@@ -1,4 +1,4 @@
-"""Writes the micro-batches of a streaming query. Invariant: a writer keeps no state, because Spark makes a new one for each step."""
+"""Writes the micro-batches of a streaming query. Invariant: a writer keeps no state, because each micro-batch has new writers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
         return deliver(self.options, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, Spark's name
-        """Log an error if a repetition differs from its first run. The rows are in the log: each task has waited for its own rows."""
+        """Log an error if `difference` finds one. There is no flush here, because each task has waited for its own rows."""
         if (why := difference(self.options, messages)) is not None:
             log.error("micro-batch %d: %s", batchId, why)  # not raised: the query would fail here again after each restart
         log.debug("micro-batch %d: rows written: %s", batchId, counted(messages))

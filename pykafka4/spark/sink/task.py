@@ -1,5 +1,5 @@
 """Delivers the Arrow batches of a task, at least once. Invariant: `write_batches` returns only if each row is acknowledged, and otherwise
-raises the first failure."""
+raises an error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Written", "send_batches", "write_batches"]
 
-SLICE_BYTES: Final = 4 * 1024 * 1024  # for one send: failures are noticed only between sends, and Spark's batches have up to 64 MiB
+SLICE_BYTES: Final = 4 * 1024 * 1024  # for one send: failures are noticed only between sends, and a batch of Spark can have 64 MiB
 
 
 @attrs.frozen
@@ -40,7 +40,7 @@ class Written(WriterCommitMessage):
 
 
 def write_batches(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Written:
-    """Deliver each row, or raise the first failure."""
+    """Deliver each row, or raise an error. A failure in a batch can leave other rows in the log."""
     rows = (batch for batch in batches if batch.num_rows)
     for first in rows:  # runs at most once: the body takes all batches; a task without rows needs no producer
         patience = ProducerConfig.parse(sink.client).delivery_timeout_ms / 1000
@@ -52,7 +52,7 @@ def write_batches(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Writt
 
 
 def send_batches(producer: Producer, sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> dict[str, int]:
-    """Send all rows; return their number by topic. Raises the first failure that a check finds, without sending the remaining rows."""
+    """Send all rows; return their number by topic. Raises a failure that a check finds, without sending the remaining rows."""
     counts: Counter[str] = Counter()
     check_at = time.monotonic() + CHECK_S
     try:
@@ -68,7 +68,7 @@ def send_batches(producer: Producer, sink: SinkOptions, batches: Iterable[pa.Rec
 
 
 def parts(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Slices of up to about `SLICE_BYTES`, each with its topic."""
+    """Slices of up to about `SLICE_BYTES` (more if rows are large, or differ in size), each with its topic."""
     from pykafka4.spark.sink.topics import by_topic  # here: it needs pyarrow, but the driver reads only `Written`
 
     for batch in batches:

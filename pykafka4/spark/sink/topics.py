@@ -17,7 +17,7 @@ COLUMN = "topic"
 def by_topic(batch: pa.RecordBatch, wanted: Collection[str | None]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of each topic, one topic after the other.
 
-    Most batches have one topic, and are not copied. Of a batch with several topics, only the `wanted` columns are copied.
+    A batch whose dictionary has one topic is not copied. Of other batches, only the `wanted` columns are copied.
     """
     codes = _codes(batch)
     if len(codes.dictionary) == 1:

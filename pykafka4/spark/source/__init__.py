@@ -1,4 +1,4 @@
-"""Reads topics into Spark. Invariant: the driver fixes the offset ranges, and a task reads exactly its range.
+"""Reads topics into Spark. Invariant: the driver fixes the offset ranges, and a task reads no other offsets.
 
 Modules; each line imports only from lines below it:
     pushdown      the reader of spark.read with filter pushdown

@@ -1,4 +1,4 @@
-"""Reads topics as a DataFrame. Invariant: `partitions` fixes both ends of each partition's read once, on the driver."""
+"""Reads topics as a DataFrame. Invariant: `partitions` fixes both ends of each partition's read, on the driver."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ __all__ = ["LagGroup"]
 
 @attrs.define(eq=False)
 class LagGroup:
-    """The group of commitOffsetsToGroup. Each error text of a failed commit is logged once, as a warning."""
+    """The group of commitOffsetsToGroup. The first error of a failed commit is logged as a warning, once for each text."""
 
     client: Client
     name: str

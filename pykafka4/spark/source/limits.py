@@ -1,7 +1,7 @@
 """Limits the part of the backlog that a micro-batch reads. Invariant: a limited batch has offsets of each partition with a backlog.
 
-The rules are the JVM connector's, so a job that moves from it keeps its batch sizes. A limit is divided in proportion to the backlogs,
-rounded down. Each partition gets at least one offset, so the batch can exceed the limit.
+The rules are the JVM connector's. A limit is divided in proportion to the backlogs, rounded down. Each partition with a backlog gets at
+least one offset, so the batch can exceed the limit.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Logs:
 
     client: Client
     isolation_level: Literal["read_uncommitted", "read_committed"]
-    timeout: float  # seconds for each lookup
+    timeout: float  # seconds for each call of `client`
 
     @classmethod
     def of(cls, client: Client, options: SourceOptions) -> Logs:
@@ -111,7 +111,7 @@ class Logs:
         return _known(self.offsets(dict.fromkeys(partitions, LATEST)))
 
     def since(self, partitions: Collection[TopicPartition], ms: int) -> dict[TopicPartition, int]:
-        """The first offset of each log with a record at the time `ms` or later; the end of a log without such a record."""
+        """For each log, the offset of the first record at the time `ms` or later; without such a record, the end of the log."""
         found = self.offsets(dict.fromkeys(partitions, ms))
         late = [tp for tp, offset in found.items() if offset is None]
         return {**_known(found), **self.latest(late)}

@@ -6,8 +6,8 @@ Spark logs only the end of a batch, and compares ends as texts. So an end carrie
 records: the first batch begins at "latest", offset 100, and is logged with its end, 200; the sink fails; the query is restarted, looks
 "latest" up again, and finds 300. No batch reads the offsets 100 to 199.
 
-The JSON has the form of the JVM connector, `{"orders": {"0": 200}}`, and one more key, which cannot be the name of a topic. So tools for
-that form can read it, and a query can continue from a checkpoint of the JVM connector.
+The JSON has the form of the JVM connector, `{"orders": {"0": 200}}`, and one more key, which cannot be the name of a topic. So a
+query can continue from a checkpoint of the JVM connector.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class StreamOffset:
     `positions`: the next offset to read in each partition. `starts`: the first offset of this batch in partitions that are new in it, or
     whose earlier position is void (the topic was recreated, the log was truncated, records were deleted). `topic_ids`: empty if the
     brokers are too old for topic ids. `planning`: the options that divide ranges among tasks; a repeated batch is divided as before,
-    whatever the options are now. `is_initial`: no batch has begun yet, and `positions` is empty.
+    whatever the options are now. `is_initial`: this is `INITIAL`, the start of the first batch.
     """
 
     positions: Mapping[TopicPartition, int] = attrs.Factory(dict)

@@ -1,4 +1,4 @@
-"""Parses the options of a read. Names and meanings are the JVM connector's, except for the options that only pykafka4 has."""
+"""Parses the options of a read. Names are the JVM connector's, except for the options that only pykafka4 has."""
 
 from __future__ import annotations
 

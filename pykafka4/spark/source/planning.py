@@ -35,7 +35,9 @@ def plan(
 
 
 def _shared_out(ranges: list[OffsetRange], wanted: int) -> Iterable[OffsetRange]:
-    """About `wanted` ranges. Small ranges stay undivided; the others are divided into the remaining parts, in proportion to their sizes."""
+    """Up to about `wanted` ranges. Small ranges stay undivided; the others are divided into the remaining parts, in proportion to their
+    sizes.
+    """
     total = sum(map(len, ranges))
     small = [_share(each, total, wanted) == 1 for each in ranges]
     left = max(wanted - sum(small), 1)

@@ -47,7 +47,7 @@ class DriverQuery:
         return cls(client, tracker, LagGroup(client, options.commit_group) if options.commit_group else None)
 
     def next_end(self, start: StreamOffset, most: int | None, least: int | None) -> StreamOffset | None:
-        """See Tracker.next_end. Commits `start` to the group: Spark asks for an end when the records before `start` are processed."""
+        """See Tracker.next_end. Commits `start` to `group`, if any: Spark asks for an end when the records before `start` are processed."""
         if self.group is not None:
             self.group.commit(start.positions)
         end = self.tracker.next_end(start, most, least)

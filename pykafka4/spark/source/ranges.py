@@ -12,7 +12,7 @@ __all__ = ["OffsetRange"]
 
 @attrs.frozen(slots=False)
 class OffsetRange(InputPartition):
-    """Offsets of one partition, from `start` up to `until` (not included): the work of one task. `topic_id` is empty before Kafka 2.8."""
+    """Offsets of one partition, from `start` up to `until` (not included): the work of one task. `topic_id` is empty if unknown."""
 
     topic: str
     partition: int

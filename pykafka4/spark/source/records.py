@@ -80,9 +80,8 @@ def read_range(options: SourceOptions, part: OffsetRange, names: Sequence[str]) 
 def is_recreated(client: Client, options: SourceOptions, part: OffsetRange) -> bool:
     """Whether the topic was deleted and created again after the range was planned. The name does not show that.
 
-    Call this after the first fetch. The id of a deleted topic never comes back, so with an unchanged id the fetched records belong to the
-    range. A check before the fetch would lose this race: the id is the same, the topic is recreated, records of the new topic are fetched.
-    `read_arrow` notices a later recreation.
+    Call this after the first fetch. A check before the fetch would lose this race: the id is the same, the topic is recreated, records of
+    the new topic are fetched. A later recreation is left to `read_arrow`.
     """
     return bool(part.topic_id) and Logs.of(client, options).topic_id(part.topic) not in ("", part.topic_id)
 

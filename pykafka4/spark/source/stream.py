@@ -1,6 +1,6 @@
 """Reads topics as a stream. Invariant: the checkpoint has the position of a query; the driver keeps nothing that a restart needs.
 
-Spark calls the methods of one instance on the driver, one after the other, and `read` of pickled copies in the workers.
+Spark calls `read` of pickled readers in the workers. It calls the other methods of one instance on the driver, one after the other.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return INITIAL.as_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """The limit of a trigger. Spark has no limit with a maximum and a minimum: `latestOffset` gets the minimum from the options."""
+        """The limit of a trigger. PySpark has no limit with a maximum and a minimum: `latestOffset` gets the minimum from the options."""
         if (most := self.options.max_offsets_per_trigger) is not None:
             return ReadMaxRows(most)
         least = self.options.min_offsets_per_trigger

@@ -1,9 +1,9 @@
 """Decides where the next micro-batch of a stream ends. Invariant: no offset between the positions of two batches is left out, unless a
 report names it as lost.
 
-A trigger without new records costs one ListOffsets per leader; topics are looked up again when the known topics are `topics_age_s` old. A
-batch also costs a Metadata request after the ListOffsets, because ListOffsets identifies a topic by its name: the ends of a topic that was
-recreated with more records than before would pass for ends of the old topic.
+Before `pin`, a trigger without new records usually costs one ListOffsets per leader; topics are looked up again when the known topics are
+`topics_age_s` old. A batch also costs a Metadata request after the ListOffsets, because ListOffsets identifies a topic by its name: the
+ends of a topic that was recreated with more records than before would pass for ends of the old topic.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class TrackerLookups(Protocol):
 
 @attrs.frozen
 class Snapshot:
-    """The topics and their ends at one time."""
+    """Topics and ends that belong together, as `Tracker._look` finds them."""
 
     topics: Topics
     ends: Positions
@@ -90,7 +90,7 @@ class Tracker:
     _reported: set[str] = attrs.Factory(set)  # losses that were reported: each is logged once
 
     def pin(self) -> None:
-        """Fix the current ends of the logs: no later batch goes past them, or has a partition that is created after this call."""
+        """Fix the current ends of the logs: no later batch has a record past them, or of a partition that is created after this call."""
         self._pinned = self._look({})
 
     def next_end(self, start: StreamOffset, most: int | None, least: int | None) -> StreamOffset | None:
@@ -123,7 +123,7 @@ class Tracker:
     def _look(self, positions: Mapping[TopicPartition, int]) -> Snapshot:
         """Topics and ends that belong together. `positions` are the positions at the end of the last batch.
 
-        If all ends equal the positions, no batch begins, so the topics need no second lookup.
+        If all ends equal the positions, usually no batch begins, so the topics are not looked up again.
         """
         topics = self._topics
         if topics is None or self.clock() - self._topics_at >= self.topics_age_s:
