@@ -82,7 +82,7 @@ def queue_counts(process: PageHead, queues: Mapping[str, TopicQueue]) -> Json:
 def metadata_fetch_time(process: PageHead, metadata: Mapping[str, float | None]) -> Json:
     """Return /metadata_fetch_time/json. All times but `since` are in milliseconds since the epoch.
 
-    `last_updated` and `last_modified` are 0 before the first metadata.
+    `last_updated` and `last_modified` are 0 if unknown, for example before the first metadata.
     """
     now = process.now
 

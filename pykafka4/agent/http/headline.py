@@ -16,7 +16,7 @@ __all__ = ["headline"]
 
 
 REPEATED: Final = "no broker reachable: "  # cut from the reason, because the headline already says that no broker is connected
-NEARLY_FULL: Final = 0.9  # the used part of max_buffer from which the headline warns
+NEARLY_FULL: Final = 0.9  # the headline warns if this part of max_buffer or more is in use
 STATES: Final[Mapping[str, str]] = {
     "unreachable": "No broker can be reached",
     "connecting": "Connecting to the brokers",

@@ -28,7 +28,7 @@ from pykafka4.pages.shared_look import SharedLook
 __all__ = ["ThreadBusy", "Observer"]
 
 log = logging.getLogger("pykafka4.agent.http")
-SHARE: Final = 20  # a look of 100 ms is taken every 2 s: a twentieth of a core
+SHARE: Final = 20  # without readers, a look of 100 ms is taken every 2 s: a twentieth of a core
 MOST_WAITING: Final = 32  # answers, half of MOST_CONNECTIONS; further readers get 503 at once
 
 T = TypeVar("T")

@@ -92,7 +92,7 @@ class Connection:
         if self._large is not None:
             return self.sock.recv_into(sharing.view, min(READ_BYTES, self._needed - len(self._large)), socket.MSG_DONTWAIT)
         have = len(self._kept)
-        ample = small.free >= READ_BYTES and not small.crowded  # room for any unfinished message that a full read may leave
+        ample = small.free >= READ_BYTES and not small.crowded  # room for any small message that a full read may leave unfinished
         room = READ_BYTES if ample else self._needed - have
         size = self.sock.recv_into(sharing.view[have:], room, socket.MSG_DONTWAIT)
         if have:
