@@ -93,6 +93,19 @@ def test_what_does_not_is_refused_with_the_way_out(config: type[ClientConfig], o
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize("key", [b"-----BEGIN PRIVATE KEY-----\nhunter2", ["-----BEGIN PRIVATE KEY-----\nhunter2"], "hunter2\n"])
+def test_the_content_of_a_key_in_place_of_its_path_is_not_shown(key: Any) -> None:
+    with pytest.raises(ConfigError, match="ssl_keyfile is ") as caught:
+        ClientConfig(bootstrap_servers="b", security_protocol="SSL", ssl_certfile="cert.pem", ssl_keyfile=key)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_long_password_in_an_address_is_not_shown() -> None:
+    with pytest.raises(ConfigError, match="without a scheme") as caught:
+        ClientConfig(bootstrap_servers=f"sasl_ssl://me:{'hunter2' * 40}@b:9092")
+    assert "hunter2" not in str(caught.value)
+
+
 @pytest.mark.parametrize("config", CONFIGS)
 def test_no_secret_is_in_the_repr_of_a_configuration(config: type[ClientConfig]) -> None:
     key = {"ssl_cert_pem": f"certificate {SECRET}", "ssl_key_pem": f"key {SECRET}", "ssl_password": SECRET, "ssl_ca_pem": SECRET}

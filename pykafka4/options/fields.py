@@ -185,9 +185,11 @@ def text(default: str | None, doc: str, *more: Check) -> Any:
 
 
 def path(doc: str) -> Any:
-    """The error for a text that seems to be the content of a file, perhaps a key, does not show the text."""
+    """No error shows a value that seems to be the content of a file, perhaps a key."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value is not None and not isinstance(value, str):  # perhaps the bytes of a key
+            raise ConfigError(f"{attribute.name} is of type {type(value).__name__}: must be the path of a file, as a str")
         if isinstance(value, str) and ("-----BEGIN" in value or "\n" in value):
             instead = "ssl_ca_pem, ssl_cert_pem and ssl_key_pem take contents"
             raise ConfigError(f"{attribute.name} is the content of a file: must be its path; {instead}")

@@ -30,7 +30,7 @@ def parse_servers(value: object) -> tuple[tuple[str, int], ...]:
 def _wrong(value: object, allowed: str) -> ConfigError:
     """A URL with a user name, or a dict of all options, may hold a password, and is not shown."""
     text = shown(value)
-    if isinstance(value, Mapping) or "@" in text:
+    if isinstance(value, Mapping) or "@" in text or "@" in str(value):  # `shown` cuts long text
         text = f"<{type(value).__name__}, not shown>"
     return ConfigError(f"bootstrap_servers={text}: {allowed}")
 
