@@ -40,7 +40,7 @@ class Written(WriterCommitMessage):
 
 
 def write_batches(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Written:
-    """Deliver each row, or raise an error. A failure in a batch can leave other rows in the log."""
+    """Deliver each row, or raise an error, after which some rows may be in the log."""
     rows = (batch for batch in batches if batch.num_rows)
     for first in rows:  # runs at most once: the body takes all batches; a task without rows needs no producer
         patience = ProducerConfig.parse(sink.client).delivery_timeout_ms / 1000
