@@ -148,8 +148,8 @@ class DeliveredRecords:
             acquired = arrivals[0]
             if acquired.data is not None:  # otherwise Ctrl-C came between the last decoding step and `popleft`
                 reading = self._reading
+                self._renew_from = min(self._renew_from, acquired.until)
                 if reading is None or reading.acquired is not acquired:
-                    self._renew_from = min(self._renew_from, acquired.until)
                     reading = self._reading = ResponseDecoding.begin(acquired)
                 part = self._read(reading)
                 aside = reading.aside | part.aside
@@ -241,6 +241,7 @@ class DeliveredRecords:
             if not self.ready or self.ready[0] is not record:
                 self.ready.appendleft(record)
             self.out.pop()
+        self._renew_from = -INFINITY
         self.changing = False
 
     def renewals(self, within: float) -> dict[Acquired, dict[int, ShareRecord]]:
@@ -249,12 +250,13 @@ class DeliveredRecords:
         if now + within < self._renew_from:
             return {}
         found: dict[Acquired, dict[int, ShareRecord]] = {}
-        self._renew_from = INFINITY
+        earliest = INFINITY
         for record in self.ready:
             left = record._acquired.locked_until(record.offset) - now
             if left <= within and not _is_renewing(record) and left > LATE_SHARE * within and _why_ended(record, now) is None:
                 found.setdefault(record._acquired, {})[record.offset] = record
-            self._renew_from = min(self._renew_from, now + left)
+            earliest = min(earliest, now + left)
+        self._renew_from = earliest
         return found
 
     # ---------------------------------------------------------------- acknowledging

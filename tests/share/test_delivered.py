@@ -346,3 +346,20 @@ def test_a_topic_that_is_no_longer_subscribed_while_a_part_waits_is_released() -
     harness.records.keep(("u",))
     harness.records.stock()
     assert harness.records.collect_aside().types == {acquired: dict.fromkeys((3, 4, 5), RELEASE)}
+
+
+def test_the_locks_of_every_part_of_a_response_are_renewed() -> None:
+    """The first part was renewed, so nothing else in `ready` needs a renewal when the second part is decoded."""
+    harness = Harness(limit=300)  # bytes of one decoding step: a part of the records
+    acquired = harness.arrive(0, 19)
+    harness.records.stock()
+    first = len(harness.records.ready)
+    harness.take(1)
+    harness.now += LOCK / 2
+    renewed = harness.records.renewals(LOCK / 2)[acquired]
+    assert len(renewed) == first - 1 < 19
+    acquired.renewed.update(dict.fromkeys(renewed, harness.now + LOCK))
+    assert harness.records.renewals(LOCK / 2) == {}
+    harness.take(first - 1)
+    assert harness.offsets(1) == [first]
+    assert min(harness.records.renewals(LOCK / 2)[acquired]) == first + 1
