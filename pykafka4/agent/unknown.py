@@ -1,8 +1,8 @@
-"""Remembers topics that brokers report as unknown or invalid. Messages of such a topic are discarded at once, except for one message
-every `PAUSE_S` seconds: for this message, the producer requests the topic's metadata again.
+"""Remembers topics that brokers report as unknown or invalid. New messages of such a topic are discarded at once, except for one
+message every `PAUSE_S` seconds: for this message, the producer requests the topic's metadata again.
 
 Otherwise a program with a misspelt topic would fill the pool and the disk with messages that wait for the same answer.
-Invariant: once a topic has existed for `PAUSE_S` seconds, its next message is passed to the producer, which finds the topic.
+Invariant: `denies` returns True only within `PAUSE_S` seconds of the topic's last error, or of its last message that was not denied.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Adapts producers, consumers, clients and admin clients to asyncio. Invariant: an awaited call does not block the application's event
-loop.
+loop, unless the system can start no thread.
 
 `Producer`, `Consumer`, `Client` and `AdminClient` have most methods of the classes of the same name in `pykafka4`; methods that would block
 a thread are awaited. The client's own loop is still a thread, which wakes tasks through `call_soon_threadsafe`, one call for many tasks.

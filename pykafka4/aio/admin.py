@@ -1,7 +1,7 @@
-"""Defines the admin client for asyncio. Invariant: a cancelled call sends no further request.
+"""Defines the admin client for asyncio. Its calls run on threads.
 
-A call is a sequence of requests, each of which depends on earlier responses, and administration is rare. So each call runs on a
-separate thread, which sleeps while brokers work, and no call needs a second implementation for tasks.
+A call can be a sequence of requests that depend on earlier responses, and administration is rare. So each call runs on a separate
+thread, which sleeps while brokers work, and no call needs a second implementation for tasks.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class AdminClient(Handle):
 
     `aio.AdminClient(bootstrap_servers="host:9092", **options)` owns a client; `aio.AdminClient(client=client)` shares a `pykafka4.Client`.
     An admin client belongs to the event loop of its first use. The threaded calls have the same arguments, results and errors. Each running
-    call occupies a thread, so pass many topics or groups to one call. A cancelled call ends; brokers may still carry out a request that
-    was sent before the cancellation.
+    call occupies a thread, so pass many topics or groups to one call. A cancelled call ends; brokers may still carry out a request of
+    this call.
     """
 
     _name = "aio.AdminClient"

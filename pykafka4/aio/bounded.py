@@ -122,7 +122,7 @@ class Read:
         return list(self._reading.lost)
 
     async def close(self) -> None:
-        """Release the connections. May be called twice. Iteration then raises ClosedError, unless it has ended."""
+        """Release the resources of the read. May be called twice. Iteration then raises ClosedError, unless it has ended."""
         if self._finalizer.detach() is not None:
             self._reading.end()
             await self._session.end(CLOSE_S, failed=True)

@@ -1,6 +1,6 @@
 """Defines the client for asyncio, with the stateless calls as coroutines.
 
-Invariant: a cancelled call ends at once. Brokers may still carry out a request that was sent before the cancellation.
+A cancelled call ends; brokers may still carry out a request of this call.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Client(ServesStatus):
         return self._client._shown()
 
     async def close(self, timeout: float | None = None) -> None:
-        """Close the client, its producers and its consumers, unless the client is shared. See pykafka4.Client.close."""
+        """Close the client, unless it is shared. See pykafka4.Client.close."""
         limit = check_timeout(timeout)
         if self._owns and not self._client._runtime.loop.forked:
             self._binding.enter()

@@ -1,4 +1,4 @@
-"""Sends the rows of Arrow data from a task. Invariant: other tasks run after every `SLICE` rows, and while a batch is read.
+"""Sends the rows of Arrow data from a task. Invariant: other tasks run after every `SLICE` rows.
 
 The exporter of a stream may compute each batch only when it is read, or wait for data. So a separate thread reads each batch.
 """

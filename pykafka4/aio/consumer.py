@@ -1,4 +1,4 @@
-"""Defines the consumer for asyncio. Invariant: an awaited call does not block the event loop, and a cancelled call loses no record.
+"""Defines the consumer for asyncio. Invariant: a cancelled call loses no record.
 
 `Consumer` is a handle. `aio.session` has the calls that wait; `consumer.session` has their steps, which serve threads and tasks.
 """
@@ -134,8 +134,8 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """A list of up to `max_records` records (default max_poll_records); empty if none arrived within `timeout` seconds.
 
         See pykafka4.Consumer.poll for the errors. `poll` decodes for about a millisecond, and returns the records that it has decoded.
-        After a cancellation the next poll returns the records that this poll has not returned, and records returned by earlier polls count
-        as finished. Raises KafkaError if another task is in `poll` or a loop.
+        After a cancellation the next poll returns the records that this poll has not returned, and records returned by earlier polls may
+        count as finished. Raises KafkaError if another task is in `poll` or a loop.
         """
         if unknown:
             refuse_keywords("aio.Consumer.poll", unknown)

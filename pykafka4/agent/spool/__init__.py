@@ -1,6 +1,6 @@
 """Keeps messages on disk until the cluster takes them, in a FIFO of segment files for each topic.
 
-Invariant: a message leaves the disk only after it and all messages in front of it are acknowledged, discarded, or lost to damage.
+Invariant: a message leaves the disk only after it is acknowledged, discarded, or lost to damage.
 
 Modules; each line imports only from lines below it:
     spool      Spool: methods for the router and for the end of the agent; tasks that send, sync and count messages

@@ -55,7 +55,7 @@ class Disk:
         self.syncing = Syncing(settings.sync, clock)
         self._clock = clock
         self._retry_at = self._retry_s = 0.0
-        self._left: deque[Segment] = deque()  # files that the disk has refused to remove; their messages are done
+        self._left: deque[Segment] = deque()  # files that the disk has refused to remove; no FIFO has them any more
 
     def refuses(self) -> bool:
         """Whether the pause after the last refusal still lasts."""
@@ -171,7 +171,7 @@ class Disk:
             log.warning("spool: cannot remove older files from %s: %s", folder, refused)
 
     def _remove_oldest(self, folder: Path) -> None:
-        """Remove the oldest damaged files, until the others fit into their part of the disk. Raises OSError."""
+        """Remove the oldest damaged files, until the others fit into their part of the disk; keep the newest. Raises OSError."""
         files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime)
         used = sum(allocated(file.stat().st_size) for file in files)
         for file in files[:-1]:

@@ -49,9 +49,9 @@ def _content(sent: Unsettled, empty: bytes | None) -> Content:
 
 
 def put_back(records: Sequence[ProducerRecord], fifo_of: Callable[[str], Fifo], disk: Disk) -> list[ProducerRecord]:
-    """Write records in front of the messages on disk; return the records that had no room, or that the disk refused.
+    """Write records in front of the messages on disk; return the records that were not written.
 
-    A record's partition becomes its partition key, which chooses the same partition again while the number of partitions is the same.
+    A record's partition becomes its partition key, which usually chooses the same partition again.
     """
     left: list[ProducerRecord] = []
     by_topic: dict[str, list[ProducerRecord]] = {}

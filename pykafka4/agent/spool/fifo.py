@@ -1,4 +1,4 @@
-"""Keeps the messages of one topic on disk. Invariant: messages are read and removed in order, the oldest first."""
+"""Keeps the messages of one topic on disk. Invariant: messages are read and marked as done in order, the oldest first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MIDDLE: Final = 10**12
 
 
 class Fifo:
-    """The messages of a topic, in segments, of which the last grows. `unread` messages are only on disk, `sent` also in the producer."""
+    """The messages of a topic, in segments. `unread` messages are still to be sent, `sent` messages are not done."""
 
     def __init__(self, topic: str, folder: Path, disk: Disk) -> None:
         self.topic, self.folder, self._disk = topic, folder, disk
@@ -69,7 +69,7 @@ class Fifo:
             self._seal(self.segments[-1])
 
     def save_progress(self) -> None:
-        """Write the progress of the segments, up to the segment that is being read: later segments have no progress."""
+        """Write the progress of the segments, up to the segment that is being read: later segments have no new progress."""
         for segment in self.segments:
             try:
                 segment.save_progress()
@@ -138,7 +138,7 @@ class Fifo:
     def done_to(self, segment: Segment, end: int, count: int) -> int:
         """Mark `count` sent messages, up to `end` in `segment`, as done, and remove segments whose messages are all done.
 
-        Returns the number of unreadable messages in the removed segments; if a length is damaged, the least possible number.
+        Returns the number of unreadable messages in the removed segments; if a length is damaged, the number may be too low.
         """
         segment.start = end
         segment.done += count
@@ -155,7 +155,7 @@ class Fifo:
             self._reading = None
         missing = (segment.count or 0) - segment.done
         self.unread -= missing
-        # A damaged length can hide the number of frames, but the file has lost at least one message.
+        # A damaged length can hide the number of frames: a damaged file counts as at least one lost message.
         lost = max(missing, 1) if segment.damaged else missing
         self.restored += lost - missing
         self._disk.remove(segment)

@@ -61,7 +61,7 @@ Frame: TypeAlias = tuple[int, bytes]  # the offset of its end, and the bytes of 
 class Salvage:
     """The readable frames in damaged bytes, and the unreadable ranges. `end` is the end of the last frame or range.
 
-    Any bytes after `end` are a torn write: the beginning of a frame, then perhaps zeros.
+    Any bytes after `end` look like a torn write: the beginning of a frame, then perhaps zeros.
     """
 
     frames: list[Frame]
@@ -162,7 +162,7 @@ def _is_frame(data: bytes, at: int) -> bool:
 
 
 def _torn(data: bytes, at: int) -> bool:
-    """Whether the bytes from `at` on, which hold no complete frame, are the beginning of one."""
+    """Whether the bytes from `at` on, which hold no complete frame, look like the beginning of one."""
     # A file system may write the file's new length before the bytes: after a loss of power, zeros follow the written bytes.
     written = len(data.rstrip(b"\0"))
     return written - at < _FRAME.size or at + 4 + int(_FRAME.unpack_from(data, at)[1]) > written

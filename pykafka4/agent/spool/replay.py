@@ -1,10 +1,9 @@
-"""Sends messages from the disk to the producer. Invariant: a topic's messages are sent in order, and leave the disk in order.
+"""Sends messages from the disk to the producer. Invariant: a topic's messages are sent and marked as done in order.
 
 The replay never waits for the cluster, and reads no file: `Spool` reads on a thread, and calls the replay again after acknowledgements.
 
-The topics share `window` unacknowledged bytes; each topic may exceed its share by one message. So a stuck topic does not hold up other
-topics, and messages from the disk do not use the memory of topics without messages on disk. A topic for which the producer has no room is
-tried again after a pause, with a short read: its messages in the producer's memory are older, and must be delivered first.
+The topics share `window` unacknowledged bytes; a topic that has used its share sends no messages. So a stuck topic does not
+hold up other topics. A topic for which the producer has no room is tried again after a pause, with a short read.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ MOST_AT_ONCE: Final = 5_000  # messages that leave the disk in one turn of the l
 LEAVING_COST: Final = 500  # the cost of removing an empty topic, in messages: removing a folder may take a millisecond
 PAUSE_S: Final = 0.1  # seconds; the pause of a topic without room in the producer; doubles
 LONGEST_PAUSE_S: Final = 1.0
-# Seconds per topic: a pause for lack of room is at least this long, so that pausing topics make at most 500 attempts a second.
+# Seconds per topic: a pause for lack of room is at least this long. Otherwise the attempts of many topics would use up the loop's time.
 PAUSE_OF_EACH_S: Final = 0.002
-# Codes of messages that failed only because the producer ended or crashed. Such messages stay on disk; all other outcomes are definite.
+# Codes of messages that failed only because the producer ended or crashed. Such messages stay on disk.
 GIVEN_UP: Final = (ClosedError.code, KafkaError.code)
 
 
@@ -166,7 +165,7 @@ class Replay:
         elif found:
             self._send_all(replay, segment, reading.offset, found, [])
         elif reading.offset + len(data) < segment.size and len(data) == reading.length:
-            replay.least = max(2 * reading.length, LARGEST_READ)  # the frame is longer, or its length is damaged
+            replay.least = max(2 * reading.length, LARGEST_READ)  # the frame is longer than the read, or damaged
         else:
             whole = salvage(data)
             ranges = [(start, end) for start, end in (*whole.damaged, (whole.end, len(data))) if end > start]

@@ -1,4 +1,4 @@
-"""Writes and reads one file with frames, header and progress. Invariant: after a refusal of the disk, `size` covers only complete frames.
+"""Writes and reads one file with frames, header and progress. Invariant: if `append` raises OSError, `size` stays the same.
 
 No file stays open: a spool may have more topics than a process can have open files.
 """
@@ -16,7 +16,7 @@ from pykafka4.agent.spool import frames
 
 __all__ = ["BLOCK", "OUT_OF", "Segment", "allocated"]
 
-BLOCK: Final = 4096  # the bytes that the smallest file or folder uses on the disk
+BLOCK: Final = 4096  # bytes; files count in whole blocks, a folder as one block
 FILE_MODE: Final = 0o600
 OUT_OF: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # the system lacks resources now; the file may be readable later
 
@@ -58,7 +58,7 @@ class Segment:
         return segment
 
     def append(self, data: bytes, count: int, first_ms: int) -> None:
-        """Write complete frames. `first_ms` is the first message's timestamp. Raises OSError; the file is then as before."""
+        """Write complete frames. `first_ms` is the first message's timestamp. Raises OSError; `size` is then as before."""
         with _opened(self.path, os.O_WRONLY) as fd:
             try:
                 _write(fd, data, self.size)
@@ -88,7 +88,7 @@ class Segment:
 
         Raises OSError, or ValueError for a file with a wrong header. Any thread may call this.
         """
-        if self.size < frames.FIRST:  # the process was killed before it had written the header
+        if self.size < frames.FIRST:  # an incomplete header: the file has no frames
             torn, self.size, self.count = self.size, frames.FIRST, 0
             return torn
         self.start, self.done = frames.read_header(self.read(0, frames.FIRST))
@@ -102,7 +102,7 @@ class Segment:
         found = frames.salvage(data)
         torn = len(data) - found.end
         self.size -= torn
-        # A damaged range lost at least one message. If `count` left it out, the spool would not read a range after the last frame, and
+        # A damaged range counts as one message. If `count` left it out, the spool would not read a range after the last frame, and
         # would delete the file as empty, without counting the loss.
         self.count = self.done + len(found.frames) + len(found.damaged)
         return torn

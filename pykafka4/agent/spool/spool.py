@@ -12,8 +12,8 @@ The router's calls, for each list of messages from an input:
             spool.add(message)
     spool.write()                      # one write per topic
 
-Invariant: a topic's messages go to the producer directly only while the topic has no message on disk. So its direct messages in the
-producer are older than all its messages on disk.
+Invariant: a topic's messages go to the producer directly only while the topic has no FIFO. So its direct messages in the producer
+are older than all messages of its FIFO.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ READINGS: Final = 50  # reads between two checks: a check goes through all topic
 LEAST_PAUSE_S: Final = 0.1  # seconds; pausing topics are tried again together, because an attempt goes through all topics
 PROGRESS_S: Final = 1.0  # seconds between two writes of the progress: after a crash, messages acknowledged since then are sent again
 MOST_TOPICS: Final = 10_000  # a program that invents names would otherwise use up inodes and the loop's time
-MOST_LEAVING: Final = 50  # empty topics removed in one turn of the loop: see `replay.LEAVING_COST`
+MOST_LEAVING: Final = 50  # empty topics that one `save` removes: see `replay.LEAVING_COST`
 NEW_FILE: Final = 2 * BLOCK  # the bytes on the disk besides the message's own: the rest of a block, and a folder
 
 
@@ -95,7 +95,7 @@ class Spool:
     # ---- writing
 
     def takes(self, topic: str) -> bool:
-        """Whether the topic's next message must be added here; while the disk refuses writes, only if the topic has messages here."""
+        """Whether the topic's next message must be added here; while the disk refuses writes, only if the topic has a FIFO here."""
         if topic in self._fifos or topic in self._added:
             return True
         return (self._always or self.cluster_away) and not self._disk.refuses()
@@ -175,7 +175,7 @@ class Spool:
     async def stop(self) -> None:
         """Stop the tasks, so that no more messages are sent from the disk. `add` and `write` still work.
 
-        Call this before `Producer.close`: afterwards each attempt to send would fail, and the replay would try again without end.
+        Call this before `Producer.close`: after that close each attempt to send would fail, and the replay would try again without end.
         """
         if self.replay is not None:
             self.replay.stopped = True

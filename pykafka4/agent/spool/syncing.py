@@ -37,7 +37,10 @@ class Syncing:
         self._thread = ThreadPoolExecutor(1, "pykafka4-spool-sync")
 
     def written(self, path: Path) -> None:
-        """Add a file or folder to the next sync. With `always`, also begin the sync. The sync of a folder saves the names of new files."""
+        """Add a file or folder to the next sync, except with `never`. With `always`, also begin the sync.
+
+        The sync of a folder saves the names of new files.
+        """
         if self._policy is Sync.NEVER:
             return
         with self._lock:
@@ -47,7 +50,7 @@ class Syncing:
             self.begin()
 
     def begin(self) -> None:
-        """Begin a sync unless one is running, and return at once."""
+        """Begin a sync, unless one is running or no file waits; return at once."""
         with self._lock:
             if self._running or not self._waiting:
                 return
@@ -90,7 +93,7 @@ def _sync(path: Path) -> str | None:
     """Sync a file or folder; return the failure as text, or None."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:  # deleted meanwhile, because its messages are done
+    except FileNotFoundError:  # deleted or moved meanwhile
         return None
     except OSError as refused:  # such as EMFILE
         return f"open {path} to sync it: {refused.strerror or refused}"

@@ -15,10 +15,10 @@ __all__ = ["Discards", "Sender", "SpoolState", "SpooledTopic"]
 
 @attrs.frozen
 class SpooledTopic:
-    """A topic's messages on disk: `messages` are only on disk, `sent` are also in the producer's memory.
+    """A topic's messages on disk: `messages` are still to be sent, `sent` messages are not done.
 
-    `restored` messages were on disk when the agent started, and may have left since. `oldest_ms` is the timestamp of the oldest segment's
-    first message; None without segments, or if unknown.
+    `restored` messages were on disk when the agent started, and may have left since. `oldest_ms` is a timestamp from the oldest
+    segment: of its first message, or of the first message that was not done at the start. None without segments, or if unknown.
     """
 
     messages: int
@@ -30,7 +30,7 @@ class SpooledTopic:
 
 @attrs.frozen
 class SpoolState:
-    """The spool at a moment. `failure` says why the disk now refuses writes, or why files cannot be synced.
+    """The spool at a moment. `failure` is the last recorded refusal of the disk, until a write succeeds; otherwise the failure of the last sync.
 
     `topics` has each topic with messages on disk, now or at the start. `damaged_bytes` were not readable. While `counting` is True, some
     old segments are not counted yet.
@@ -53,7 +53,7 @@ class Discards(Protocol):
         """Count a lost message."""
 
     def damaged(self, topic: str, count: int) -> None:
-        """Count messages that can no longer be read. `count` is the least possible number."""
+        """Count messages that can no longer be read. `count` may be too low."""
 
     def kept(self, topic: str, reason: Reason, count: int) -> None:
         """Count messages that failed in the producer, but are on disk."""
