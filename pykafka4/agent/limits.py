@@ -59,7 +59,7 @@ class ArrivalLimits:
 
 
 def rate_limits(topics: TopicsSettings) -> dict[str, tuple[int, float] | None]:
-    """Return the limits as in the producer's option, in the order of the file, because the first matching pattern applies."""
+    """Return the limits as in the producer's option, in the order of `topics.named`, because the first matching pattern applies."""
     limits: dict[str, Any] = {name: each.rate_limit or topics.default.rate_limit for name, each in topics.named.items()}
     limits.setdefault("*", topics.default.rate_limit)
     if not any(limits.values()):

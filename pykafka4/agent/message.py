@@ -50,7 +50,7 @@ class Reason(StrEnum):
 
 
 class Refused(Exception):
-    """Raised for bytes that are not a message. `detail` is the unsupported API key or version, None for other reasons."""
+    """Describes bytes that are not a message. `detail` is the unsupported API key or version, None for other reasons."""
 
     def __init__(self, reason: Reason, detail: int | None = None) -> None:
         super().__init__(reason, detail)
@@ -58,7 +58,7 @@ class Refused(Exception):
 
 
 class Intake(Protocol):
-    """Takes the messages of the inputs. Implemented by the router. Neither method waits or raises."""
+    """Takes the messages of the inputs. Implemented by the router. Neither method waits for the cluster or raises."""
 
     def accept(self, messages: list[Message], source: Source) -> None:
         """Take messages in the order in which they were read."""

@@ -18,7 +18,7 @@ from pykafka4.options.policies import SETTINGS
 __all__ = ["NEVER_MS", "PARTITIONERS", "UNKNOWN_TOPIC_MS", "producer_options"]
 
 NEVER_MS: Final = 2**31 - 1  # the maximum of delivery_timeout_ms, 24 days: a message waits for the cluster while there is memory
-# A broker knows an existing topic within seconds. Until the timeout, messages for a misspelt topic use the pool.
+# Brokers usually know a new topic within seconds. Until the timeout, messages for a misspelt topic use the pool.
 UNKNOWN_TOPIC_MS: Final = 10_000
 # One stuck partition, or one topic with AnyPartition, may use half of the pool; the other half is left for other topics.
 SHARES: Final = 2

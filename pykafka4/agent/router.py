@@ -1,4 +1,5 @@
-"""Passes each message to the producer or to the spool, or discards it. Invariant: calls by the inputs neither wait nor raise.
+"""Passes each message to the producer or to the spool, or discards it. Invariant: calls by the inputs neither wait for the
+cluster nor raise.
 
 A message is checked in this order: a topic unknown to brokers; the topic's rate limit; whether the spool must take it; the topic's
 name; the message's size; room in the pool. The limit comes before the disk, so a message is counted in the interval of its arrival.

@@ -1,8 +1,8 @@
 """Shares out the memory for unfinished messages among all connections. Invariant: this memory is bounded, whatever clients do.
 
-A connection that has read its message's size reserves room for the complete message, and is not read while it waits for room. While
-connections wait, a connection that has held room for `HOLD_S` is closed: otherwise a few clients that never finish their messages would
-stop all others. Large messages have a separate room, so that they do not stop small ones.
+A connection that has read its message's size reserves room for the complete message, and is not read while it waits for room. A
+connection that has held room for `HOLD_S` is closed while others wait for the same room: otherwise a few clients that never finish their
+messages would stop all others. Large messages have a separate room, so that they do not stop small ones.
 """
 
 from __future__ import annotations

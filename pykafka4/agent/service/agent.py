@@ -27,7 +27,7 @@ __all__ = ["Agent"]
 
 log = logging.getLogger("pykafka4.agent")
 CANNOT_START: Final = (OSError, KafkaError, InputError, SpoolUnusable)
-BEAT_S: Final = 2.0  # most seconds between two checks of the producer
+BEAT_S: Final = 2.0  # the longest pause between two checks of the producer, in seconds
 TICK_S: Final = 1.0  # seconds between two calls of `Ledger.tick`
 QUIET_S: Final = 30.0  # seconds between two log lines about connections of the pages
 CRASH_S: Final = 10.0  # seconds for deliveries after a part has failed; also the time beyond deliveries that systemd must grant
@@ -143,8 +143,8 @@ class Agent:
     def _handle_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """End the agent after an unhandled exception, unless it concerns a connection of the pages.
 
-        If no file descriptor is left for such a connection, asyncio calls this method up to 64 times every second, with the pages' socket
-        in the context: one log line in QUIET_S is enough.
+        If no file descriptor is left for such a connection, asyncio may call this method dozens of times every second, with the pages'
+        socket in the context: one log line in QUIET_S is enough.
         """
         error = context.get("exception")
         if "socket" in context:
@@ -168,5 +168,5 @@ class Agent:
 
 
 def _say_that_logs_follow() -> None:
-    """SIGUSR1 makes other daemons reopen their logs; without a handler, SIGUSR1 would end the agent."""
+    """SIGUSR1 makes some daemons reopen their logs; without a handler, SIGUSR1 would end the agent."""
     log.info("agent: the discard log follows a rotation of its file by itself; SIGUSR1 does nothing")

@@ -1,4 +1,4 @@
-"""Checks settings against this machine, and lists their sockets and files. Invariant: a check opens or changes none of them."""
+"""Checks settings against this machine, and summarizes them. Invariant: a check opens and changes no socket or file of the settings."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pykafka4.records import ProducerRecord
 __all__ = ["deliver", "report"]
 
 log = logging.getLogger("pykafka4.agent")
-STEP_S = 0.5  # seconds of one wait: after a second signal, the wait for deliveries ends within this time
+STEP_S = 0.5  # seconds of one wait for deliveries; only between two waits is a second signal noticed
 PROGRESS_S = 5.0  # seconds between two log lines
 MOST_ROWS = 100  # rows of the final report: a topic, a count and a reason each
 

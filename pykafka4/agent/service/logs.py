@@ -1,4 +1,5 @@
-"""Writes log lines to standard error, for people or for the journal. Invariant: only the writing thread waits for standard error.
+"""Writes log lines to standard error, for people or for the journal. Invariant: a thread that logs a line does not wait for
+standard error, unless the line cannot be formatted.
 
 If nobody reads standard error (a full pipe, a stopped terminal), log lines are lost, and the process ends a few seconds late. The thread
 writes to the file descriptor directly, because an interpreter that exits waits for the locks of `sys.stderr` and of handlers.
@@ -17,7 +18,7 @@ from typing import Final
 __all__ = ["Logs"]
 
 MOST_WAITING: Final = 10_000  # lines; later ones are dropped and counted
-CLOSE_S: Final = 2.0  # seconds that `close` waits, once for room in the queue and once for the thread
+CLOSE_S: Final = 2.0  # most seconds that `close` waits, once for room in the queue and once for the thread
 STDERR: Final = 2
 PRIORITIES: Final = ((logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))  # syslog's numbers: the journal reads `<3>` before a line
 
@@ -77,7 +78,7 @@ class Logs:
     def _write(self) -> None:
         while (line := self._lines.get()) is not None:
             _write_to_stderr(line)
-        if self._handler.dropped:  # not through the queue, which may be full
+        if self._handler.dropped:  # not through the queue, which no thread reads any more
             text = f"lines of the log that were dropped, because standard error was too slow: {self._handler.dropped}"
             record = logging.makeLogRecord({"name": "pykafka4.agent", "levelno": logging.WARNING, "levelname": "WARNING", "msg": text})
             _write_to_stderr(self._handler.format(record) + "\n")

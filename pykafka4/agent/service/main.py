@@ -75,7 +75,7 @@ def _run(settings: AgentSettings, config: Path) -> int:
         log.critical("agent: a bug", exc_info=True)
         return Exit.CRASHED
     finally:
-        # The loop handles no signals now: a signal would kill the process before the last log lines, with another exit code.
+        # The loop handles no signals now, so a signal would kill the process before the last log lines, with another exit code.
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         logs.close()
@@ -90,9 +90,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--config", metavar="FILE", type=Path, help="the settings, in TOML")
-    parser.add_argument(
-        "--check", action="store_true", help="only check the settings, and name the sockets and files that the agent would open"
-    )
+    parser.add_argument("--check", action="store_true", help="only check the settings, and print a summary")
     parser.add_argument("--systemd-unit", action="store_true", help="print a unit file for systemd, with the FILE of --config")
     parser.add_argument("--version", action="version", version=f"pykafka4 {__version__}")
     return parser

@@ -50,7 +50,8 @@ def identity_of(user: str, group: str | None) -> Identity:
 def may(identity: Identity | None, path: Path, right: int) -> bool:
     """Whether the user may read (`os.R_OK`) or write (`os.W_OK`) a file or folder. None means the user of this process.
 
-    A process other than root cannot change its user, so it checks its own rights.
+    A process other than root cannot change its user, so it checks its own rights. For another user, root checks only the mode of `path`,
+    not the folders above.
     """
     if identity is None or os.geteuid() != 0:
         return os.access(path, right)

@@ -34,5 +34,5 @@ def reread(file: Path, running: AgentSettings) -> AgentSettings | None:
         else:
             log.warning("agent: reload: %s has changed, and takes effect only after a restart", change.key)
     if not found:
-        log.info("agent: reload: %s has not changed", file)
+        log.info("agent: reload: no setting of %s has changed", file)
     return with_live_changes(running, settings) if any(change.live for change in found) else None

@@ -27,7 +27,7 @@ Restart=on-failure
 RestartSec=2
 # 2: the settings have errors, which a restart does not fix
 RestartPreventExitStatus=2
-# more than service.shutdown_ms
+# more than the default of service.shutdown_ms
 TimeoutStopSec=60
 WatchdogSec=60
 KillMode=mixed

@@ -1,5 +1,5 @@
-"""Reads and checks the settings of the agent. Invariant: an error in a key names the file, the key, and the line of the key or of its
-table, unless the file has neither.
+"""Reads and checks the settings of the agent. Invariant: an error in a setting names the file, the setting, and the line of its key
+or of a table around it, unless the file has neither.
 
 Modules; each line imports only from lines below it:
     changes  the settings that differ between two files

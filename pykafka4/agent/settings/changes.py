@@ -72,7 +72,8 @@ def _merged(old: Any, new: Any) -> Any:
 
 
 def _merged_topics(old: Mapping[str, TopicSettings], new: Mapping[str, TopicSettings]) -> dict[str, TopicSettings]:
-    """A topic gets or loses its table only with a live change. Otherwise the limit of a pattern would end or begin without a log line."""
+    """A topic gets or loses its table only with a live change. Otherwise the limit of a pattern would end or begin at once, although the
+    log says that the change needs a restart."""
     merged = {}
     for name in {**old, **new}:
         before = old.get(name, UNSET)

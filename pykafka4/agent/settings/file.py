@@ -1,5 +1,5 @@
-"""Reads the agent's TOML file. Invariant: an error in a key is reported with the file, the key, and the line if the file has the key or one
-of its tables."""
+"""Reads the agent's TOML file. Invariant: an error in a setting is reported with the file, the setting, and the line of its key or
+of a table around it, unless the file has neither."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Where = tuple[str, ...]
 
 
 class SettingsError(ConfigError):
-    """Raised for a file with errors. `problems` has one line of text for each error."""
+    """Raised for a file with errors. `problems` has one text for each error."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -156,7 +156,7 @@ class _Reader:
 
 
 def dotted(where: Where) -> str:
-    """The keys in TOML's syntax: `topics."my topic".linger_ms`."""
+    """The keys, with quotes where TOML needs them: `topics."my topic".linger_ms`."""
     return ".".join(key if KEY.fullmatch(key) else '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"' for key in where)
 
 
@@ -182,6 +182,6 @@ def _quoted_topic(where: Where, value: object) -> str | None:
 
 
 def sections(kind: type[Any] = AgentSettings, where: Where = (), default: object = None) -> list[tuple[Where, type[Any], object]]:
-    """The tables of the file, the file itself first: (keys, class, default)."""
+    """The tables of the file, without [kafka] and the tables of named topics; the file itself first: (keys, class, default)."""
     inner = [((*where, name), field) for name, field in attrs.fields_dict(kind).items() if SECTION in field.metadata]
     return [(where, kind, default)] + [each for path, field in inner for each in sections(field.metadata[SECTION], path, field.default)]

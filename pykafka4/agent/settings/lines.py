@@ -14,7 +14,7 @@ __all__ = ["Lines"]
 
 
 class Lines:
-    """The lines of a valid TOML text. A prefix is valid only if it ends with a complete statement."""
+    """The lines of a valid TOML text. A prefix that ends inside a statement is not valid."""
 
     def __init__(self, text: str) -> None:
         self._lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # `splitlines` would also split at characters that end no line in TOML

@@ -1,5 +1,5 @@
-"""Declares the settings as values, with classes for the tables of the TOML file. Invariant: a value that exists is valid, except for
-`AgentSettings.kafka`, which the reader of the file checks."""
+"""Declares the settings as values, with classes for the tables of the TOML file. The classes check their values; the reader of the file
+checks `AgentSettings.kafka`."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class ReportSettings:
 
 @attrs.frozen
 class DiscardLogSettings:
-    """A file with a line for each discarded message. Without this table there is no file."""
+    """A file with lines about discarded messages. Without this table there is no file."""
 
     path: Path = folder_or_file("The file. When it is full, it is renamed to `path.<milliseconds since 1970>`.")
     max_file_size: int = size(1 * MIB, "Largest size of a file.", low=4 * KIB)
@@ -192,7 +192,7 @@ class RateLimitSettings:
 
 @attrs.frozen
 class TopicSettings:
-    """Settings of topics. A setting that `[topics."name"]` lacks is as in `[topics.default]`, otherwise as the producer's default."""
+    """Settings of topics. `[topics."name"]` inherits missing settings from `[topics.default]`, except for the level of another codec."""
 
     batching: Batching | None = word(
         None,
@@ -277,6 +277,6 @@ class AgentSettings:
         default=HttpSettings(), converter=_unless_disabled, metadata={"doc": "Pages, JSON and metrics.", SECTION: HttpSettings}
     )
     reports: ReportSettings = section(ReportSettings, "Reports of discarded messages.", default=ReportSettings())
-    discard_log: DiscardLogSettings | None = section(DiscardLogSettings, "A file with a line for each discarded message.")
+    discard_log: DiscardLogSettings | None = section(DiscardLogSettings, "A file with lines about discarded messages.")
     spool: SpoolSettings | None = section(SpoolSettings, "A folder for messages that the cluster cannot take now.")
     service: ServiceSettings = section(ServiceSettings, "The process of the agent.", default=ServiceSettings())
