@@ -90,6 +90,8 @@ def _since(limits: ReadLimits, filter: Filter) -> ReadLimits | None:
     if time.tzinfo is None:
         return None  # the time zone is unknown, so the filter cannot become a time
     ms = (time - EPOCH) // timedelta(milliseconds=1)
+    if ms < 0:
+        return None  # a record without a timestamp has -1, and a lookup by time does not find it
     return attrs.evolve(limits, since_ms=max(limits.since_ms or 0, ms))
 
 

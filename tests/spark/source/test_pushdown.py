@@ -40,6 +40,11 @@ def test_a_timestamp_says_where_to_begin_and_spark_applies_it_too(kind) -> None:
     assert limits_of([filter]) == (ReadLimits(since_ms=TIME_MS), [filter])
 
 
+def test_a_timestamp_before_1970_leaves_no_record_out() -> None:
+    filter = GreaterThan(("timestamp",), datetime(1969, 12, 31, tzinfo=UTC))
+    assert limits_of([filter]) == (ReadLimits(), [filter])
+
+
 @pytest.mark.parametrize(
     "filter",
     [
