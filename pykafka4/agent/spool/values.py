@@ -30,7 +30,9 @@ class SpooledTopic:
 
 @attrs.frozen
 class SpoolState:
-    """The spool at a moment. `failure` is the last recorded refusal of the disk, until a write succeeds; otherwise the failure of the last sync.
+    """The spool at a moment.
+
+    `failure` is the last recorded refusal of the disk, until a write succeeds; otherwise the failure of the last sync.
 
     `topics` has each topic with messages on disk, now or at the start. `damaged_bytes` were not readable. While `counting` is True, some
     old segments are not counted yet.
