@@ -45,7 +45,7 @@ class ArrivalLimits:
         return admission is None or not isinstance(admission(), BufferFull)
 
     def _meet(self, topic: str) -> TopicRateLimit | None:
-        if len(topic) > LONGEST_TOPIC:  # its messages are refused later, and the name may take 128 KiB
+        if len(topic) > LONGEST_TOPIC:  # its messages are refused later, and its name may take much memory
             return None
         if len(self._admissions) >= MOST_TOPICS:
             oldest, _ = self._admissions.popitem(last=False)

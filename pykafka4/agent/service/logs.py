@@ -1,5 +1,5 @@
 """Writes log lines to standard error, for people or for the journal. Invariant: a thread that logs a line does not wait for
-standard error, unless the line cannot be formatted.
+standard error, unless a line cannot be formatted.
 
 If nobody reads standard error (a full pipe, a stopped terminal), log lines are lost, and the process ends a few seconds late. The thread
 writes to the file descriptor directly, because an interpreter that exits waits for the locks of `sys.stderr` and of handlers.
