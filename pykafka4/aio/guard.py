@@ -1,9 +1,10 @@
-"""Guards an asyncio consumer. Invariant: one task at a time polls, unsubscribes, begins a run, or is in a step of a transaction. Any task
-may call other methods meanwhile; `close` waits, up to its timeout, until that one task has ended its call.
+"""Guards an asyncio consumer. Invariant: one task at a time polls, unsubscribes, begins a run, or is in a step of a transaction, but
+a listener may unsubscribe during such a call. Any task may call other methods meanwhile. Outside a listener, `close` waits, up to its
+timeout, until that one task has ended its call.
 
-Tasks switch only where they await. So between two awaits only a signal handler or a destructor can make a call, and `check_whole`
-refuses such a call in the middle of a step. A listener may use the consumer. A scope in the context marks the listener and the tasks that
-it starts, because a coroutine of the listener runs in a separate task.
+Tasks switch only where they await. So between two awaits only a signal handler, a destructor or a callback (such as a deserializer) can
+make a call, and `check_whole` refuses such a call in the middle of a step. A listener may use the consumer. A scope in the context marks
+the listener and the tasks that it starts, because a coroutine of the listener runs in a separate task.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class TaskGuard(Guard):
     def check_whole(self, what: str) -> None:
         if self._reader.changing:
             if self._inside(system.current_thread()):
-                raise KafkaError(f"a signal handler or destructor called {what} during another call of this consumer: call wakeup() there")
+                raise KafkaError(f"a signal handler, destructor or callback called {what} during another call: call wakeup() there")
             self._reader.recover()  # Ctrl-C has ended a step, and left `changing` set
 
     def in_listener(self) -> bool:

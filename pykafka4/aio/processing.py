@@ -41,7 +41,7 @@ class BeginsRuns(RunSession, Protocol):
 
 
 def check_producer(producer: object) -> None:
-    """Raise TypeError for a producer whose `send` would block the event loop."""
+    """Raise TypeError for a producer whose `send` is not a coroutine function, because it may block the event loop."""
     if producer is not None and not inspect.iscoroutinefunction(getattr(producer, "send", None)):
         raise TypeError(f"producer must be a pykafka4.aio.Producer, whose send is awaited, not {shown(producer)}")
 
@@ -56,7 +56,7 @@ class TaskWork(HandlerWork):
         # Handlers run in the context of the call of `process`, although a callback or the end of another handler may start them.
         self._context = contextvars.copy_context()
         self._tasks: set[asyncio.Task[Any]] = set()  # the workers
-        self._ended = asyncio.Event()  # set when a handler ends or its record is acknowledged; then `_until` checks again
+        self._ended = asyncio.Event()  # set when `_running` decreases; then `_until` checks again
 
     # ---------------------------------------------------------------- workers
 
@@ -93,7 +93,7 @@ class TaskWork(HandlerWork):
         except asyncio.CancelledError:
             with self._lock:
                 self._count(task, -1)
-            if not self._stopping:  # otherwise the run is ending, and the record is read again
+            if not self._stopping:  # otherwise the run is ending, and the record stays unfinished
                 self._fail(KafkaError("a handler was cancelled"), task)
         except Exception as error:
             self._failed(ordered, task, error)

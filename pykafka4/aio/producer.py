@@ -1,8 +1,7 @@
-"""Defines the producer for asyncio. Invariant: a cancelled `send` has not accepted its record; no cancellation takes back an accepted
-record.
+"""Defines the producer for asyncio. Invariant: a cancelled `send` has not accepted its record.
 
-The handle uses the session of the threaded producer (`producer.session`). A `send` first makes an attempt that never waits: usually there
-is room. An attempt that would have to wait raises WouldBlock. The task then waits (for room, in the same queue as threads), and makes
+The handle uses the session of the threaded producer (`producer.session`). A `send` first makes an attempt that never waits, and usually
+finds room. An attempt that would have to wait raises WouldBlock. The task then waits (for room, in the same queue as threads), and makes
 another attempt. The task awaits nothing between the successful attempt and the return: a cancellation there would lose the Delivery.
 """
 
@@ -96,10 +95,9 @@ class Producer(ProducerHandle):
     ) -> Delivery:
         """Queue a record; return its `Delivery`, which can be awaited. See pykafka4.Producer.send for the arguments and errors.
 
-        Where the threaded `send` blocks, this `send` lets other tasks run, for at most `max_block_ms`; waiting tasks are served first come,
-        first served. A cancellation during the wait means that the record was not accepted. While there is room, `send` does not yield to
-        other tasks. `on_delivery(delivery)` runs on the event loop. Cancelling a task that awaits a `Delivery` does not take back the
-        record.
+        Where the threaded `send` blocks, this `send` lets other tasks run, for at most `max_block_ms`. A cancellation during the wait means
+        that the record was not accepted. A `send` that need not wait does not yield to other tasks. `on_delivery(delivery)` runs on the
+        event loop. Cancelling a task that awaits a `Delivery` does not take back the record.
         """
         self._binding.enter()
         if on_delivery is not None and callable(on_delivery):
@@ -172,7 +170,8 @@ class Producer(ProducerHandle):
 
         See pykafka4.Producer.send_arrow for the arguments and errors, and for the attribute `accepted` of the exception if a row is
         refused. Other tasks run while another thread reads a batch of `data`, and after every few thousand rows. After a
-        cancellation the earlier rows are still sent; the CancelledError has the attribute `accepted` where it is caught in the same task.
+        cancellation the earlier rows are still sent; if there are any, the CancelledError has the attribute `accepted` where it is caught
+        in the same task.
         """
         self._binding.enter()
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
@@ -214,7 +213,7 @@ class Producer(ProducerHandle):
         return delivery
 
     async def _send_later(self, awaits: WouldBlock, attempt: Callable[[], T]) -> T:
-        """Wait until the last attempt's obstacle is gone, then make another attempt, until one succeeds or `max_block_ms` has passed."""
+        """Wait as the last attempt's obstacle requires, then make another attempt, until one succeeds or `max_block_ms` has passed."""
         deadline = system.monotonic() + self._session.config.max_block_ms / 1000
         while True:
             try:
@@ -254,10 +253,10 @@ class Producer(ProducerHandle):
         """Refresh the metadata until the partition exists, or `deadline` or MISSING_PARTITION_S has passed; then make an attempt."""
         session, engine, topic = self._session, self._session.runtime.engine, awaits.topic
         until = min(deadline, system.monotonic() + MISSING_PARTITION_S)
-        while True:  # later calls with a missing partition do not wait again for some seconds: see `ProducerSession.missing_until`
+        while True:  # for some seconds, later calls with a missing partition do not wait again: see `ProducerSession.missing_until`
             promise = session.promise()
 
-            # `promise` is a default argument: the loop may run `refresh` after the next round has given the name another promise.
+            # `promise` is a default argument because the loop may run `refresh` after the next round has given the name another promise.
             def refresh(now: float, promise: Any = promise) -> None:
                 engine.cluster.refreshed(now, [topic], promise.set_result)
 
@@ -331,8 +330,8 @@ class Producer(ProducerHandle):
         Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all) for deliveries, then
         fails the remaining records. `close` aborts an open transaction, and waits for one that is already ending. Each returned
         record says whether it may be in the log (`written`). `close` may be called twice. After a cancellation the producer accepts no
-        record, but still delivers the queued records, and the next call finishes the close; a note on the CancelledError has the number
-        of records without an outcome.
+        record, and the next call finishes the close. If the cancellation ends the wait for deliveries, the queued records are still
+        delivered, and a note on the CancelledError has the number of records without an outcome.
         """
         limit, session = check_timeout(timeout), self._session
         self._binding.enter()

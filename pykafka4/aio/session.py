@@ -1,8 +1,8 @@
-"""Runs the waiting calls of an asyncio consumer in tasks. Invariant: a cancelled call neither loses nor repeats a record.
+"""Runs the waiting calls of an asyncio consumer in tasks. Invariant: a cancelled poll neither loses nor repeats a record.
 
-`consumer.session` has the steps of these calls. A poll decodes for about a millisecond, and returns the records that it has decoded; if
-other tasks have had no turn for that long, the poll first lets them run. Nothing is awaited between the decoding and the return: a
-cancellation there would lose the records.
+`pykafka4.consumer` has the steps of these calls. A poll aims to decode for at most a millisecond, and returns the records that it has
+decoded; if other tasks have had no turn for that long, the poll first lets them run. Nothing is awaited between the decoding and the
+return, because a cancellation there would lose the records.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["TaskConsumerSession"]
 
 T = TypeVar("T")
 
-SLICE_S: Final = 0.001  # a poll may decode for this long, and tasks that only poll may delay other tasks for this long
+SLICE_S: Final = 0.001  # target for the decoding of one poll, and for the time for which tasks that only poll delay other tasks
 FIRST_SLICE: Final = 256  # records of the first poll, before the time per record is known
 LEAST_SLICE: Final = 32  # records; without a minimum, a pause of the thread during the measurement would make any number look slow
 MOST_TURNS: Final = 10  # turns of the event loop in which asyncio may close the generator of a loop that another task has left
@@ -252,7 +252,7 @@ class TaskConsumerSession(ConsumerSession):
             seconds = self.config.close_timeout_ms / 1000 if timeout is None else timeout
             self._ending = ending = asyncio.ensure_future(self._end(seconds, in_hand=in_hand))
         elif not self.guard.shut():
-            return  # a listener that the close has called: to wait for the close would be to wait for itself
+            return  # in a listener for which the close waits: neither wait would end
         await asyncio.wait([ending])
         ending.result()
 
@@ -261,7 +261,7 @@ class TaskConsumerSession(ConsumerSession):
         self.guard.begin_closing()
         self.reader.interrupt()
         self.signal.notify()
-        async with contextlib.AsyncExitStack() as ends:  # all steps run, even if one fails: the event loop may cancel this task
+        async with contextlib.AsyncExitStack() as ends:  # all steps run, even if one fails, or `asyncio.run` cancels this task
             ends.callback(self._ended)
             ends.push_async_callback(self.binding.run_on_thread, self.disconnect, self.config.client_id)
             ends.push_async_callback(self._release_all, in_hand=in_hand)
@@ -280,7 +280,8 @@ class TaskConsumerSession(ConsumerSession):
     def close(self, timeout: float | None = None, *, failed: bool | None = None) -> None:
         """Close the consumer without its event loop: for `Client.close`, the exit of the interpreter, and garbage-collected handles.
 
-        No listener is called, because its coroutines could not run. The records of the last list do not count as finished.
+        No listener is called, because its methods may be coroutines, which could not run. The records of the last list do not count as
+        finished.
         """
         self.guard.detached = self.waits.detached = True
         self._detached_run, self.selection.listener, self.selection.run = self.selection.run, None, None

@@ -1,6 +1,6 @@
-"""Has asyncio tasks sleep until another thread wakes them. Invariant: a task sleeps on a future of its own loop, and loses no wake-up.
+"""Puts asyncio tasks to sleep until a thread wakes them. Invariant: a task sleeps on a future of its own loop, and loses no wake-up.
 
-`TaskLatch` has the methods of the latches of `net.handoff`, on which threads sleep.
+A `TaskLatch` is a `Latch` of `net.handoff`.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class EventLoopBinding:
         raise RuntimeError(f"this {self._what} is used on another event loop or thread; create one for each, or use pykafka4.{self._name}")
 
     async def run_on_thread(self, fn: Callable[[], T], client_id: str, name: str = "pykafka4-close") -> T:
-        """Run `fn`, which may take seconds, on a new thread; return its result, or raise its error."""
+        """Run `fn`, which may take seconds, on a new thread, or here if no thread can start; return its result, or raise its error."""
         ended: Promise[T] = Promise(client_id)
 
         def end() -> None:

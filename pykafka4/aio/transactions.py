@@ -46,7 +46,7 @@ class TransactionTasks(TransactionCalls):
         """Begin the operation, or resume one that an earlier call has begun; wait for the outcome.
 
         The first `super()._run` times out at once unless there is an outcome; the second, after the wait, returns the outcome or times out.
-        `send_offsets` does not resume an earlier call: the commit waits for the offsets of that call.
+        `send_offsets` does not resume an earlier call, because the commit waits for the offsets of that call.
         """
         mine = self._occupy(what)
         limit = self._config.max_block_ms / 1000 if timeout is None else timeout
@@ -60,7 +60,7 @@ class TransactionTasks(TransactionCalls):
             await self._binding.done(self._unseen.promise, system.monotonic() + limit)
             super()._run(what, start, limit)
         finally:
-            if self._busy is mine:  # otherwise the event loop of this task was closed, and a task of another loop is in a call
+            if self._busy is mine:  # otherwise the event loop of this task was closed, and a task of another loop has begun a call
                 self._busy = None
                 if not resumes:
                     self.forget(what)
@@ -70,7 +70,7 @@ class TransactionTasks(TransactionCalls):
         busy = self._busy
         if busy is not None and not busy.tasks.over:
             raise TransactionError(f"a task called {what} while another task is in {busy.what}: one task begins and ends the transactions")
-        if busy is not None:  # the event loop of that call was closed, so the call never continues, and its own `finally` never runs
+        if busy is not None:  # the event loop of that call was closed, so the call never continues; its `finally` runs late or never
             self.forget(SEND_OFFSETS)
         self._busy = busy = RunningCall(what, self._binding.tasks)
         return busy

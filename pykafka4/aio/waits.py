@@ -1,4 +1,4 @@
-"""Implements the waits of a consumer's steps in tasks. Invariant: cancelling a call ends its wait at once.
+"""Implements the waits of a consumer's steps in tasks. Invariant: cancelling a poll ends its wait at once.
 
 A coroutine of the listener runs in a separate task, which the cancellation of a poll does not cancel. The next call that needs the end of
 that coroutine waits for it.

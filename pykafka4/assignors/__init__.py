@@ -1,5 +1,5 @@
 """Assigns the partitions of a classic group to its members. Invariant: for the same input, the Java client makes the same assignment
-(`sticky` names the exceptions).
+(`sticky` and `java` name the exceptions).
 
 Applications import assignors from here, or write their own (`Assignor`). In a group with members of different clients, any member can be
 the leader, so an assignor is an agreement between implementations.

@@ -18,8 +18,8 @@ class GroupMember:
 
     `instance_id` is the `group_instance_id` of a static member. `owned` has the partitions that the member holds while it joins (none with
     an eager assignor). `generation` is the member's last generation, which assigned `owned`; -1 if there was none, or if the member's
-    client does not send it. `rack` is the member's `client_rack`. `user_data` has the bytes that `SendsUserData.user_data` returned on the
-    member's side.
+    client does not send it. `rack` is the member's `client_rack`. `user_data` has the member's own data (see
+    `SendsUserData`).
     """
 
     member_id: str

@@ -1,8 +1,8 @@
-"""Reproduces the orders in which Java processes members and partitions. Invariant: each order equals Java's, because it decides which
-member gets which partition.
+"""Reproduces the orders in which Java processes members and partitions. Invariant: each order equals Java's (`hash_order` names the
+exception), because the order decides which member gets which partition.
 
-Java ranks members by string comparison, or takes them in the order of a `HashMap`. That order is the same in every Java process: it follows
-from the hash codes of the strings, the number of entries, and, within a bucket, the order of insertion.
+Java ranks members by string comparison, or takes them in the order of a `HashMap`. A HashMap's order is the same in every Java process,
+because it follows from the hash codes of the keys, the number of buckets, and, within a bucket, the order of insertion.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PartitionSet:
 
     def __init__(self) -> None:
         self._tps: dict[TopicPartition, int] = {}  # in order of insertion, with their hashes
-        self._most = 0  # the largest size so far: a HashSet never shrinks
+        self._most = 0  # the largest size so far: the table of a HashSet never shrinks
 
     def __len__(self) -> int:
         return len(self._tps)

@@ -21,8 +21,8 @@ class RangeAssignor:
     """Assigns to each subscriber a contiguous range of the partitions of a topic.
 
     Topics with the same subscribers and the same number of partitions are assigned alike, so that a member gets the same partition numbers
-    of each. If members and brokers have racks (KIP-881), members first get partitions with a replica in their own rack, so their partitions
-    need not be contiguous.
+    of each. If members and brokers have racks (KIP-881), members may first get partitions with a replica in their own rack, so their
+    partitions need not be contiguous.
     """
 
     name: Final = "range"
@@ -65,7 +65,7 @@ class TopicState:
     partitions: Sequence[PartitionInfo]
     members: list[GroupMember]  # the subscribers, by rank
     each: int = attrs.field(init=False)  # least number of partitions of a member
-    extra: int = attrs.field(init=False)  # number of members that can still get one more partition
+    extra: int = attrs.field(init=False)  # number of members that can still get one partition more than `each`
     left: list[int] = attrs.field(init=False)  # partitions that are not assigned yet, in order
     assigned: dict[str, list[int]] = attrs.field(init=False)
     by_racks: bool = attrs.field(init=False)

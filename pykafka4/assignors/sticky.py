@@ -1,10 +1,11 @@
-"""Assigns partitions so that the members have about equal numbers of them, and few partitions move.
+"""Balances the members' numbers of partitions, and moves few partitions.
 
 The assignors find out which member owned which partition, then use one of two algorithms: `sticky_constrained` if all members have equal
 subscriptions, otherwise `sticky_general`, which moves partitions one by one.
 
-Assignments equal Java's, except where Java's are invalid: here, a member without topics gets nothing; a partition that does not exist
-(any more) does not count as owned; and a partition does not go back to a former owner that is no longer subscribed to its topic.
+Assignments equal Java's (but see `java.hash_order`), except where Java's are invalid: here, a member without topics gets nothing; a
+partition that does not exist (any more) does not count as owned; and a partition does not go back to a former owner that is no longer
+subscribed to its topic.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def _moving(members: Sequence[GroupMember], result: Assignment) -> dict[TopicPar
 class OwnershipClaims:
     """The owner of each partition, from the members' claims.
 
-    Of two claims, the claim of the later generation wins; if both have the same generation, neither wins.
+    Of two claims, the claim of the later generation wins (see `_claim`); if both have the same generation, neither wins.
     """
 
     def __init__(self, members: Sequence[GroupMember], topics: Topics, owned_by: Callable[[GroupMember], Owned]) -> None:

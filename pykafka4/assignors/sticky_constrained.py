@@ -62,7 +62,7 @@ class ConstrainedAssignment:
         fit.sort(key=lambda tp: (tp.partition, tp.topic))
         if len(fit) < self._least:
             self._below.append(name)
-        # Members that own `_most` partitions or more, in order, keep one more than the least, so that one partition fewer moves.
+        # The first `_with_more` members that own `_most` partitions or more keep one more than the least, so that fewer partitions move.
         elif len(fit) >= self._most and self._have_more < self._with_more:
             self._count_one_more()
             self._revoked.update(dict.fromkeys(fit[self._most :], name))

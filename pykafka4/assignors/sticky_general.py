@@ -107,7 +107,7 @@ class GeneralAssignment:
         movable = set(self._movable)
         taking_part = [name for name in self._result if self._takes_part(name, movable)]
         before = {name: dict(self._result[name]) for name in taking_part}
-        if not self._must_revoke:  # first move only partitions that no member owned, so that owned ones stay
+        if not self._must_revoke:  # first move only partitions that no member owned, so that fewer owned ones move
             self._balance([tp for tp in rest if tp.topic in movable])
         moved = self._balance([tp for tp in self._every if tp.topic in movable])
         # If the moves have not improved the balance as a whole, they are undone, so that owned partitions stay.
