@@ -331,7 +331,7 @@ class Producer(ProducerHandle):
         fails the remaining records. `close` aborts an open transaction, and waits for one that is already ending. Each returned
         record says whether it may be in the log (`written`). `close` may be called twice. After a cancellation the producer accepts no
         record, and the next call finishes the close. If the cancellation ends the wait for deliveries, the queued records are still
-        delivered, and a note on the CancelledError has the number of records without an outcome.
+        delivered, and a note on the CancelledError has the number of records without an outcome, if any.
         """
         limit, session = check_timeout(timeout), self._session
         self._binding.enter()

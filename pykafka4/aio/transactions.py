@@ -54,7 +54,7 @@ class TransactionTasks(TransactionCalls):
             try:
                 super()._run(what, start, limit)
                 return
-            except KafkaTimeoutError:  # there is no outcome yet
+            except KafkaTimeoutError:  # there is no outcome yet, unless this error is the outcome: then `_unseen` is None
                 if self._unseen is None:
                     raise
             await self._binding.done(self._unseen.promise, system.monotonic() + limit)
