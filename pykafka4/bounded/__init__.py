@@ -1,4 +1,5 @@
-"""Reads the records between two offsets of each partition. Invariant: a read fixes both offsets when it begins, and stops at the second.
+"""Reads the records between two offsets of each partition. Invariant: both offsets are fixed when a read begins, and the read stops at the
+second.
 
 `read`, `read_arrow` and `aio.read` use the same `BoundedRead`, with an ordinary consumer session without a group.
 `core.subscription.Claim.until` is the end of a partition's range.
@@ -8,5 +9,5 @@ Modules; each line imports only from lines below it:
     read        `read`: an iterator over records
     reading     `BoundedRead`: the offset ranges, the session that reads them, and the end
     extent      the arguments of a read: topics and both ends, or a split
-    progress    the progress on stderr: rich's progress bar, if rich is installed, or lines of text
+    progress    the progress on stderr: rich's progress bar, or lines of text
 """

@@ -34,7 +34,7 @@ class Extent:
 
 
 def as_extent(call: str, topics: object, start: object, until: object, partitions: object, split: object) -> Extent:
-    """Raises ConfigError or TypeError with the name of the wrong argument of `call` (read or read_arrow)."""
+    """Raises ConfigError or TypeError for a wrong argument of `call` (read or read_arrow)."""
     if split is None:
         if topics is None:
             raise TypeError(f"{call} needs topics, or split= with one of the splits of Client.splits")

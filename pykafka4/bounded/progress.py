@@ -1,4 +1,4 @@
-"""Shows the progress of a bounded read on stderr. Invariant: before the end, only changes are drawn, at most once per interval.
+"""Shows the progress of a bounded read on stderr. Invariant: `show` draws only changes.
 
 A terminal gets rich's progress bar if rich is installed, otherwise a line that is redrawn. A file or pipe gets a line every few seconds.
 """
@@ -14,8 +14,8 @@ from pykafka4.net import system
 
 __all__ = ["Lines", "Progress", "Silence", "counted", "progress_for"]
 
-REDRAW_S: Final = 0.1  # seconds between two drawings in a terminal
-LINE_S: Final = 5.0  # seconds between two lines of a file or pipe
+REDRAW_S: Final = 0.1  # seconds between two drawings in a terminal, at least
+LINE_S: Final = 5.0  # seconds between two lines of a file or pipe, at least
 
 
 class Progress(Protocol):
@@ -100,7 +100,7 @@ class Lines:
 
 
 class RichBar:
-    """A `Progress` with rich's bar. The thread that reads draws the bar, because rich's own thread would also redraw an unchanged bar."""
+    """A `Progress` with rich's bar, but without rich's own thread, which would also redraw an unchanged bar."""
 
     def __init__(self, out: TextIO, clock: Callable[[], float]) -> None:
         """Raises ImportError without rich."""

@@ -1,6 +1,6 @@
 """Reads topics between two offsets of each partition, on the thread that iterates.
 
-Invariant: a read releases its connections after its last record, on `close`, or when its handle is garbage-collected.
+Invariant: a read releases its connections when its iteration ends, on `close`, or when its handle is garbage-collected.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def read(
     pairs, or numbers if there is one topic; None means all. `split`, one of the results of `Client.splits`, replaces `topics`, `start`,
     `until` and `partitions`.
 
-    The call looks up both ends, so records that are written later are not returned. The records of one partition are in order. With
-    isolation_level="read_committed", the default here, "now" is before the first open transaction (the last stable offset).
+    The call, or `Client.splits`, looks up both ends, so the read ends even if more records are written. The records of one partition are
+    in order. With isolation_level="read_committed", the default here, "now" is before the first open transaction (the last stable offset).
 
     Records deleted before they are read, by retention, DeleteRecords or an unclean leader election, raise OffsetOutOfRange or LogTruncated
     with the lost offsets; a topic that is created again raises InvalidOffset. With on_lost="warn", a warning and the result's `lost`
@@ -147,7 +147,7 @@ class Read:
 
 
 def forgotten(reading: BoundedRead) -> None:
-    """Close, on another thread, a read whose handle was garbage-collected: the collector must not wait."""
+    """Close a read that nothing refers to any more, on another thread, because the garbage collector must not wait."""
     session = reading.session
     if not session.closed and session.runtime.loop.alive:
         session.runtime.callbacks.post(lambda: close_read(reading))

@@ -1,4 +1,5 @@
-"""Reads topics between two offsets of each partition, as Arrow columns. Invariant: each record is in a batch, or is reported as lost.
+"""Reads topics between two offsets of each partition, as Arrow columns. Invariant: without an error, the stream ends only when the
+read is done.
 
 The exported stream refers to `ArrowBatches` alone, can be read on any thread, and can outlive the handle `ReadArrow`:
 `RecordBatchReader.from_stream(read_arrow(…))` keeps only the stream. So `ArrowBatches`, not the handle, closes the connections.
@@ -53,9 +54,9 @@ def read_arrow(
     Arguments and errors are as in `read`; `columns` is as in `Consumer.poll_arrow`. A batch has up to `max_rows` rows, or by default up to
     about 8 MiB.
 
-    The call looks up both ends; records become columns when the stream is read. The stream can be read once. An error ends an Arrow stream:
-    the library that reads it raises its own exception with the text of the error, while iteration raises the error itself. Keys and
-    values are bytes, so an option for a deserializer raises ConfigError.
+    Records become columns when the stream is read. The stream can be read once. An error ends an Arrow stream: the library that reads it
+    raises its own exception with the text of the error, while iteration raises the error itself. Keys and values are bytes, so an option
+    for a deserializer raises ConfigError.
     """
     extent = as_extent("read_arrow", topics, start, until, partitions, split)
     session = ConsumerSession(client, None, read_options(options, "read_arrow"))

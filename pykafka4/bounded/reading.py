@@ -1,4 +1,4 @@
-"""Reads offset ranges without a group. Invariant: each record between `start` and `until` is returned once, or named as lost.
+"""Reads offset ranges without a group.
 
 A read has ended when the position of each partition is at or past its `until`. For deleted and truncated records, a read raises an error
 that names the offsets, or with on_lost="warn" logs a warning and continues.
@@ -69,7 +69,7 @@ def read_options(options: Mapping[str, Any], call: Call) -> dict[str, Any]:
 
 @attrs.frozen
 class LostRange:
-    """The offsets from `first` to `last` of a partition, whose records are lost, and the reason."""
+    """A partition's offsets from `first` to `last`, whose records are lost, and the reason."""
 
     topic: str
     partition: int
@@ -105,7 +105,7 @@ class BoundedRead:
     def opening(self) -> Steps[None]:
         """Fix the ranges, and begin to fetch. Raises the errors of `Lookups.located`, `Bounds.span` and `begin`.
 
-        The lookup may take `patience` seconds, or 60 s if that is None: a call without a deadline could hang.
+        The lookup may take `patience` seconds, or 60 s if `patience` is None, because a call without a deadline could hang.
         """
         extent, bounds = self._extent, self._extent.bounds
         if bounds is None:  # a split
@@ -169,7 +169,7 @@ class BoundedRead:
         return ClosedError("this read was closed before its end; begin another one") if self._over else error
 
     def is_answer(self, out: Any) -> bool:
-        """Whether `out` has records, or the read is at its end. If not, the poll timed out or was woken."""
+        """Whether `out` has records, or the read is at its end. If not, may raise the KafkaTimeoutError of `poll`."""
         count = length_hint(out)
         if not count and not self.done:
             self._check_patience()

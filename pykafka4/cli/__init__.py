@@ -1,11 +1,11 @@
 """Implements the commands of `pykafka4` (also `python -m pykafka4`). Invariants:
 
-* Standard output has the result, as a table or as JSON; errors and notes go to standard error. With `--json`, errors of the cluster
-  are also objects on standard output.
+* The result goes to standard output, and notes go to standard error. Errors go to standard error, or are part of the result, or both.
+  With `--json`, an error of the cluster that ends a command is also an object on standard output.
 * A command that deletes something other than settings in a cluster, or sets the offsets of a group, needs `--execute`; exceptions:
-  `bench` deletes its own topic, and `cluster down --delete` the data of the local cluster.
-* No name from a cluster is shown with its control characters, which a terminal may obey. Keys, values and headers are data: `consume`
-  writes their bytes unchanged, except with `--json` and `--hex`.
+  `bench` deletes its own topic, and `cluster down --delete` the data of the local cluster; `consume` and `copy` commit for `--group`.
+* Tables and messages show no control characters of names from a cluster, because a terminal may obey them. Keys, values and headers are
+  data: `consume` writes their bytes unchanged, except with `--json` and `--hex`.
 
 Modules; each line imports only from lines below it:
     main        the table of commands; exit codes

@@ -90,7 +90,7 @@ def _duration(text: str) -> timedelta:
 def instant(text: str) -> datetime:
     """Parse an ISO 8601 time (in UTC if it has no zone, as for Kafka's tools), or milliseconds since 1970.
 
-    A small number is refused, because as milliseconds a time in seconds or `20260131` would mean the first offsets.
+    A small number is refused, because a time in seconds, or `20260131`, would mean the first offsets if it were read as milliseconds.
     """
     try:
         if text.isascii() and text.isdigit():

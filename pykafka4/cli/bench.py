@@ -1,5 +1,5 @@
 """Measures the user's own cluster with this client: `pykafka4 bench`. Invariant: the bench writes only to a topic that
-it creates, and tries to delete the topic at the end, even if Ctrl-C or an error ends a phase or the wait for the topic.
+it creates, and tries to delete the topic at the end, even if Ctrl-C or an error ends a phase.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pykafka4.errors import BrokerError, KafkaError
 __all__ = ["bench"]
 
 RECORDS: Final = 1_000_000
-VALUES: Final = 1_000  # different values, which give a codec as much work as real ones
+VALUES: Final = 1_000  # different values, because equal ones would give a codec too little work
 SAMPLE: Final = 100  # at full speed, one in this many records has its latency measured
 MARK: Final = b"pykafka4"
 STAMPED: Final = len(MARK) + 8  # the least size of a value: the mark, and the time of its `send`
@@ -37,7 +37,7 @@ STAMPED: Final = len(MARK) + 8  # the least size of a value: the mark, and the t
 # latencies of this time do not count.
 WARM_UP_S: Final = 1.0
 RECORD_TIMEOUT_S: Final = 60.0
-CLEANUP_S: Final = 5.0  # the longest deletion after a failed creation: often no broker is reachable then
+CLEANUP_S: Final = 5.0  # the longest deletion after a failed creation, because often no broker is reachable then
 SHOWN: Final = ("p50", "p99", "p99.9")
 
 
@@ -187,7 +187,7 @@ def bench(
 def _create(admin: AdminClient, topic: str, new: NewTopic, timeout: float | None) -> None:
     try:
         admin.create_topics({topic: new}, wait=True, timeout=timeout)
-    except BrokerError:  # refused: there is no topic
+    except BrokerError:  # usually a refusal: there is no topic
         raise
     except BaseException:  # also Ctrl-C: the topic may exist
         _delete(admin, topic, min(CLEANUP_S, timeout or CLEANUP_S))
@@ -197,7 +197,7 @@ def _create(admin: AdminClient, topic: str, new: NewTopic, timeout: float | None
 def _delete(admin: AdminClient, topic: str, timeout: float | None) -> int:
     try:
         admin.delete_topics([topic], timeout=timeout)
-    except KafkaError as error:  # the figures are shown all the same
+    except KafkaError as error:  # not raised, because it would hide the figures or an earlier error
         if str(error.code) == "UNKNOWN_TOPIC_OR_PARTITION":
             return DONE
         return show_error(
@@ -247,7 +247,7 @@ def _produce(invocation: Invocation, load: Workload) -> Figures:
     """Raises KafkaError if a record failed."""
     values, acks = load.values(), AckLatencies()
     with invocation.producer(**load.options) as producer, Bar("produce", load.records or load.seconds) as bar:
-        producer.send(load.topic, values[0]).result(RECORD_TIMEOUT_S)  # the phase does not include the time to connect
+        producer.send(load.topic, values[0]).result(RECORD_TIMEOUT_S)  # the phase does not include the time of the first connection
         clock, begin, sent = Clock(), time.perf_counter(), 0
         while True:
             passed = time.perf_counter() - begin

@@ -48,7 +48,7 @@ Example:
 @as_json_option
 @click.pass_obj
 def describe(invocation: Invocation, json_: bool) -> int:
-    """Show the cluster's id, its controller, and its brokers."""
+    """Show the cluster's id and brokers, and the broker that takes requests for the controller."""
     with invocation.admin() as admin:
         found = admin.describe_cluster(invocation.timeout)
     if json_:
@@ -239,7 +239,7 @@ def unregister(invocation: Invocation, broker: int, execute: bool, json_: bool) 
             raise KafkaError(f"broker {broker} is up: unregistered, it would lose its replicas until it is restarted; stop it first")
         if execute:
             admin.unregister_broker(broker, invocation.timeout)
-    state = "not listed" if one is None else "fenced"  # brokers before 4.0 do not list fenced brokers, which only the controllers know
+    state = "not listed" if one is None else "fenced"  # brokers before 4.0 do not list fenced brokers
     if json_:
         print_json({"broker": broker, "state": state, "executed": execute})
     else:

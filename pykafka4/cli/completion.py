@@ -80,7 +80,7 @@ class TopicName(click.types.StringParamType):
         try:
             with invocation.admin() as admin:
                 return self._look(admin)
-        except Exception:  # errors of any kind: the user is typing, and can be shown no error
+        except Exception:  # errors of any kind: their texts would appear in the line, too
             return []
         finally:
             logging.disable(logging.NOTSET)

@@ -20,7 +20,7 @@ from pykafka4.consumer.reading.forms import ListForm
 
 __all__ = ["consume"]
 
-MOST: Final = 2_000  # records in a list; a longer list does not fit into the CPU's caches
+MOST: Final = 2_000  # records in a list; a longer list may not fit into the CPU's caches
 
 
 @click.command(

@@ -1,5 +1,5 @@
-"""Copies topics as whole batches, without decompression: `copy`. Invariant: a group commits only records that the destination has
-acknowledged."""
+"""Copies topics batch by batch, usually without decompression: `copy`. Invariant: a group commits only after the deliveries of all sent
+batches have succeeded."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def copy(
     extent: ExtentOptions,
     destination: Destination,
 ) -> int:
-    """Copy the records of topics, each to the partition with its number. Keys, values, headers, times and compression are kept.
+    """Copy the records of topics, each to the partition with the same number. Keys, values, headers, times and compression are kept.
 
     The topic to write to needs at least as many partitions as the topic to read. With --group, a run skips the records that an earlier run
     has copied, except the last records of a run that failed or was interrupted.
@@ -82,14 +82,14 @@ class Copying:
                 )
 
     def run(self, reading: Reading, meter: Meter) -> None:
-        """Copy all batches. Wait for all acknowledgements before each commit, and before returning."""
+        """Copy all batches. Wait for all deliveries before each commit, and before returning."""
         waiting: deque[RawDelivery] = deque()
         for batches in reading.lists(self.session.raw_form(None), BATCHES):
             for batch in batches:
                 waiting.append(self.destination.send_raw(self.topic or batch.topic, batch))
             while waiting and (self.commits or waiting[0].done()):  # without a group, batches of several lists can be in flight
                 waiting.popleft().result()
-            if batches and self.commits:  # all sent batches are acknowledged: `waiting` is empty
+            if batches and self.commits:  # `waiting` is empty: all deliveries have succeeded
                 self.session.commits.commit(None, ANSWER_S)
             records = sum(batch.count for batch in batches)
             meter.advance(

@@ -127,7 +127,7 @@ def _connect(command: click.Command, path: str) -> None:
     if path in WITHOUT_CLUSTER or any(isinstance(param, ConnectionOption) for param in command.params):
         return
     is_group = isinstance(command, click.Group)
-    taken = {name for param in command.params for name in param.opts}  # such as a command's own -c
+    taken = {name for param in command.params for name in param.opts}  # the names of the command's own options
     for option in connection_options():
         option.opts = [name for name in option.opts if name not in taken]
         option.hidden = is_group  # the help of each subcommand has them

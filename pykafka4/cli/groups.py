@@ -189,7 +189,7 @@ def errors_of(found: Lags) -> dict[str, KafkaError]:
 
 
 def failed_partitions(found: Lags) -> int:
-    """FAILED if the end of a partition is unknown; the table shows the errors."""
+    """FAILED if the end of a partition is unknown; the result has the errors."""
     rows = [row for one in found.values() if isinstance(one, GroupLag) for row in one.partitions]
     return FAILED if any(row.error is not None for row in rows) else DONE
 
