@@ -73,7 +73,7 @@ class Bound:
             way_out = 'until="now" reads up to that end' if self.name == "until" else "choose an offset up to that end"
             raise ConfigError(
                 f"{self.name}: offset {offset} of {tp} is beyond the end of the log, {end}; {way_out} "
-                '(with isolation_level="read_committed", the end is the first open transaction)'
+                '(with isolation_level="read_committed", the end is before the first open transaction)'
             )
         return offset
 
