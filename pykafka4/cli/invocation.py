@@ -88,7 +88,7 @@ class Invocation:
             self.properties[name] = value
 
     def admin(self, **options: Any) -> AdminClient:
-        from pykafka4.admin import AdminClient  # imported here and below: the help needs no client
+        from pykafka4.admin import AdminClient  # imported here and below, because the help needs no client
         from pykafka4.options.config import ClientConfig
 
         return self.make(AdminClient.from_properties, ClientConfig, options)
@@ -161,7 +161,7 @@ class Invocation:
 
 
 def of_kind(kind: type[ClientConfig], properties: Mapping[str, str]) -> dict[str, str]:
-    """Leave out properties that only other kinds of clients have: a consumer would refuse the `compression.type` of a profile."""
+    """Leave out properties that only other kinds of clients have. A consumer would refuse the `compression.type` of a profile."""
     from pykafka4.options.config import ConsumerConfig, ProducerConfig
 
     others = [other for other in (ProducerConfig, ConsumerConfig) if other is not kind]

@@ -26,7 +26,7 @@ VERSION: Final = "4.4.0"
 JAVA: Final = 17  # the lowest version for brokers of Kafka 4
 JAVA_VERSION_S: Final = 60.0
 FETCH_S: Final = 900.0  # enough for an empty Maven repository and a slow network
-LINES: Final = 10  # how many last lines of Maven's output an error shows, because they have the reason
+LINES: Final = 10  # lines from the end of Maven's output that an error shows, because they have the reason
 DOWNLOADED: Final = re.compile(r"Downloaded from \S+ \S*/(\S+\.jar) ")
 POM: Final = """\
 <project>

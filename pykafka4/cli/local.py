@@ -62,7 +62,7 @@ def _command_line(pid: int) -> str:
 
 @attrs.frozen
 class LocalBroker:
-    """One broker of the local cluster, which is also one of its controllers."""
+    """A broker and controller of the local cluster."""
 
     id: int
     port: int
@@ -292,8 +292,8 @@ def up(brokers: int, port: int, kafka: Path | None, kafka_version: str, json_: b
     """Start a Kafka on this machine, for development.
 
     It needs Java 17 or newer, and a folder with Kafka or, the first time, Maven. It listens on 127.0.0.1 only, and runs until `cluster
-    down`. Topics are created at their first use, and stay from one `up` to the next, in ~/.cache/pykafka4/local. If it is already running,
-    `up` shows it.
+    down`. Topics are created at their first use, and stay from one `up` to the next, by default in ~/.cache/pykafka4/local. If it is
+    already running, `up` shows it.
     """
     cluster = _local_cluster()
     if cluster.running():

@@ -1,5 +1,5 @@
-"""Runs the command of a command line. EPILOG lists the exit codes. The exit code of `groups lag --watch` is 0 after Ctrl-C; a reader that
-closes the pipe does not make a command fail."""
+"""Runs the command of a command line. EPILOG lists the exit codes; after Ctrl-C, a few commands such as `groups lag --watch` exit with 0.
+A reader that closes the pipe does not make a command fail."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Changes groups and their offsets: `groups rewind`, `create`, `delete`, `delete-offsets`. Without `--execute` a command shows its plan,
-and whether it would be refused."""
+"""Changes groups and their offsets: `groups rewind`, `create`, `delete`, `delete-offsets`. Without `--execute` a command only
+shows its plan, and the obstacles that it finds."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def rewind(
 
     An offset outside of the log becomes the beginning or the end of the log. Without --live a group that has members is refused, and the
     members are listed. With --live a member joins for a moment, and the others continue from the new offsets: all members must be
-    consumers of pykafka4 in the classic protocol. If a member is not, the error names the member, and nothing changes.
+    consumers of pykafka4 in the classic protocol. If a member is not, nothing changes.
     """
     goal = GoalOptions(goals)
     if bool(topics) + all_topics + (goal.is_file and not topics and not all_topics) != 1:
@@ -65,7 +65,7 @@ def rewind(
 
 
 def _obstacle(plan: OffsetPlan) -> KafkaError | None:
-    """The reason why the plan cannot be carried out; None if it can be."""
+    """The reason why the plan cannot be carried out; None if no reason is known."""
     if not plan.rows:
         return KafkaError(f"group {plan.group_id} has committed no offsets to move; name topics with --topic")
     if plan.description is not None and plan.description.is_active:
@@ -157,7 +157,7 @@ def delete(invocation: Invocation, group: tuple[str, ...], execute: bool, json_:
 
 
 def _deletion(found: GroupDescription | KafkaError) -> KafkaError | None:
-    """The reason why the group cannot be deleted; None if it can be."""
+    """The reason why the group cannot be deleted; None if no reason is known."""
     if isinstance(found, KafkaError):
         return found
     if found.is_active:
@@ -216,7 +216,7 @@ def _place(item: str | TopicPartition) -> tuple[str, int | None]:
 
 
 def _in_use(found: GroupDescription | KafkaError, stored: Iterable[TopicPartition]) -> dict[TopicPartition, KafkaError]:
-    """Return an error for each offset that cannot be deleted, because members have partitions of its topic or are not consumers."""
+    """Return an error for each offset that cannot be deleted because members have partitions of its topic, or are not consumers."""
     if isinstance(found, KafkaError) or not found.is_active:
         return {}
     topics = {tp.topic for member in found.members for tp in (*member.partitions, *(member.target or ()))}

@@ -29,8 +29,8 @@ FORMATS: Final[dict[str, Split | None]] = {"lines": None, "json": by_separator(b
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 DEFAULTS: Final = {
     "linger_ms": 20,
-    "max_block_ms": 180_000,  # longer than delivery_timeout_ms, after which records leave the buffer, so that a full buffer fails no line
-    "batch_size": 500_000,  # two fit into a request; brokers use a quarter less CPU than for batches of 256 KiB
+    "max_block_ms": 180_000,  # longer than the default delivery_timeout_ms, after which records leave a full buffer
+    "batch_size": 500_000,  # two fit into a request of the default `max_request_size`
 }
 TRANSACTION_MS: Final = 900_000  # the longest timeout that brokers allow by default
 LOOKUP_S: Final = 60.0
@@ -123,7 +123,7 @@ def _header(name: str, equals: str, value: str) -> tuple[str, bytes | None]:
 
 
 def paced(blocks: Iterator[Block], rate: float | None) -> Iterator[Block]:
-    """Yield the blocks in parts, at most `rate` records a second. No burst follows a pause in the input."""
+    """Yield the blocks in parts, about `rate` records a second. A pause in the input is not caught up on."""
     if rate is None:
         yield from blocks
         return

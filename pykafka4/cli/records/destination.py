@@ -61,7 +61,7 @@ def destination_options(command: Callable[..., int]) -> Callable[..., int]:
             multiple=True,
             callback=_properties,
             metavar="NAME=VALUE",
-            help="An option of the client that writes; -X is for the client that reads. Can be repeated.",
+            help="An option of the client that writes. Can be repeated.",
         ),
         click.option("--to-topic", metavar="NAME", help="The topic to write to, if it has another name."),
     )

@@ -18,7 +18,8 @@ RAW: Final = "%s"
 
 
 def form_of(wanted: Mapping[str, bool], template: str | None, separator: str | None, null: bool) -> Form:
-    """The form that `wanted` or `template` names; otherwise lines of values, with keys for a `separator`. Raises click.UsageError."""
+    """The form that `wanted` or `template` names; otherwise lines of values, after keys if there is a `separator`. Raises
+    click.UsageError."""
     named = [name for name, is_wanted in wanted.items() if is_wanted]
     options = [f"--{name}" for name in named] + ["--format"] * (template is not None) + ["--key-separator"] * (separator is not None)
     if len(options) > 1:

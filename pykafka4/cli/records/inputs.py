@@ -20,7 +20,7 @@ from pykafka4.cli.streams import named
 __all__ = ["STDIN", "Block", "CutOff", "Split", "blocks", "by_lengths", "by_separator", "size_of", "whole"]
 
 STDIN: Final = "-"
-CHUNK: Final = 1 << 18  # bytes; a larger block does not fit into the CPU's caches
+CHUNK: Final = 1 << 18  # bytes; a larger block may not fit into the CPU's caches
 LENGTH: Final = struct.Struct(">i")
 NULL_LENGTH: Final = -1
 

@@ -18,7 +18,7 @@ __all__ = ["LOG_START", "LOG_END", "Place", "PlaceType", "spans", "timestamps"]
 WORDS: Final = {"earliest": EARLIEST, "beginning": EARLIEST, "latest": LATEST, "end": LATEST, "now": LATEST}
 UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 AGO: Final = re.compile(r"-(\d{1,9})(ms|[smhdw])")
-LEAST_MS_DIGITS: Final = 12  # a number with at least this many digits is a time in milliseconds, because real offsets are smaller
+LEAST_MS_DIGITS: Final = 12  # a number with at least this many digits is a time in milliseconds, because offsets are usually smaller
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 FORMS: Final = "earliest, latest, now, an offset, -100 (the last 100 records), -1h, 2026-01-31T12:00:00 or milliseconds since 1970"
 
@@ -80,7 +80,7 @@ def _before(text: str) -> Place | None:
 
 
 def _at(ms: int) -> Place:
-    """A time before 1970 would be one of the negative timestamps with a meaning of their own in ListOffsets, such as LATEST."""
+    """A time before 1970 becomes the start of 1970: ListOffsets gives some negative timestamps another meaning, such as LATEST."""
     return Place(max(0, ms))
 
 
