@@ -19,8 +19,8 @@ __all__ = ["Split", "divide"]
 class Split:
     """A part of a bounded read: offset ranges of one or more partitions. A split can be pickled, for another process or machine.
 
-    `ranges` maps partitions to their `Span`s: `start`, `until` (not included). `bytes` is the estimated size in the log, 0 if the size of
-    any partition is unknown. `number` counts the splits of one call from 0.
+    `ranges` maps each partition to its `Span`, from `start` up to `until` (not included). `bytes` is the estimated size in the log, 0 if
+    the size of any partition is unknown. `number` counts the splits of one call from 0.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""Keeps a compacted topic as a mapping. Invariant: a table is complete up to a known offset of each partition, or each access raises.
+"""Keeps a compacted topic as a mapping. Invariant: an access to the rows of a table that has ended raises.
 
 Modules; each line imports only from lines below it:
     table   `table`, and the mapping that it returns

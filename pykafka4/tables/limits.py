@@ -16,7 +16,7 @@ DEFAULT_BYTES: Final = 1 << 30
 
 @attrs.frozen
 class Limits:
-    """The maximum number of keys of a table, and of bytes of its keys and values, as they are in the log."""
+    """The maximum number of keys of a table, and of bytes of its serialized keys and values."""
 
     keys: int
     bytes: int

@@ -33,7 +33,7 @@ OnChange = Callable[[Any, Any, Any], object]
 CHECK_S: Final = 1.0  # seconds between two checks for new partitions, and the limit of a poll
 # The same while a thread waits: a poll that only moves over a gap in the offsets returns no records, and would end only after CHECK_S.
 WAITED_CHECK_S: Final = 0.05
-MOST_RESTARTS: Final = 5  # restarts of the first read, each because the beginning of the log was deleted meanwhile
+MOST_RESTARTS: Final = 5  # restarts of the first read, each because an offset was out of range
 CLOSE_S: Final = 5.0
 NO_TOPIC: Final = BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code
 
@@ -51,7 +51,7 @@ class TableReader:
         self.changed = Signal()  # notified after a poll, and when the reading ends
         self._stopping = False
         self._forgotten = False  # the table was garbage-collected: its thread closes the session
-        self._ends: Mapping[TopicPartition, int] = {}  # the ends of the logs at the start
+        self._ends: Mapping[TopicPartition, int] = {}  # the ends of the logs that `start` found
         self._restarts = 0
         self._checked_at = -INFINITY
         self._thread = system.Thread(target=self._serve, name=f"pykafka4-table-{topic}", daemon=True)
@@ -59,7 +59,8 @@ class TableReader:
     # ---------------------------------------------------------------- threads of the application
 
     def start(self, timeout: float) -> None:
-        """Start the thread, and wait until the rows have all records up to the current end of the log.
+        """Start the thread, and wait until the rows have all records up to the current end of the log, or, with read_committed, up to the
+        first open transaction.
 
         Raises the error that has ended the reading, errors of Metadata and ListOffsets, or KafkaTimeoutError.
         """
@@ -70,7 +71,8 @@ class TableReader:
         self.wait(lambda: self.complete, _left(until), f"table of {self.topic}: not complete")
 
     def refresh(self, timeout: float) -> None:
-        """Wait until the rows have all records up to the current end of the log, including records after open transactions.
+        """Wait until the rows have all records below the current high watermarks, including records after the beginning of open
+        transactions.
 
         A partition with new records may be newer than the known metadata, so the metadata is requested first.
         """
@@ -192,7 +194,7 @@ class TableReader:
         self._session.seek(at_once(self._session.lookups.beginnings(tps, CLOSE_S * 6)))
 
     def _start_over(self) -> None:
-        """Read from the beginning again, because records were deleted there between ListOffsets and Fetch."""
+        """Read from the beginning again, because records were deleted before they had been fetched."""
         self._restarts += 1
         self.rows, self.size = {}, 0
         self._seek(list(self._session.reader.claims))

@@ -1,4 +1,4 @@
-"""Defines `table` and the read-only mapping that it returns. Invariant: an access to a table that is no longer kept up to date raises."""
+"""Defines `table` and the read-only mapping that it returns. Invariant: an access to the rows of a table that has ended raises."""
 
 from __future__ import annotations
 
@@ -37,9 +37,8 @@ REFUSED: Final = {
 class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
     """A read-only mapping with the last value of each key of a topic. Any thread may read it; no access waits.
 
-    Iteration, `items()` and `values()` use a copy of the rows at the time of the call; `keys()` is a live view. Each access raises the
-    error that has ended the reading, ClosedError after `close`, ForkedClientError in a forked child: an ended table never returns outdated
-    rows.
+    Iteration, `items()` and `values()` use a copy of the rows at the time of the call; `keys()` is a live view. Each access to the rows
+    raises the error that has ended the reading, ClosedError after `close`, or ForkedClientError in a forked child.
     """
 
     def __init__(self, reader: TableReader) -> None:
@@ -80,7 +79,8 @@ class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
         return rows
 
     def refresh(self, timeout: float | None = None) -> None:
-        """Wait until the table has all records that are in the log now, including acknowledged records of this program.
+        """Wait until the table has all records below the current high watermarks, including this program's records that were acknowledged
+        with acks=all.
 
         Raises KafkaTimeoutError after `timeout` seconds (default 60), and the error that has ended the reading.
         """
@@ -189,18 +189,20 @@ def table(
 ) -> Table[Any, Any]:
     """A compacted topic as a read-only mapping, which a thread of its own keeps up to date until `close`.
 
-    The returned table has all records up to the ends that the logs have at the call. A record without a value (a tombstone) deletes its
-    key. New partitions are also read. Waits up to `timeout` seconds (default 60).
+    The returned table has all records up to the ends that the logs have at the call (with "read_committed", up to the first open
+    transaction of each partition). A record without a value (a tombstone) deletes its key. New partitions are also read. Waits up to
+    `timeout` seconds (default 60).
 
-    `max_keys` and `max_bytes` (of keys and values as they are in the log) bound the table: a topic that exceeds a bound ends the table.
+    `max_keys` and `max_bytes` (of serialized keys and values) bound the table: a topic that exceeds a bound ends the table.
     Once the table is complete, `on_change(key, old, new)` is called for each further record, except a tombstone for a key without a value;
     a missing value is None. The thread of the table makes the call, maybe before `table` has returned, and reads no further records
     meanwhile. Exceptions of `on_change` are logged. The other options are options of `Consumer`, except `auto_offset_reset`,
     `exclude_internal_topics` and options for groups; the default of `isolation_level` is "read_committed" here. `client`: a Client to
     share.
 
-    An error that could make the table wrong ends the table, and each access raises that error: records that a deserializer refuses, records
-    that were deleted or truncated before the table had read them, a topic that is created again, missing authorization.
+    An error that could make the table wrong ends the table, and each access raises that error: records that a deserializer refuses
+    (with `on_poison="raise"`, the default), records that were deleted before, or truncated after, the table had read them, a topic that is
+    created again, missing authorization.
 
     Raises ConfigError or TypeError for a wrong argument, BrokerError or KafkaTimeoutError for a topic that does not exist,
     KafkaTimeoutError if the table is not complete in time, and errors that would end the table.

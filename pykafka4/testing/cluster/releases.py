@@ -1,4 +1,4 @@
-"""Lists the API versions and the behaviour of Kafka's releases. Invariant: brokers accept only the versions in their release's row."""
+"""Lists the API versions and the behaviour of the Kafka releases that the model knows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["RELEASES", "Behaviour", "versions_of"]
 Ranges = Mapping[int, tuple[int, int]]
 
 # fmt: off
-# The highest version of each API key. Before 4.0 the lowest is 0; from 4.0 on rows also have the lowest, because KIP-896 removed versions.
+# The highest version of each API key. Before 4.0 the lowest is 0; from 4.0 on, rows also have the lowest, because KIP-896 removed versions.
 _OLD: Final[dict[str, dict[int, int]]] = {
     "0.11": {0: 3, 1: 5, 2: 2, 3: 4, 8: 3, 9: 3, 10: 1, 11: 2, 12: 1, 13: 1, 14: 1, 18: 1, 19: 2, 20: 1, 22: 0, 23: 0,
             24: 0, 25: 0, 26: 0, 28: 0},
@@ -39,7 +39,7 @@ _FROM_4: Final[dict[str, dict[int, tuple[int, int]]]] = {
 }
 # fmt: on
 
-# DescribeGroups, ListGroups, DeleteRecords, DescribeConfigs, CreatePartitions, DeleteGroups; from 4.0 on also DescribeLogDirs,
+# DescribeGroups, ListGroups, DeleteRecords, DescribeConfigs, CreatePartitions, DeleteGroups; from 4.0 on, also DescribeLogDirs,
 # IncrementalAlterConfigs, DescribeCluster, ConsumerGroupHeartbeat
 _MANAGEMENT: Final[dict[int, tuple[int, int]]] = {15: (0, 1), 16: (0, 1), 21: (0, 0), 32: (0, 1), 37: (0, 0), 42: (0, 0)}
 _MANAGEMENT_FROM_4: Final[dict[int, tuple[int, int]]] = {
@@ -83,7 +83,7 @@ class Behaviour:
         self.without_start = ("CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE", *(() if number >= (2, 4) else ("INVALID_TIMESTAMP",)))
         self.knows_zstd = number >= (2, 1)
         self.waits_below_min = number >= (3, 7)  # the high watermark does not rise while fewer than min.insync.replicas are in sync
-        self.interrupts_sync = number < (2, 4)  # members get REBALANCE_IN_PROGRESS until they have their assignment
+        self.interrupts_sync = number < (2, 4)  # heartbeats get REBALANCE_IN_PROGRESS until the leader's assignment arrives
         self.replication_lag = 0.5 if number >= (4, 0) else 0.0  # seconds until a new coordinator knows that its log is replicated
         self.transaction_version = 2 if number >= (4, 0) else 0  # the finalized level of the feature `transaction.version`
         self.verifies_transactions = number >= (3, 6)  # brokers check transactional writes with the transaction coordinator (KIP-890)

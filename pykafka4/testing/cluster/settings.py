@@ -68,8 +68,8 @@ def settings_from_configs(configs: Mapping[str, str]) -> dict[str, Any]:
 
 
 def altered(settings: Mapping[str, Any], configs: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, Any]:
-    """Apply changes to a topic's settings and `configs`; None restores the default of a config. Raises ValueError if a number cannot
-    be parsed."""
+    """Return the settings of a topic after `changes` to its `configs`; None restores the default of a config. Raises ValueError if a number
+    cannot be parsed."""
     gone = {name for config in changes if config in CONFIGS for name in CONFIGS[config][0]}
     after = {config: value for config, value in {**configs, **changes}.items() if value is not None}
     return {name: value for name, value in settings.items() if name not in gone} | settings_from_configs(after)

@@ -1,4 +1,4 @@
-"""Checks the arguments that a test passes. Invariant: an error names the argument."""
+"""Checks the arguments that a test passes, with messages that name the argument."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def broker(name: str, value: Any, brokers: Collection[int]) -> int:
 
 
 def partition(value: Any, topic: Topic | None) -> int:
-    """If `topic` is None, any non-negative number is accepted."""
+    """If `topic` is None, any number from 0 to `MOST` is accepted."""
     number = whole("partition", value)
     if topic is not None and number >= len(topic.partitions):
         raise ValueError(f"partition={number} must be less than {len(topic.partitions)}, the number of partitions of topic {topic.name!r}")

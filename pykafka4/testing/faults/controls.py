@@ -1,4 +1,4 @@
-"""Lists the faults that a test has ordered. Invariant: every use of a fault counts down its `times`; denials and kept functions stay.
+"""Lists the faults that a test has ordered. Invariant: every use of a fault counts down its `times`, if it has any.
 
 `requests/session.py` carries out a `Fault`: DELAY and DROP_BEFORE before a request is executed, the others afterwards, in `REACTIONS`.
 """
@@ -124,7 +124,8 @@ class Controls:
     ) -> None:
         """Order `error` (Kafka's name) for the next `times` responses of this API, or parts of responses if each part has an error field.
 
-        The error matches only responses about `topic` and `partition`, if given. `when`: whether the request is executed.
+        The error matches only responses about `topic` and `partition`, if given. `when`: whether the request is executed; some APIs ignore
+        `When.AFTER`.
         """
         self.pushed.append(PushedError(api_key(api), error_name(error), topic, partition, checks.whole("times", times, 1), when))
 

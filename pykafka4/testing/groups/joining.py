@@ -1,4 +1,4 @@
-"""Describes JoinGroup requests, and JoinGroup and SyncGroup responses, of any version as plain values."""
+"""Describes JoinGroup requests, JoinGroup responses and SyncGroup responses as plain values, the same for all versions."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class ClassicGroup(Protocol):
 
     @property
     def members(self) -> Mapping[str, ClassicMember]:
-        """The members of the classic protocol; empty while the group uses the consumer protocol."""
+        """The members of a classic group; empty while any member uses the consumer protocol."""
 
     def hand_over(self) -> None:
         """Give all members to the consumer protocol; their waiting joins and syncs get REBALANCE_IN_PROGRESS."""
@@ -201,5 +201,5 @@ class Mixed:
 
 
 def _subscription(request: JoinRequest) -> ConsumerProtocolSubscription:
-    """All protocols of a member name the same topics."""
+    """Decode the first protocol only, because consumers name the same topics in each."""
     return decode_data(ConsumerProtocolSubscription, request.protocols[0][1])

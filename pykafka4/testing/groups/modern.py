@@ -1,5 +1,5 @@
-"""Assigns partitions to a group by the consumer protocol (KIP-848). Invariant: a partition has at most one owner; another member
-gets it only when its owner has given it back or has been removed.
+"""Assigns partitions to a group by the consumer protocol (KIP-848). Invariant: a member gets another member's partition
+only when that member has given it back, has left, or has been removed.
 
 A member reaches the group's epoch when it has given back the partitions that it must give back, even if it still waits for
 partitions of other members.
@@ -75,7 +75,7 @@ class ModernMember:
     assignor: str | None = None
     assigned: set[Part] = attrs.Factory(set)
     pending: set[Part] = attrs.Factory(set)  # partitions that the member has to give back
-    waits: bool = False  # whether other members still have partitions of its target
+    waits: bool = False  # whether other members had partitions of its target when it last got its assignment
     session: Moment = NEVER
     revocation: Moment = NEVER
     classic: JoinRequest | None = None  # the last JoinGroup of a member that uses the classic protocol
@@ -154,7 +154,7 @@ class ConsumerProtocolGroup:
         return member, "", None
 
     def _replace(self, old: ModernMember, member_id: str) -> ModernMember:
-        """Give a static member that has returned with a new id the place and target of its old id."""
+        """Give a static member that has returned with a new id the partitions and the target of its old id."""
         self._stop(old)
         del self.members[old.id]
         new = self.members[member_id] = attrs.evolve(old, id=member_id, epoch=0, previous=0, pending=set(), classic=None)
@@ -323,6 +323,6 @@ class ConsumerProtocolGroup:
         member.awaited.cancel()
 
     def moved(self) -> None:
-        """Restart all session timeouts, because another broker coordinates the group now."""
+        """Restart all session timeouts, as a new coordinator does."""
         for member in self.members.values():
             self.keep_alive(member)
