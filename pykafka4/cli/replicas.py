@@ -1,4 +1,4 @@
-"""Moves replicas and elects leaders: `cluster reassign` and `cluster elect-leaders`. Without `--execute` a command shows its plan."""
+"""Moves replicas and elects leaders: `cluster reassign` and `cluster elect-leaders`. Without `--execute`, a command changes nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["elect_leaders", "reassign"]
 
 MOVE: Final = re.compile(r"(.+):(\d{1,9})=(\d{1,9}(?:,\d{1,9})*)")
 MOVES_LOOK_S: Final = 0.5
-SETTLING: Final = 10  # at most this many reads of the partitions, MOVES_LOOK_S apart, until all brokers know that a move has ended
+SETTLING: Final = 10  # at most this many reads of the partitions, MOVES_LOOK_S apart, because brokers learn late that a move has ended
 Targets = dict[TopicPartition, tuple[int, ...] | None]  # None: cancel
 
 
@@ -63,7 +63,7 @@ def reassign(
 ) -> int:
     """Move partitions to other brokers, or cancel such moves; without moves: show the moves under way.
 
-    The first broker of a list is the preferred leader. --wait without moves and --cancel waits for all moves that are under way.
+    The first broker of a list is the preferred leader. With neither moves nor --cancel, --wait waits for all moves that are under way.
     """
     wanted: Targets = {**(_of_file(from_file) if from_file else {}), **dict(map(_move, moves))}
     with invocation.admin() as admin:

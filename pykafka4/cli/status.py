@@ -1,5 +1,5 @@
-"""Shows the findings of a diagnosis: `status`. The exit code is 0 only if no finding has the outcome WRONG. A diagnosis that leaves
-out steps for lack of time has a WRONG finding."""
+"""Shows the findings of a diagnosis: `status`. The exit code is 0 only if no finding has the outcome WRONG, or if a
+reader closes the pipe. A diagnosis that leaves out steps for lack of time has a WRONG finding."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Guards the three standard streams. Invariant: a write to a closed or full standard output raises an error, because `consume` commits
-written records.
+"""Guards the three standard streams. Invariant: output to a closed standard output raises an error, at the latest when it is flushed,
+because `consume` commits written records.
 
 A stream that the caller closed (`>&-`, `<&-`) gets an open descriptor: otherwise a file or socket would get the number of the stream.
 Reads and writes of such a stream fail, as in other programs; but a closed standard error swallows its lines.
@@ -19,7 +19,7 @@ __all__ = ["STDIN", "STDOUT", "explained", "fill_closed", "lose", "named"]
 STDIN: Final = "standard input"
 STDOUT: Final = "standard output"
 MODES: Final = (("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY))
-# Errors of a write. An error without a file name is about standard output, a command's only output.
+# Errors of a write. `explained` takes such an error, if it has no file name, for an error of standard output.
 OUTPUT_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 CLOSED: Final = "closed by the program that started this one; give a file, a pipe or /dev/null"
 
@@ -41,7 +41,7 @@ def lose(stream: TextIO) -> None:
 
 @contextlib.contextmanager
 def named(thing: str) -> Iterator[None]:
-    """Name `thing` in an OSError of the `with` block that has no file name, and in the error for bytes that are not UTF-8."""
+    """In a `with` block, name `thing` in an OSError without a file name, and in the error for bytes that are not UTF-8."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Formats tables for terminals and pipes. Invariant: nothing is cut off. A wide table has folded texts, or folded lines if numbers leave
+"""Formats tables for terminals and pipes. Invariant: no cell is cut off. A wide table has folded texts, or folded lines if numbers leave
 no room."""
 
 from __future__ import annotations

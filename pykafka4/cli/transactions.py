@@ -210,7 +210,7 @@ Examples:
 @as_json_option
 @click.pass_obj
 def abort(invocation: Invocation, partition: str, producer_id: int | None, older_than: float, execute: bool, json_: bool) -> int:
-    """Abort the hanging transactions in a partition. A transaction that its coordinator knows is refused."""
+    """Abort the hanging transactions in a partition. Transactions that their coordinators know are left out."""
     tp = _partition(partition)
     with invocation.admin() as admin:
         # Not `describe_producers`, which also lists open transactions that their coordinators will end.

@@ -145,7 +145,7 @@ def _print_json(page: Page, once: bool) -> int:
 
 
 def _live(page: Page, screen: Console) -> int:
-    """Show the page until Ctrl-C, or until it is gone; the last picture stays."""
+    """Show the page until Ctrl-C, or until it cannot be read; the last picture stays."""
     most = max(3, screen.size.height - LINES_AROUND)
     picture = _picture(page.read(most), screen, most)
     with Live(picture, console=screen, auto_refresh=False, screen=False, vertical_overflow="crop") as live:
@@ -222,7 +222,7 @@ def _partitions(partitions: dict[str, Any], width: int, most: int) -> Renderable
         cells[0] = _end(cells[0], room)
         found.add_row(*cells, cell_text(row[at["reason"]] or ""), style="red" if row[at["state"]] in BAD else "")
     rest = partitions["found"] - len(partitions["rows"][:most])
-    return Group(found, Text(f"{rest:,} more in a better state", style="dim")) if rest > 0 else found
+    return Group(found, Text(f"{rest:,} more", style="dim")) if rest > 0 else found
 
 
 def _end(name: str, room: int) -> str:

@@ -66,7 +66,7 @@ class Answers(Generic[T]):
     def wait(self) -> T:
         """Wait for the end of the call, and return its result. The machine ends the call by the deadline."""
         try:
-            # The wait is longer than `seconds` only if the loop does not respond.
+            # LOOP_ANSWER_S is for a loop that does not respond.
             self.promise.wait(self.seconds + LOOP_ANSWER_S)
             return self.result()
         finally:
@@ -83,7 +83,7 @@ class Answers(Generic[T]):
 
 
 class CallFuture(Future[T]):
-    """A future whose callbacks run on the callback executor of the client."""
+    """A future that passes the application's callbacks to `Callbacks`."""
 
     def __init__(self, callbacks: Callbacks) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class Futures:
     def of(self, answers: Answers[T]) -> Future[T]:
         """A future whose `cancel` ends the call, unless the call has already ended."""
         future: CallFuture[T] = CallFuture(self._callbacks)
-        # `CallFuture.add_done_callback` would run `end` on the callback executor, where a slow callback could delay it.
+        # `CallFuture.add_done_callback` would pass `end` to `Callbacks`, where a slow callback could delay it.
         Future.add_done_callback(future, lambda _: answers.end())
 
         def resolve() -> None:

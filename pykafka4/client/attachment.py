@@ -1,5 +1,4 @@
-"""Connects a producer, consumer or admin client to the runtime of its client. Invariant: a runtime closes its producers, consumers and
-admin clients before its loop.
+"""Connects a producer, consumer or admin client to the runtime of its client.
 
 The implementation behind the handle of each derives from `Attachment`. The runtime keeps the implementation alive, but not the handle. So
 if the application drops an open handle, the handle is garbage-collected, and its finalizer warns.
@@ -79,7 +78,7 @@ class Attachment(ABC, Generic[M]):
         """See `runtime.RuntimeUser`."""
 
     def post(self, fn: Callable[[float], object]) -> None:
-        """Run `fn(now)` on the loop thread, unless the machine has ended. An exception in `fn` ends the machine."""
+        """Run `fn(now)` on the loop thread, for the machine: see `Loop.call`."""
         self.runtime.loop.call(fn, self.machine)
 
     def promise(self) -> Promise[Any]:

@@ -1,5 +1,5 @@
-"""Checks the arguments of a client's stateless calls, and begins these calls for threads, futures and tasks. Invariant: a wrong argument,
-except a bound of `splits` or a field of a message, raises an error before any broker gets a request.
+"""Checks the arguments of a client's stateless calls, and begins these calls for threads, futures and tasks. Invariant: an argument
+that is wrong for every cluster raises an error before any broker gets a request, except a bound of `splits` or a field of a message.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Calls:
         return Answers(self, begin, seconds, finish)
 
     def _start(self, now: float) -> None:
-        if self._machine is None:  # another thread may have created the machine after the check in `begin`
+        if self._machine is None:  # a call on another thread may have created the machine after the check in `begin`
             engine = self._engine
             machine = AdminMachine(engine.config, engine.network, engine.cluster, engine.random)
             engine.add(machine, "client's calls")

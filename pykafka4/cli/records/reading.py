@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Reading", "opened"]
 
 T = TypeVar("T")
-TICK_S: Final = 0.5  # a poll without records ends after this time, so that the progress is redrawn
+TICK_S: Final = 0.5  # outside a `BoundedRead`, a poll without records ends after this time, so that the progress is redrawn
 CLOSE_S: Final = 10.0  # seconds for the last commit, and for leaving the group
 LOOKUP_S: Final = 60.0
 DEFAULTS: Final = {"isolation_level": "read_committed"}
@@ -71,7 +71,7 @@ def opened(invocation: Invocation, extent: ExtentOptions, **decided: Any) -> Ite
         options |= {"group_id": extent.group}
     elif not extent.follow:
         options |= {"auto_offset_reset": "none"}  # a `BoundedRead` does the seeks, and reports lost records
-    options.setdefault("auto_offset_reset", RESETS.get(extent.start or LOG_START, "earliest"))  # also applies to a truncated log
+    options.setdefault("auto_offset_reset", RESETS.get(extent.start or LOG_START, "earliest"))  # also for offsets out of range
     session, failed = consumer_session(invocation, DEFAULTS, **options), True
     try:
         yield session, _reading(session, extent, invocation.timeout or LOOKUP_S)

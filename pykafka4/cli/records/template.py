@@ -1,6 +1,6 @@
 r"""Turns the template of `--format`, with kcat's tokens, into a function that formats records.
 
-For speed, `bytes.__mod__` formats whole records, and C code reads all fields except headers.
+For speed, C code reads all fields except headers, and formats whole records.
 
 `%t` topic, `%p` partition, `%o` offset, `%T` timestamp in milliseconds, `%k` key, `%K` its length, `%s` value, `%S` its length, `%R` its
 length as four bytes, `%h` headers, `%%`, and `\n`, `\r`, `\t`, `\\`, `\0`, `\x41`. The length of a null is -1.
@@ -55,7 +55,7 @@ def _lines(column: Column, end: bytes) -> Form:
 
 
 def to_bytes(text: str) -> bytes:
-    """The bytes of an argument as the shell passed it."""
+    """Encode an argument in UTF-8. Surrogate escapes become the bytes that the shell passed."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -94,7 +94,7 @@ def _between(match: re.Match[str]) -> bytes | None:
 
 
 def _tokens(null: bytes) -> Mapping[str, Piece]:
-    names = cache(str.encode)  # a list has few topics
+    names = cache(str.encode)  # a command reads few topics
     return {
         "t": (b"%b", lambda records: map(names, map(TOPIC, records))),
         "p": (b"%d", lambda records: map(PARTITION, records)),
@@ -113,7 +113,7 @@ def _tokens(null: bytes) -> Mapping[str, Piece]:
 def _bytes_of(get: attrgetter[bytes | None], null: bytes) -> Column:
     def column(records: Records) -> Iterable[bytes]:
         found: list[bytes | None] = [*map(get, records)]
-        if None in found:  # most lists have no null, and need no second pass
+        if None in found:  # most lists have no null
             return [null if each is None else each for each in found]
         return found  # type: ignore[return-value]  # mypy does not know the condition
 
