@@ -59,7 +59,7 @@ def _pieces(span: Span, weight: float, before: float, share: float, n: int) -> I
     """Yield (number of the part, its piece of `span`). `before`: the weight of the ranges before `span`. `share`: the weight of a part."""
     at, number = span.start, min(int(before / share), n - 1)
     while at < span.until:
-        # The last part ends with the last range: with a computed end, rounding could leave offsets in no part.
+        # The last part ends with the last range, because rounding of a computed end could leave offsets in no part.
         end = span.until if number == n - 1 else span.start + round((share * (number + 1) - before) / weight)
         end = min(max(end, at), span.until)
         if end > at:

@@ -31,7 +31,7 @@ log = get_log("pykafka4.tables")
 
 OnChange = Callable[[Any, Any, Any], object]
 CHECK_S: Final = 1.0  # seconds between two checks for new partitions, and the limit of a poll
-# The same while a thread waits: a poll that only moves over a gap in the offsets returns no records, and would end only after CHECK_S.
+# The same while a thread waits, because a poll that only moves over a gap in the offsets returns no records, and ends after its limit.
 WAITED_CHECK_S: Final = 0.05
 MOST_RESTARTS: Final = 5  # restarts of the first read, each because an offset was out of range
 CLOSE_S: Final = 5.0
@@ -90,7 +90,7 @@ class TableReader:
         """
         if self._thread is system.current_thread():
             raise KafkaError(f"{what}: on_change must not wait for its own table")
-        self._session.wakeup()  # ends a poll of CHECK_S; the next polls of the thread are shorter while a thread waits
+        self._session.wakeup()  # ends a poll of CHECK_S; polls that begin while a thread waits are shorter
         met = self.changed.wait(lambda: self.error is not None or self._stopping or condition(), timeout)
         self.check()
         if not met:
@@ -138,7 +138,7 @@ class TableReader:
         self._session.close(_left(until), failed=True)
 
     def forget(self) -> None:
-        """End the thread and the session without waiting: the garbage collector calls this."""
+        """End the thread and the session without waiting, because the garbage collector calls this."""
         self._stopping = self._forgotten = True
         self._session.wakeup()
 

@@ -36,7 +36,7 @@ __all__ = ["Cluster"]
 
 
 class Request(Protocol):
-    """The attributes of a request that `Cluster` reads."""
+    """The attributes that `Cluster` reads from a request."""
 
     key: int
     name: str
@@ -144,7 +144,7 @@ class Cluster:
                 self.replication.elect(topic.partitions[-1])
 
     def alter_topic(self, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False) -> None:
-        """Change configs of a topic; None restores the default of a config. Raises ValueError for an invalid value."""
+        """Change configs of a topic; None restores the default of a config. Raises ValueError for an invalid number."""
         topic = self.topics[name]
         settings = checked_settings(altered(topic.settings, topic.configs, changes), self.brokers)
         if validate_only:
