@@ -5,7 +5,7 @@
     cluster.push_error(ProduceRequest, "NOT_LEADER_OR_FOLLOWER", topic="orders", partition=3)
     cluster.stop_broker(2, failover=1.5)
 
-Time comes from the timeline: a simulation jumps to the next event, `ModelServer` follows the real clock. Only one thread at a time may
+Time comes from the timeline: a simulation jumps to the next event, and `ModelServer` follows the real clock. Only one thread at a time may
 call the methods of a cluster.
 """
 
@@ -52,7 +52,7 @@ class ModelCluster(Cluster):
     controller: Any = property(attrgetter("brokers.controller"), doc="The number of the broker that is the controller.")
 
     def log(self, topic: str, partition: int) -> PartitionLog:
-        """The log of a partition's leader, or else its last leader; raises KeyError or IndexError if the partition does not exist."""
+        """The log of a partition's leader; without a leader, the last leader's log. Raises KeyError if there is no such topic."""
         return self.topics[topic].partitions[partition].log
 
     def records(self, topic: str, partition: int | None = None) -> list[WireRecord]:
@@ -65,7 +65,7 @@ class ModelCluster(Cluster):
     def append(self, topic: str, partition: int, records: Iterable[WireRecord], *, codec: int = 0, gap: int = 0) -> int:
         """Append records, as another producer would, after a gap of `gap` offsets; return their base offset.
 
-        If no leader runs, all in-sync replicas get the records at once, as if they had been written before the leader stopped.
+        If no leader runs, all in-sync replicas get the records at once, as if a leader had appended them earlier.
         """
         target = self.topics[topic].partitions[partition]
         base = target.log.end_offset + gap
@@ -93,7 +93,10 @@ class ModelCluster(Cluster):
 
     @checked
     def move_leader(self, topic: str, partition: int, to: int | None = None) -> int:
-        """Let `to`, or an in-sync replica (another one if possible), lead the partition in a new epoch; return the new leader."""
+        """Let `to` lead the partition in a new epoch; return the new leader.
+
+        By default, another running in-sync replica leads, or else the last leader.
+        """
         target = self.topics[topic].partitions[partition]
         others = [n for n in self.alive() if n != target.leader and n in target.in_sync] or [target.last_leader]
         self.replication.lead(target, to if to is not None else self.random.choice(others))
@@ -101,16 +104,16 @@ class ModelCluster(Cluster):
 
     @checked
     def orphan(self, topic: str, partition: int, seconds: float) -> None:
-        """Leave the partition without a leader for `seconds`."""
+        """Leave the partition without a leader; elect one after `seconds`, if there is still none."""
         target = self.topics[topic].partitions[partition]
         self.replication.no_leader(target)
         self.timeline.after(seconds, lambda: self.replication.elect(target) if target.leader == NO_LEADER else None)
 
     @checked
     def lose_leadership_after_append(self, topic: str, partition: int, to: int | None = None, *, kept: bool = True) -> None:
-        """Let another broker lead after the next append, before the in-sync replicas have confirmed it.
+        """Let `to`, by default another in-sync replica, lead after the next append, before followers copy the records.
 
-        A Produce request with acks=all gets an error. `kept`: whether the new leader has the records.
+        If this changes the leader, a Produce request with acks=all gets an error. `kept`: whether the new leader then has the records.
         """
         target = self.topics[topic].partitions[partition]
 
@@ -156,7 +159,7 @@ class ModelCluster(Cluster):
 
     @checked
     def stop_broker(self, node: int, *, failover: float = 0.0) -> None:
-        """Stop a broker: its connections are lost at once, and after `failover` seconds its partitions get other leaders."""
+        """Stop a broker: its connections are lost at once; if it is down `failover` seconds later, its partitions elect leaders."""
         broker = self.brokers[node]
         if not broker.up:
             return
@@ -188,7 +191,7 @@ class ModelCluster(Cluster):
 
     @checked
     def freeze(self, node: int, seconds: float) -> None:
-        """Freeze a broker, as SIGSTOP does: connections stay open, and no request is executed.
+        """Freeze a broker: its connections stay open, but it does not begin to execute requests.
 
         Afterwards the broker executes the requests that have arrived; the requests of a connection that was lost meanwhile are executed
         with probability `zombies`.
@@ -238,7 +241,7 @@ class ModelCluster(Cluster):
 
     @checked
     def stale_metadata(self, seconds: float) -> None:
-        """For `seconds`, make all brokers return the metadata as it is now."""
+        """For `seconds`, make brokers return the list of brokers, topics and leaders as it is now."""
         self.metadata.make_stale(seconds)
 
     @checked
@@ -257,17 +260,23 @@ class ModelCluster(Cluster):
 
     @checked
     def move_coordinator(self, group: str, to: int | None = None, *, loading: float = 0.0) -> int:
-        """Let another broker coordinate the group, which it loads for `loading` seconds; return the new coordinator."""
+        """Let `to`, by default another running broker if there is one, coordinate the group; return the new coordinator.
+
+        The coordinator first loads the state of the group for `loading` seconds.
+        """
         return self.coordinators.move(group, to, loading=loading)
 
     @checked
     def move_transaction_coordinator(self, transactional_id: str, to: int | None = None, *, loading: float = 0.0) -> int:
-        """Let another broker coordinate the transactional id, which it loads for `loading` seconds; return the new coordinator."""
+        """Let `to`, by default another running broker if there is one, coordinate the transactional id; return the new coordinator.
+
+        The coordinator first loads the state of the transactional id for `loading` seconds.
+        """
         return self.transactions.move(transactional_id, to, loading=loading)
 
     @checked
     def slow_markers(self, seconds: float) -> None:
-        """Write the markers of a transaction `seconds` after its end: until then its producer gets CONCURRENT_TRANSACTIONS; 0 ends this."""
+        """Write the markers of a transaction `seconds` after its end: until then its producer cannot begin the next one; 0 ends this."""
         self.transactions.marker_delay = seconds
 
     # ---- requests

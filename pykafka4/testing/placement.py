@@ -1,7 +1,7 @@
 """Chooses the coordinators of groups and transactional ids. Invariant: a key (a group id or transactional id) has at most one
 coordinator.
 
-A key moves to another broker when its coordinator is down, or when a test orders the move.
+A key moves when `coordinator_of` finds that its coordinator is down and another broker runs, or when a test orders the move.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ class Placement:
         return self.move(key, alive[sum(key.encode()) % len(alive)]) if alive else None
 
     def move(self, key: str, to: int | None = None, *, loading: float = 0.0) -> int:
-        """Let another broker coordinate `key`, which it loads for `loading` seconds; return the new coordinator."""
+        """Let `to`, by default another running broker if there is one, coordinate `key`; return the new coordinator.
+
+        The coordinator first loads the state of `key` for `loading` seconds.
+        """
         before = self._last(key)
         others = [node for node in self._brokers.alive() if node != before] or [before]
         self._moved[key] = self._random.choice(others) if to is None else to

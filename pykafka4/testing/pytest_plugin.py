@@ -1,8 +1,8 @@
-"""Provides the pytest fixture `kafka_server`, a model server for a test. Invariant: a passing test ends in an error if a fault
-that it ordered has not happened as often as ordered, unless its marker has unmet="ignore".
+"""Provides the pytest fixture `kafka_server`, a model server for a test. Invariant: a passing test ends in an error if
+`ModelServer.unmet` lists a fault, unless the test's marker has unmet="ignore".
 
-pytest loads this plugin automatically (entry point `pytest11`). `@pytest.mark.kafka_server(brokers=1, release="2.8", unmet="ignore")` on a
-test, a class or a module sets the server's options.
+pytest loads this plugin automatically (entry point `pytest11`). The marker `kafka_server(brokers=1, release="2.8", unmet="ignore")` of a
+test, class or module sets the fixture's options.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 def kafka_server(request: pytest.FixtureRequest) -> Iterator[ModelServer]:
     """Kafka brokers on 127.0.0.1 for one test: `Producer(bootstrap_servers=kafka_server.bootstrap_servers)`; see `ModelServer`.
 
-    A test that passed still ends in an error if a fault that it ordered did not happen as often as ordered, unless unmet="ignore". Any
-    test ends in an error if the server crashed.
+    A test that passed still ends in an error if a fault of `fail`, `delay` or `disconnect` did not happen as often as ordered, unless
+    unmet="ignore". Any test ends in an error if the server crashed.
     """
     options: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers("kafka_server"))):  # the marker closest to the test wins

@@ -1,7 +1,7 @@
 """Decodes the requests of a connection, executes them, and sends the responses.
 
 Invariants:
-* Each handler's response passes once through `Call.answer`, where throttling and the faults of responses take effect.
+* A handler's response is sent only through `Call.answer`, where throttling and the faults of responses take effect.
 * An error that was ordered with `When.BEFORE` is read before a handler executes the request, or the part of the request, to which the
   error applies.
 

@@ -60,8 +60,8 @@ def keep(
 ) -> T:
     """Store one offset unless an error prevents it; return the offset's row in the response, of class `kind`.
 
-    `by_id`: whether the request has topic ids; `refused`: the error of the whole request; `after`: the error to return when the offset is
-    stored, or NONE.
+    `by_id`: whether the request has topic ids; `refused`: the error of the whole request; `after`: the error, or NONE, in the row of a
+    stored offset for which no other error is ordered.
     """
     row = partial(kind, partition_index=part.partition_index)
     found = call.cluster.topics.by_id(topic.topic_id) if by_id else call.cluster.topics.get(topic.name)
@@ -139,7 +139,7 @@ def _stored(call: Call, kind: Callable[..., Any], group: Group, refused: str | N
 
 
 def delete_offsets(call: Call) -> OffsetDeleteResponse:
-    """Offsets of topics to which a member subscribes are not deleted."""
+    """Offsets of topics that a member's subscription names are not deleted."""
     message: OffsetDeleteRequest = call.message
     refused = refusal(call, message.group_id, "DELETE")
     group = existing(call, message.group_id)

@@ -1,4 +1,4 @@
-"""Serves requests about groups, not offsets. Invariant: any broker names a group's coordinator; only the coordinator serves the group."""
+"""Serves FindCoordinator, and requests about groups and their members. Invariant: only a group's coordinator serves the group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Serves ApiVersions, Metadata and DescribeCluster. Invariant: a response has the state that its broker knows, which may be outdated."""
+"""Serves ApiVersions, Metadata and DescribeCluster. Invariant: a broker returns the brokers and leaders
+that it knows, which may be outdated."""
 
 from __future__ import annotations
 

@@ -37,14 +37,14 @@ def _listed(call: Call, topic: str, part: ListOffsetsRequest.Topic.Partition) ->
 
 
 def _not_yet(call: Call, log: PartitionLog) -> str | None:
-    """The error of a leader that does not know the end yet, because its high watermark is below the start of its epoch; or None."""
+    """The error of a leader that cannot name the latest offset, because its high watermark is below the start of its epoch; or None."""
     if log.high_watermark >= log.epochs[-1][1]:
         return None
     return "OFFSET_NOT_AVAILABLE" if call.version >= 5 else "LEADER_NOT_AVAILABLE"
 
 
 def _lookup(log: PartitionLog, timestamp: int, end: int) -> tuple[int, int]:
-    """(offset, timestamp), searched below `end`; (-1, -1) if no record fits, or if LATEST is unknown. The model has no remote storage."""
+    """(offset, timestamp), searched below `end`; (-1, -1) if no record fits, or if LATEST is unknown. LATEST_TIERED fits no record."""
     if timestamp == LATEST_TIERED:
         return -1, -1
     if timestamp == NEWEST:

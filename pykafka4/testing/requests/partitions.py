@@ -51,5 +51,5 @@ def endpoints(call: Call, kind: Callable[..., T], nodes: Container[int]) -> list
 
 
 def isolation(call: Call) -> Isolation:
-    """The isolation level of a Fetch or ListOffsets; any number but 1 reads uncommitted records, as in brokers."""
+    """The isolation level of a Fetch or ListOffsets; any number but 1 reads uncommitted records."""
     return Isolation.READ_COMMITTED if call.message.isolation_level == Isolation.READ_COMMITTED.value else Isolation.READ_UNCOMMITTED

@@ -166,7 +166,7 @@ class Session:
             self._run(call)
 
     def _decode(self, frame: bytes) -> Call | None:
-        """None if the broker refuses the request. As in brokers, extra bytes are ignored, because librdkafka sends some."""
+        """None if the broker refuses the request. Extra bytes are ignored, because librdkafka sends some."""
         if len(frame) < 8:
             self._refuse(frame, f"a frame of size {len(frame)} is too small for a request header")
             return None
@@ -249,7 +249,7 @@ class Session:
 REACTIONS: Final[dict[Fault, Callable[[Session, bytes, float], object]]] = {
     Fault.DROP_AFTER: lambda session, data, seconds: session.close(),
     Fault.DROP_MIDWAY: lambda session, data, seconds: session._drop_midway(data),
-    Fault.SWALLOW: lambda session, data, seconds: None,  # the connection stays open and silent until the client closes it
+    Fault.SWALLOW: lambda session, data, seconds: None,  # the connection stays open and silent
     Fault.DELAY_REPLY: lambda session, data, seconds: session.cluster.timeline.after(seconds, lambda: session._reply(data)),
     Fault.GARBAGE: lambda session, data, seconds: session._reply(data[:8] + b"\xff" * (len(data) - 8)),
 }

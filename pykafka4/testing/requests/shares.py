@@ -184,7 +184,7 @@ def _names(call: Call, session: ShareSession) -> list[TopicPartition]:
 
 
 def _enough(call: Call, session: ShareSession) -> bool:
-    """Whether a partition has an error, or a record to acquire."""
+    """Whether a partition has a record to acquire, or is not led by this broker."""
     for topic_id, number in session.partitions:
         topic = call.cluster.topics.by_id(topic_id)
         partition, refused = (None, "UNKNOWN_TOPIC_ID") if topic is None else led(call, topic.name, number)

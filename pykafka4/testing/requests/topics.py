@@ -20,11 +20,14 @@ from pykafka4.wire.protocol.messages_admin import (
 
 __all__ = ["create_partitions", "create_topics", "delete_records", "delete_topics", "describe_log_dirs"]
 
-HIGH_WATERMARK = -1  # the offset in a DeleteRecords that stands for the high watermark
+HIGH_WATERMARK = -1  # the offset in DeleteRecords requests that stands for the high watermark
 
 
 def create_topics(call: Call) -> CreateTopicsResponse:
-    """The first replica of each assignment leads its partition. The first assignment sets the number of replicas of all partitions."""
+    """The first replica of each assignment leads its partition, if its broker runs.
+
+    The first assignment sets the number of replicas of all partitions.
+    """
     return CreateTopicsResponse(topics=[_create(call, topic) for topic in call.message.topics])
 
 

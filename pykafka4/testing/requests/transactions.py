@@ -1,4 +1,5 @@
-"""Serves InitProducerId and the requests of transactions. Invariant: only the coordinator of a transactional id changes its state."""
+"""Serves InitProducerId and the requests of transactions. Invariant: a request changes a
+transactional id's state only if the id's coordinator allows the change."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 Invariants:
 * One thread runs the timeline's events and reads the sockets; other code changes the cluster through `ModelServer.do`, under the
   server's lock.
-* An exception in that thread closes every connection, and later calls, up to and including `close`, raise RuntimeError with
-  that exception as the cause.
+* An exception in that thread closes every connection. Then `do` and `wait_for` until `close`, and the first `close`, raise RuntimeError
+  with that exception as the cause.
 
 Modules; each line imports only from lines below it:
     model_server  `ModelServer`: its thread, and its methods for tests

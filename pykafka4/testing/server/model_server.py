@@ -41,7 +41,7 @@ __all__ = ["ModelServer"]
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 OPTIONS: Final = ("brokers", "release", "auto_create_topics", "default_partitions", "random")
-LONGEST_SLEEP_S: Final = 1.0  # the thread's longest sleep: a missed wake-up causes a delay, not a hang
+LONGEST_SLEEP_S: Final = 1.0  # the thread's longest sleep, so that a missed wake-up causes a delay, not a hang
 
 
 def as_bytes(name: str, value: object) -> bytes | None:
@@ -184,11 +184,11 @@ class ModelServer:
     ) -> None:
         """Answer the next `times` requests of an API with an error: `fail("Produce", "NOT_LEADER_OR_FOLLOWER", topic="orders")`.
 
-        `error` is Kafka's name for the error; `api` is Kafka's name for the API, its key, or its request class. Requests about partitions
-        (such as Produce, Fetch and ListOffsets) fail for each partition that matches `topic` and `partition`; each of
-        these partitions uses up one of `times`. The request, or its part for the partition, is not executed; with `after` (Produce,
-        OffsetCommit, and requests of group members and transactions) it is executed, and then the error is returned. Raises ValueError at
-        once for a fault that could never happen, such as one with an unknown name, or of an API that this release does not have.
+        `error` is Kafka's name for the error; `api` is Kafka's name for the API, its key, or its request class. A Produce, Fetch or
+        ListOffsets request fails for each partition that matches `topic` and `partition`; each of these partitions uses up one of
+        `times`. The request, or its part for the partition, is not executed; with `after` (Produce, OffsetCommit, and requests of group
+        membership and transactions) it is executed, and then the error is returned. Raises ValueError at once for a fault that could
+        never happen, such as one with an unknown name, or of an API that this release does not have.
         """
         self._order(lambda cluster: orders.fail(cluster, api, error, topic, partition, times, after))
 
@@ -199,7 +199,7 @@ class ModelServer:
     def disconnect(self, api: Api, *, broker: int | None = None, times: int = 1, after: bool = False) -> None:
         """Close the connection instead of responding to the next `times` requests of an API (at `broker`, by default at any broker).
 
-        The request is not executed; with `after` it is executed, and only its response is lost. Raises ValueError as `fail` does.
+        The request is not executed; with `after` it is executed, but gets no response. Raises ValueError as `fail` does.
         """
         self._order(lambda cluster: orders.disconnect(cluster, api, broker, times, after))
 
