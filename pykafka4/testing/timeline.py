@@ -1,4 +1,4 @@
-"""Runs future events in virtual time. Invariant: all events are in one queue, and events at the same time happen in the order
+"""Keeps a clock, and runs planned events. Invariant: all events are in one queue, and events at the same time happen in the order
 in which they were planned."""
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Timeline:
         return False
 
     def advance(self, to: float) -> None:
-        """Run all events up to `to`, in order, each at its own time."""
+        """Run all events up to `to`, in order, each at its own time, or at `now` if that is later."""
         while self.next_at <= to:
             self.step()
         self.now = max(self.now, to)

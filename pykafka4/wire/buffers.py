@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as Readable
 
     class Buffer(Readable, Sized, Protocol):
-        """Any bytes-like object: `len` is the number of bytes, `memoryview` reads them without a copy."""
+        """A bytes-like object whose `len` is the number of its bytes; `memoryview` reads them without a copy."""
 
 else:
     Readable = Buffer = object

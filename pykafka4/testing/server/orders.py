@@ -1,4 +1,4 @@
-"""Orders faults by name, for `ModelServer`. Invariant: a fault that could never happen is rejected when it is ordered."""
+"""Orders faults by name, for `ModelServer`. Invariant: an unknown API, error or broker is rejected when the fault is ordered."""
 
 from __future__ import annotations
 

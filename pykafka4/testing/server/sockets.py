@@ -86,7 +86,7 @@ def bound(port: int) -> socket.socket:
 
 
 class Sockets:
-    """`wake` and `select` may be called at any time, the other methods only while no other code uses the cluster."""
+    """`wake` and `select` may be called while other code uses the cluster; the other methods may not."""
 
     def __init__(self, cluster: ModelCluster) -> None:
         self._cluster = cluster
@@ -96,7 +96,7 @@ class Sockets:
         self._wake_in.setblocking(False)
         self._selector.register(self._wake_out, selectors.EVENT_READ, self._drain)
         self._listeners: dict[int, socket.socket] = {}
-        self._ports: dict[int, socket.socket] = {}  # bound, not listening: no other process gets the port of a broker that is down
+        self._ports: dict[int, socket.socket] = {}  # bound, not listening, to reserve the ports of brokers that are down
         self._fronts: set[SocketFront] = set()
         self.follow_brokers()
 

@@ -1,7 +1,6 @@
 """Keeps the state of each record of a partition in a share group. Invariant: a record in a final state is never acquired again.
 
-The states belong to the model cluster, so they survive when a broker stops. Locks do not: under a new leader, acquired records are
-released.
+The states belong to the model cluster, so they survive when a broker stops, but a change of the leader releases acquired records.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ FINAL = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
 
 
 class Holder(Protocol):
-    """The share session that has acquired a record."""
+    """The share session that holds the lock on a record."""
 
     group: str
     member: str
@@ -62,7 +61,7 @@ class Slot:
 
 @attrs.define(eq=False)
 class SharePartition:
-    """The records of a partition from `start` on; records below `start` are final."""
+    """The records of a partition from `start` on; records below `start` are never acquired."""
 
     group: str
     key: tuple[UUID, int]
@@ -156,14 +155,14 @@ class SharePartition:
     # ---- acknowledging
 
     def acknowledge(self, holder: Holder, batches: Iterable[tuple[int, int, list[int]]]) -> str | None:
-        """Apply all acknowledgements (first offset, last offset, types) and return None; or apply none of them, and return the error."""
+        """Apply the acknowledgements (first offset, last offset, types) and return None; or apply none of them, and return the error."""
         self.drop_ended()
         types: dict[int, int] = {}
         for first, last, kinds in batches:
             if last < first or len(kinds) not in (1, last - first + 1) or any(kind not in range(5) for kind in kinds):
                 return "INVALID_REQUEST"
             types.update((offset, kinds[0] if len(kinds) == 1 else kinds[offset - first]) for offset in range(first, last + 1))
-        types = {offset: kind for offset, kind in types.items() if offset >= self.start}  # records below are final: no error, as in Kafka
+        types = {offset: kind for offset, kind in types.items() if offset >= self.start}  # no error for records below, as in Kafka
         for offset in types:
             slot = self.slots.get(offset)
             if slot is None or slot.state is not RecordState.ACQUIRED or slot.holder is None or slot.holder.member != holder.member:

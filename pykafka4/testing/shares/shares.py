@@ -25,7 +25,7 @@ class ShareSession:
     group: str
     member: str
     way: SessionConnection
-    epoch: int = 1  # the epoch that the next request must have
+    epoch: int = 1  # the epoch with which the next request continues the session
     partitions: dict[tuple[UUID, int], None] = attrs.Factory(dict)
     closed: bool = False
 
@@ -87,7 +87,7 @@ class Shares:
     # ---- sessions
 
     def open(self, node: int, group: str, member: str, way: SessionConnection) -> ShareSession:
-        """The new session replaces the member's earlier session. As in Kafka, the replacement alone releases no records."""
+        """The new session replaces the member's earlier session at the broker. As in Kafka, the replacement alone releases no records."""
         earlier = self.sessions.get((node, group, member))
         session = self.sessions[node, group, member] = ShareSession(group, member, way)
         if earlier is not None:
@@ -102,7 +102,7 @@ class Shares:
         return None if session is None or session.ended else session
 
     def close(self, node: int, group: str, member: str) -> None:
-        """Close the session, and release the records that it has acquired from its partitions."""
+        """Close the session, and end its locks on records of its partitions."""
         session = self.sessions.pop((node, group, member), None)
         if session is not None:
             session.closed = True

@@ -1,7 +1,7 @@
 """Stores the brokers' logs, copies them to replicas, and elects leaders.
 
 Invariants:
-* Only `fetch_sessions` depends on the format of requests.
+* Only `fetch_sessions` imports the declarations of requests.
 * Only `PartitionLog` adds and removes batches; only `Replication` changes a partition's leader and in-sync replicas.
 
 Modules; each line imports only from lines below it:

@@ -159,7 +159,7 @@ class StoredBatch:
         return self.base_offset + self.header.last_offset_delta + 1
 
     def records(self) -> tuple[WireRecord, ...]:
-        """A control batch has no records for clients. Raises DecodeError for a corrupt batch."""
+        """Empty for a control batch, which has no records for clients. Raises the errors of `records_of`."""
         if self._records is None:
             self._records = () if self.header.control else tuple(records_of(read_header(self.data)))
         return self._records

@@ -2,8 +2,8 @@
 response.
 
 A session keeps the partitions that its client requests, in the order in which a response is filled. A partition moves to the end
-when a response has records of it, or when it is requested again after it was forgotten; nothing else changes the order. The broker keeps
-a limited number of sessions, in memory only.
+when a response after the first has records of it, or when it is requested again after it was forgotten. The broker keeps a limited number
+of sessions, in memory only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Key: TypeAlias = tuple[str | UUID, int]
 
 @attrs.define(eq=False)
 class RequestedPartition:
-    """`high_watermark` and `log_start_offset` are the values that the client has received last (-1: none, or an error)."""
+    """`high_watermark` and `log_start_offset` are the values of the last response (-1: none, or an error)."""
 
     topic: str  # empty if the request names topics by id
     topic_id: UUID
@@ -58,7 +58,7 @@ class FetchSession:
     created_at: float
     used_at: float
     partitions: dict[Key, RequestedPartition]
-    epoch: int = 1  # the epoch that the next request must have
+    epoch: int = 1  # the epoch with which the next request continues the session
 
     def update(self, asked: Iterable[RequestedPartition], forgotten: Iterable[Key]) -> None:
         """A partition that is in both `asked` and `forgotten` is removed."""

@@ -1,7 +1,7 @@
 """Validates the batches of one replica's log, gives them offsets, stores them, and keeps producer state, as a broker does.
 
-The code follows the protocol's description (KIP-98, KIP-360, KIP-101, KIP-467), independently of the client's batch writer, because
-clients are tested against it.
+The checks follow the protocol's description (KIP-98, KIP-360, KIP-101, KIP-467), independently of the client's batch writer, because
+clients are tested against them.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class PartitionLog:
             return self.unknown_producer.value if header.base_sequence else None
         if header.producer_epoch < (last.producer_epoch if last else ended or 0):
             return "INVALID_PRODUCER_EPOCH"
-        if last is None:  # here the log knows only a marker of the producer
+        if last is None:  # only the epoch of the producer's last marker is known
             return "OUT_OF_ORDER_SEQUENCE_NUMBER" if header.base_sequence else None
         expected = (last.last_sequence + 1) % 2**31 if header.producer_epoch == last.producer_epoch else 0
         return None if header.base_sequence == expected else "OUT_OF_ORDER_SEQUENCE_NUMBER"

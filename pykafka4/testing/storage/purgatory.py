@@ -18,7 +18,7 @@ K = TypeVar("K", bound=Hashable)
 class Delayed(Generic[K]):
     """A request that waits until one of `keys` changes and `ready(key)` holds, or until it times out.
 
-    A frozen broker cannot respond, so the request does not time out before `frozen_until()`.
+    `frozen_until()` delays the timeout of a request whose broker is frozen.
     """
 
     keys: list[K]

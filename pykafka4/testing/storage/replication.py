@@ -4,8 +4,8 @@ Invariant: every running in-sync replica has all records below the high watermar
 
 With a delay of 0, the default, followers copy at once, and a follower leaves the in-sync replicas when its broker stops. With a delay, a
 follower copies that many seconds after a write, and only while its broker and the leader run. As in Kafka, the follower learns of a higher
-high watermark one copy later. It stays in sync until the controller notices that its broker has stopped, or until it has been behind for
-`lag_max` seconds.
+high watermark one copy later. It leaves the in-sync replicas when the controller notices that its broker has stopped, or when it has been
+behind for `lag_max` seconds.
 """
 
 from __future__ import annotations
@@ -169,12 +169,12 @@ class Replication:
                 self._advance(partition)
 
     def stopped(self, node: int) -> None:
-        """Without a delay, the broker leaves the in-sync replicas at once, except in partitions that it leads."""
+        """Without a delay, remove the broker from the in-sync replicas at once, as `gone` does."""
         if self._delay(node) <= 0:
             self.gone(node)
 
     def gone(self, node: int) -> None:
-        """Remove a stopped broker from the in-sync replicas, except in partitions that it leads."""
+        """Remove a stopped broker from the in-sync replicas, except where it is the leader or the last of them."""
         for partition in self._topics.partitions():
             if partition.leader != node:
                 self.shrink(partition, node)
@@ -208,7 +208,7 @@ class Replication:
         self.produces.wake(partition)
 
     def elect(self, partition: Partition) -> None:
-        """Let a running in-sync replica lead; if there is none and the topic allows unclean elections, any running replica."""
+        """Make an in-sync replica that is up the leader; if there is none but the topic allows unclean elections, any other that is up."""
         running = [n for n in partition.replicas if self._brokers[n].up]
         candidates = [n for n in running if n in partition.in_sync] or (running if partition.unclean else [])
         if candidates:

@@ -85,7 +85,10 @@ class LogTransactions:
         self.ended = [entry for entry in self.ended if entry.marker_offset >= start]
 
     def stable_until(self, high_watermark: int, start: int) -> int:
-        """The last stable offset: all transactions that began below it have ended, with markers below the high watermark."""
+        """The last stable offset, from `start` to the high watermark.
+
+        Every transaction that began between `start` and this offset has its marker below the high watermark.
+        """
         first = min(self.open.values(), default=high_watermark)
         for entry in reversed(self.ended):
             if entry.marker_offset < high_watermark:

@@ -1,8 +1,7 @@
 """Keeps the state of transactional ids, and writes the markers that end transactions (KIP-98, KIP-360, KIP-890).
 
 Invariants:
-* A transaction that is being committed or aborted is completed, whatever fails meanwhile, because failed writes of its markers are
-  repeated.
+* Failed writes of a transaction's markers are repeated until the transaction is completed.
 * This package does not depend on the format of requests. The transactions in a partition's log are in `storage.transactions`.
 
 Modules; each line imports only from lines below it:

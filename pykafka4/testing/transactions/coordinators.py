@@ -1,7 +1,7 @@
 """Gives out producer ids and epochs, and begins and ends transactions, as transaction coordinators do.
 
 Invariant: a transactional id has at most one coordinator, and its state moves with the coordinator. Methods that serve requests return the
-name of an error, or None. `requests` checks that a request has come to the coordinator.
+name of an error, or None. They do not check that a request has come to the coordinator.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class TransactionCoordinators:
     # ---- InitProducerId
 
     def begin(self, transactional_id: str, timeout: float, expected: tuple[int, int] | None) -> str | None:
-        """Give the producer id and the next epoch to a new producer, or to the producer with the id and epoch `expected`."""
+        """Give a producer id and an epoch to a new producer, or to the producer with the id and epoch `expected`."""
         if not 0 < timeout <= MAX_TIMEOUT_S:
             return "INVALID_TRANSACTION_TIMEOUT"
         known = self.transactions.get(transactional_id)
@@ -154,7 +154,7 @@ class TransactionCoordinators:
         return "CONCURRENT_TRANSACTIONS" if same else "INVALID_TXN_STATE"
 
     def _fence(self, known: Transaction) -> None:
-        """Abort the transaction of a producer that took too long or is being replaced, and fence the producer."""
+        """Abort the ongoing transaction, after its timeout or for an InitProducerId, and fence the producer."""
         before = known.epoch
         known.fence()
         self._decide(known, False, known.epoch, known.producer_id, before)

@@ -18,7 +18,7 @@ __all__ = ["Ending", "MarkerWriter"]
 
 @attrs.define(eq=False)
 class Ending:
-    """A transaction that is being ended, with the partitions and groups that lack its marker."""
+    """A transaction that is being ended, with the partitions and groups to which its marker is not yet written."""
 
     marker: Marker
     partitions: dict[TopicPartition, Partition | None]  # None: the partition did not exist when the transaction ended
@@ -33,7 +33,8 @@ class Ending:
 class MarkerWriter:
     """The caller repeats `write` until the `Ending` is `done`.
 
-    `appended(partition, offset)` is called after each marker; `settle_offsets(group, marker)` returns whether the group accepts the marker.
+    `appended(partition, offset)` is called after each stored marker. `settle_offsets(group, marker)` ends the transaction in the group, or
+    returns False if the call has to be repeated.
     """
 
     def __init__(

@@ -107,6 +107,6 @@ class Transaction:
     # ---- a request that is repeated because its response was lost (KIP-890)
 
     def ended_for(self, producer_id: int, epoch: int) -> bool:
-        """Whether this id and epoch directly precede the current ones: the end of a transaction, even by a timeout, raises the epoch."""
+        """Whether this id and epoch directly precede the current ones, as they do after `end_and_raise` or a timeout."""
         raised = (self.producer_id, self.epoch) == (producer_id, epoch + 1)
         return raised or (self.last_producer_id == producer_id and epoch == MAX_EPOCH - 1 and self.epoch == 0)

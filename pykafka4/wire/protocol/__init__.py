@@ -4,7 +4,7 @@ Invariant: a message is declared once for all its versions; each version is comp
 and tags are Kafka's own, as a test checks.
 
 Modules; each line imports only from lines below it:
-    declared          imports every message, for the broker side (`pykafka4.testing`)
+    declared          imports every message, for the broker side (`pykafka4.testing`); `frame` loads it on demand
     frame             frames of a connection: size, header, message
     messages_cluster  ApiVersions, Metadata, FindCoordinator
     messages_produce  Produce

@@ -69,7 +69,7 @@ class _Source:
 
     def function(self, title: str) -> Any:
         text = "\n".join(self.lines) + "\n"
-        filename = f"<pykafka4 {title}>"  # unique, and the key under which `field_at_fault` finds the labels
+        filename = f"<pykafka4 {title}>"  # the key under which `field_at_fault` finds the labels
         linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
         exec(compile(text, filename, "exec"), self.names)
         _LABELS[filename] = self.labels
