@@ -139,8 +139,9 @@ class TableReader:
 
     def forget(self) -> None:
         """End the thread and the session without waiting, because the garbage collector calls this."""
-        self._stopping = self._forgotten = True
+        self._forgotten = self._stopping = True  # in this order: the thread looks at the first when the second is set
         self._session.wakeup()
+        self.changed.notify()
 
     # ---------------------------------------------------------------- the thread of the table
 
@@ -153,6 +154,7 @@ class TableReader:
                 self._fail(error)
         finally:
             self.changed.notify()
+            self.changed.wait(lambda: self._stopping)  # only this thread can close the session of a failed table that nobody closes
             if self._forgotten:
                 self._session.close(CLOSE_S, failed=True)
 

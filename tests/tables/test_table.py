@@ -350,6 +350,21 @@ def test_a_forgotten_table_ends_its_thread_with_a_warning(settings: Settings) ->
         until(lambda: any("Table was not closed" in str(one.message) for one in caught), "a warning")
 
 
+def test_a_forgotten_table_that_had_failed_ends_its_thread_and_client(settings: Settings) -> None:
+    settings.put(a=1)
+    before = set(threading.enumerate())
+
+    def fail() -> None:
+        made = table("t", **{**NAMES, **settings.where})
+        settings.producer.send("t", "without a key")
+        until(lambda: made.status()["state"] == "failed", "the end of the table")
+        assert set(threading.enumerate()) != before
+
+    with pytest.warns(ResourceWarning, match="Table was not closed"):
+        fail()
+    until(lambda: set(threading.enumerate()) <= before, "the end of the threads")
+
+
 @pytest.mark.parametrize(
     "option",
     [
