@@ -33,7 +33,8 @@ __all__ = [
 
 log = get_log("pykafka4")
 
-_POINTERS: Final = frozenset("OP&X")  # objects, pointers, typed pointers, functions
+# Objects, pointers, typed pointers, functions, C strings of ctypes, and its wide strings; `Zf`, `Zd` and `Zg` are complex numbers.
+_POINTERS: Final = re.compile("[OP&Xz]|Z(?![fdg])")
 _FIELD_NAMES: Final = re.compile(":[^:]*:")
 _ASYNC: Final = CO_COROUTINE | CO_ASYNC_GENERATOR
 
@@ -53,7 +54,7 @@ def fresh(error: BaseException | None) -> BaseException | None:
 
 def holds_pointers(form: str) -> bool:
     """Whether a buffer of the format `form` (of struct, numpy or ctypes) holds pointers, which mean nothing elsewhere."""
-    return not _POINTERS.isdisjoint(form if len(form) == 1 else _FIELD_NAMES.sub("", form))
+    return _POINTERS.search(_FIELD_NAMES.sub("", form)) is not None
 
 
 def partitioner_failed(topic: str, function: Callable[..., Any], error: Exception) -> KafkaError:

@@ -23,6 +23,10 @@ class Pointing(ctypes.Structure):
     _fields_ = [("number", ctypes.c_uint16), ("target", ctypes.POINTER(ctypes.c_int))]
 
 
+class Texts(ctypes.Structure):
+    _fields_ = [("text", ctypes.c_wchar_p), ("number", ctypes.c_float)]
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -36,6 +40,8 @@ class Pointing(ctypes.Structure):
         np.arange(6, dtype=">i4").reshape(2, 3),
         np.zeros(3, dtype=[("Option", "i2"), ("P", "f8")]),
         np.array([1.5, 2.5]),
+        np.array([1.5j]),
+        np.zeros(2, dtype=[("z", "c8"), ("Z", "c16"), ("long", "clongdouble")]),
         np.array(7),
         np.array([b"ab", b"c"]),
     ],
@@ -63,6 +69,9 @@ def test_a_contiguous_buffer_is_its_bytes(core: ModuleType, argument: str, value
         Pointing(),
         (ctypes.POINTER(ctypes.c_int) * 2)(),
         (ctypes.c_void_p * 2)(),
+        (ctypes.c_char_p * 2)(b"text"),
+        (ctypes.c_wchar_p * 2)("text"),
+        Texts(),
         (ctypes.CFUNCTYPE(None) * 2)(),
         memoryview(bytearray(12)).cast("B", (3, 4))[::-1],
         np.float64,
