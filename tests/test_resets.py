@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from pykafka4.errors import ConfigError
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.options.resets import duration_ms
 
@@ -57,3 +58,9 @@ def test_a_duration_is_read_as_java_reads_it(text: str, ms: int | None) -> None:
 def test_a_timedelta_is_a_duration(value: timedelta, ms: int) -> None:
     config = ConsumerConfig(bootstrap_servers="h:1", auto_offset_reset=value)  # type: ignore[arg-type]
     assert duration_ms(config.auto_offset_reset) == ms
+
+
+@pytest.mark.parametrize("value", [timedelta(microseconds=-1), timedelta(microseconds=-100), timedelta(hours=-1)])
+def test_a_negative_timedelta_is_refused(value: timedelta) -> None:
+    with pytest.raises(ConfigError, match="not negative"):
+        ConsumerConfig(bootstrap_servers="h:1", auto_offset_reset=value)  # type: ignore[arg-type]

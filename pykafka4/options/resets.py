@@ -21,9 +21,12 @@ ISO: Final = re.compile(
 
 
 def parse_reset(value: Any) -> Any:
-    """Return the option as text; a timedelta becomes a duration. Other types are returned unchanged, and `check_reset` refuses them."""
+    """Return the option as text; a timedelta becomes a duration, rounded down to milliseconds.
+
+    Other types are returned unchanged, and `check_reset` refuses them.
+    """
     if isinstance(value, timedelta):
-        return f"{BY_DURATION}PT{value / timedelta(seconds=1):.3f}S"
+        return f"{BY_DURATION}PT{value // timedelta(milliseconds=1) / 1000:.3f}S"
     return as_str(value)
 
 
