@@ -76,6 +76,11 @@ VERIFY: Final = {  # by OpenSSL's verify code
     62: "the certificate is for another host: connect to a name that it contains, or correct advertised.listeners or the certificate",
     64: "the certificate is for another address: connect to a name that it contains, or correct advertised.listeners or the certificate",
 }
+WEAK: Final = {  # by the reason of an SSLError, for the certificates of the client
+    "EE_KEY_TOO_SMALL": "the key of the certificate is too small for OpenSSL: use a longer key",
+    "CA_KEY_TOO_SMALL": "the key of an authority in it is too small for OpenSSL: the authority needs a longer key",
+    "CA_MD_TOO_WEAK": "the hash of a signature in it is too weak for OpenSSL: have the certificate signed with SHA-256 or better",
+}
 HANDSHAKE_ENDED: Final = f"the broker closed the connection during the TLS handshake; perhaps {NO_TLS}"
 ENDED: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
 
@@ -200,6 +205,8 @@ class Contexts:
         content = files["ssl_certfile"] if config.ssl_cert_pem is None else _ascii(config.ssl_cert_pem)
         if not _has_certificates(content or b""):
             return f"{where}: {_no_certificate(config.ssl_certfile, content)}"
+        if reason in WEAK:
+            return f"{where}: {WEAK[reason]}"
         has_key = config.ssl_keyfile is not None or config.ssl_key_pem is not None
         if has_key:
             where = _named("ssl_keyfile", "ssl_key_pem", config.ssl_keyfile)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import logging
 import os
 import ssl
@@ -17,6 +18,8 @@ import pytest
 
 pytest.importorskip("trustme")
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives import serialization as formats
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import pkcs12
@@ -327,6 +330,17 @@ def test_a_key_that_does_not_belong_to_the_certificate_is_named(files: Files) ->
             refused(ssl_cert_pem=CLIENT.chain.decode(), ssl_key_pem=key.decode())
             == "ssl_key_pem: the key does not belong to the certificate"
         )
+
+
+def test_a_key_that_is_too_short_for_openssl_is_named(files: Files) -> None:
+    key = rsa.generate_private_key(65537, 1024)
+    now, name = datetime.datetime.now(datetime.UTC), x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "short")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + datetime.timedelta(days=1))
+    chain = builder.sign(key, hashes.SHA256()).public_bytes(formats.Encoding.PEM)
+    pem = key.private_bytes(formats.Encoding.PEM, formats.PrivateFormat.PKCS8, formats.NoEncryption())
+    certificate = files.write("c", chain)
+    message = refused(ssl_certfile=certificate, ssl_keyfile=files.write("k", pem), ssl_ciphers="DEFAULT@SECLEVEL=2")
+    assert message == f"ssl_certfile={certificate!r}: the key of the certificate is too small for OpenSSL: use a longer key"
 
 
 def test_keys_that_are_none_are_named(files: Files) -> None:
