@@ -354,7 +354,7 @@ class QuestionRun(Generic[K, V]):
                 if outcome.passing and (self._question.repeatable or outcome.written is Written.NO):
                     self._retry(now, key, outcome.reason)
                 else:
-                    self._settle(key, outcome.reason if outcome.written is Written.NO else self._doubted(outcome.reason))
+                    self._settle(key, self._doubted(outcome.reason) if self._entries[key].is_undecided else outcome.reason)
             return
         found = self._question.read(keys, outcome)
         # A broker with an old version accepts one key in a request: `fit` left the first, and each other key gets a request of its own.
@@ -392,9 +392,7 @@ class QuestionRun(Generic[K, V]):
             return
         row, error = error_code(found.code), self._question.error(key, found)
         if not row.retriable or (row.code in MISSING and self._is_missing(now, key)):
-            if self._question.changes and self._entries[key].is_undecided:
-                error.add_note(DOUBT)
-            self._settle(key, error)
+            self._settle(key, self._doubted(error) if self._entries[key].is_undecided else error)
             return
         if row.refresh is self._choice.cured_by:
             self._choice.look_up_again(now, key, node, error)
@@ -406,11 +404,11 @@ class QuestionRun(Generic[K, V]):
             self._retry(now, key, error)
 
     def _doubted(self, error: KafkaError) -> KafkaError:
-        """Add a note if the request, which a broker may have, is not repeated."""
-        if self._question.repeatable:
+        """Add the note that a request, which a broker may have, may have been carried out."""
+        if self._question.repeatable and not self._question.changes:
             return error
         error = error.again()
-        error.add_note(SENT)
+        error.add_note(DOUBT if self._question.repeatable else SENT)
         return error
 
     def _is_missing(self, now: float, key: K) -> bool:
@@ -450,9 +448,7 @@ class QuestionRun(Generic[K, V]):
             seconds = round(self._seconds, 2)
             what = f"no answer within {seconds:g} s{self._from_whom(entry)}" if seconds else "not asked, because no time was left"
             late = KafkaTimeoutError(f"{self._question.late(key)}: {self._question.api}: {what}{because}")
-            if self._question.changes and self._question.repeatable and (entry.is_sent or entry.is_undecided):
-                late.add_note(DOUBT)
-            self._settle(key, self._doubted(late) if entry.is_sent else late)
+            self._settle(key, self._doubted(late) if entry.is_sent or entry.is_undecided else late)
 
     def _from_whom(self, entry: KeyState) -> str:
         taker = None if entry.in_flight is None else entry.in_flight.taker

@@ -6,12 +6,16 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from pykafka4.core import Reply
+import pytest
+
+from pykafka4.core import Failed, Reply
+from pykafka4.core.admin.calls import in_doubt
 from pykafka4.core.admin.question_run import CHECK_S, BrokerChoice, Question, QuestionRun, Refusal, RunContext
 from pykafka4.core.outbox import Outbox
-from pykafka4.errors import KafkaError, broker_error
+from pykafka4.errors import ConnectionLost, KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.options.config import ClientConfig
+from pykafka4.records import Written
 
 MANY = 500
 LOADING = Refusal(BY_NAME["COORDINATOR_LOAD_IN_PROGRESS"].code)
@@ -39,6 +43,10 @@ class OneAtATime(Question[int, bool]):
         return broker_error(refusal.code, str(key), None, self.api)
 
 
+class Changing(OneAtATime):
+    changes = True
+
+
 class Counted(BrokerChoice[int]):
     """Broker 1, once it is known. Counts the looks at keys."""
 
@@ -54,15 +62,15 @@ class Counted(BrokerChoice[int]):
 class Bench:
     """A run with many keys, whose requests the test answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, question: OneAtATime | None = None, many: int = MANY) -> None:
         outbox = Outbox()
         self.requests = outbox.requests
         self.settled: dict[int, Any] = {}
-        self.question, self.choice = OneAtATime(), Counted()
+        self.question, self.choice = question or OneAtATime(), Counted()
         config = ClientConfig.parse({"bootstrap_servers": "b:1", "retry_backoff_ms": 100})
         context = RunContext(config, Random(1), (0, 0, 0), outbox, lambda: "")
         self.run = QuestionRun(context, self.question, self.choice, self.settled.__setitem__, 1000.0, 1000.0)
-        self.run.add(range(MANY))
+        self.run.add(range(many))
 
     def answer(self, now: float) -> None:
         """Each request on its own, with a poll after each."""
@@ -112,3 +120,29 @@ def test_keys_whose_broker_is_not_known_are_looked_at_from_time_to_time_and_when
     bench.run.poll(0.3)
     bench.answer(0.3)
     assert len(bench.settled) == MANY
+
+
+UNREADABLE = Failed(KafkaError("the response cannot be read"), Written.MAYBE)
+LOST = Failed(ConnectionLost("reset"), Written.MAYBE)
+TOO_OLD = Failed(KafkaError("the broker is too old"), Written.NO)
+
+
+@pytest.mark.parametrize(
+    ("question", "failures", "doubtful"),
+    [
+        (Changing, [UNREADABLE], True),
+        (Changing, [LOST, TOO_OLD], True),
+        (Changing, [TOO_OLD], False),
+        (OneAtATime, [UNREADABLE], False),
+    ],
+)
+def test_a_change_whose_response_was_lost_is_in_doubt_after_an_error_that_ends_it(
+    question: type[OneAtATime], failures: list[Failed], doubtful: bool
+) -> None:
+    bench = Bench(question(), many=1)
+    for failure in failures:
+        while not bench.requests:
+            bench.run.poll(max(0.0, bench.run.wake_at))
+        bench.requests.pop(0).on_reply(0.0, failure)
+    assert str(bench.settled[0]) == str(failures[-1].reason)
+    assert in_doubt(bench.settled[0]) is doubtful
