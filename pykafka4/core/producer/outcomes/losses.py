@@ -30,13 +30,15 @@ class Loss(NamedTuple):
     last_ms: int = NEVER
 
     def plus(self, other: Loss) -> Loss:
-        first = [ms for ms in (self.first_ms, other.first_ms) if ms != NEVER]
-        return Loss(
-            _sum(self.failed, other.failed), _sum(self.dropped, other.dropped), min(first, default=NEVER), max(self.last_ms, other.last_ms)
-        )
+        first, last = _earlier(self.first_ms, other.first_ms), max(self.last_ms, other.last_ms)
+        return Loss(_sum(self.failed, other.failed), _sum(self.dropped, other.dropped), first, last)
 
 
 NO_LOSS = Loss()
+
+
+def _earlier(one: int, other: int) -> int:
+    return other if one == NEVER or NEVER < other < one else one
 
 
 def _sum(one: Mapping[Any, int], other: Mapping[Any, int]) -> Mapping[Any, int]:
@@ -64,10 +66,10 @@ class Drops:
                     known_first, known_last = before[1], before[2]
                     rows[key] = (
                         before[0] + records,
-                        known_first if known_first < first else first,
+                        first if known_first == NEVER or NEVER < first < known_first else known_first,
                         known_last if known_last > last else last,
                     )
-                if first < first_ms or first_ms == NEVER:
+                if first_ms == NEVER or NEVER < first < first_ms:
                     first_ms = first
                 if last > last_ms:
                     last_ms = last
@@ -85,7 +87,7 @@ NO_DROPS = Drops({}, {}, (NEVER, NEVER))
 
 
 def _joined(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:
-    return one[0] + other[0], min(one[1], other[1]), max(one[2], other[2])
+    return one[0] + other[0], _earlier(one[1], other[1]), max(one[2], other[2])
 
 
 def _forget(
@@ -125,7 +127,4 @@ def by_topic(losses: Mapping[LossKey, Loss], drops: Drops) -> dict[str, Loss]:
 
 
 def _widen(times: list[int], first: int, last: int) -> None:
-    if first != NEVER and (times[0] == NEVER or first < times[0]):
-        times[0] = first
-    if last > times[1]:
-        times[1] = last
+    times[:] = _earlier(times[0], first), max(times[1], last)

@@ -159,6 +159,22 @@ def test_drops_are_added_up_once_and_not_on_the_loop() -> None:
     assert stats.partitions[TopicPartition("t", 0)].dropped == stats.topics["t"].dropped == {"BUFFER_FULL": 3}
 
 
+def test_a_dropped_record_without_a_timestamp_hides_no_earlier_one() -> None:
+    ledger = Ledger()
+    for partition in range(2):
+        acknowledge(ledger, partition, 1, 1, 1)
+    dropped = [("t", 0, "BUFFER_FULL", 1, ms, ms) for ms in (1000, -1, 5000)]
+    dropping(ledger, ("t", 1, "BUFFER_FULL", 1, -1, -1), *dropped)
+    before = ledger.snapshot((2, [], []), 0)
+    ledger.settle_drops(before, before.all_drops)
+    stats = before.stats()
+    for loss in (stats, stats.topics["t"], stats.partitions[TopicPartition("t", 0)]):
+        assert (loss.first_lost_ms, loss.last_lost_ms) == (1000, 5000)
+    ledger.retire("t")
+    after = ledger.snapshot((2, [], []), 0).stats().topics["t"]
+    assert (after.first_lost_ms, after.last_lost_ms) == (1000, 5000)
+
+
 def test_of_what_was_dropped_for_a_topic_that_is_not_used_any_more_only_the_sums_remain() -> None:
     ledger = Ledger()
     for partition in range(3):
