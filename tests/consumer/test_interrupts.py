@@ -252,6 +252,19 @@ def test_an_interrupted_poll_of_an_error_of_a_partition_that_has_not_begun_leave
     assert at_every_place(run) > 3
 
 
+def test_an_error_without_a_partition_is_raised_once_wherever_ctrl_c_arrives() -> None:
+    def run(ctrl_c: Callable[[Callable[[], Any]], Any]) -> None:
+        harness = ReaderHarness(1)
+        errors = [KafkaError("no coordinator"), KafkaError("no right")]
+        for error in errors:
+            harness.reader.put(PollError(None, error, Lasting.ONCE))
+        ctrl_c(harness.reader.drain)
+        harness.reader.drain()
+        assert list(harness.reader.notices.waiting) == errors
+
+    assert at_every_place(run) > 3
+
+
 # ---------------------------------------------------------------- the consumer
 
 

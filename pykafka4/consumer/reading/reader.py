@@ -505,7 +505,8 @@ class Reader(Arrivals):
         if trouble.claim is not None:
             self._arrive(trouble)
         elif trouble.lasting is Lasting.ONCE:
-            self.notices.add(trouble.error)
+            if trouble.error not in self.notices.waiting:  # an interrupted attempt may have added it already
+                self.notices.add(trouble.error)
         else:
             self.fatal = trouble.error
 
