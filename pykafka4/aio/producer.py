@@ -322,7 +322,10 @@ class Producer(ProducerHandle):
     async def _settled(self, pending: list[Any], limit: float) -> bool:
         latch = TaskLatch(self._binding)
         with self._session.signal.opening(latch):
-            return await self._binding.until(latch, self._session.settled(pending), system.monotonic() + limit)
+            settled = await self._binding.until(latch, self._session.settled(pending), system.monotonic() + limit)
+        if settled:
+            await self._binding.callbacks_run()
+        return settled
 
     async def close(self, timeout: float | None = None) -> list[ProducerRecord]:
         """Deliver the queued records; return the undelivered records, in order within each partition.

@@ -128,6 +128,12 @@ class EventLoopBinding:
         promise.add_done_callback(lambda _: latch.release())
         return await self.until(latch, promise.done, deadline)
 
+    async def callbacks_run(self) -> None:
+        """Wait until this event loop has run the callbacks that other threads have passed to it."""
+        run = asyncio.Event()
+        self.tasks.run_soon(run.set)  # behind these callbacks
+        await run.wait()
+
     def call_back(self, fn: Callable[..., object], name: str = "on_delivery") -> Callable[..., None]:
         """Wrap `fn`, the argument `name`, so that any thread may call it: `fn` runs on the event loop, in the context of this call.
 

@@ -79,6 +79,28 @@ def test_flush_sends_without_linger_and_waits_for_callbacks_on_the_event_loop(se
         run(main())
 
 
+@pytest.mark.parametrize("end", ["flush", "scope", "close"])
+def test_callbacks_have_run_although_the_outcome_came_while_the_event_loop_was_busy(server: ModelServer, end: str) -> None:
+    async def main() -> None:
+        called = list[Any]()
+        async with producer_of(server) as producer:
+
+            async def send() -> None:
+                await producer.send("t", b"v", on_delivery=called.append)
+                session = inspect(producer).session
+                until(session.settled(session.begin_flush()))  # blocks the event loop
+
+            if end == "scope":
+                async with producer.delivery_scope():
+                    await send()
+            else:
+                await send()
+                await (producer.flush() if end == "flush" else producer.close())
+            assert len(called) == 1
+
+    run(main())
+
+
 def test_a_callback_that_raises_is_reported_to_the_event_loop_and_stops_nothing(server: ModelServer) -> None:
     async def main() -> None:
         told, called = list[str](), list[int]()
