@@ -126,7 +126,11 @@ class TaskGuard(Guard):
     def shut(self) -> bool:
         if self.detached:
             return super().shut()
-        return self.closing and self._closing_scope not in SCOPES.get() and not self.in_listener()
+        return self.closing and not self.close_waits()
+
+    def close_waits(self) -> bool:
+        """Whether a close waits for the calling code, which belongs to that close, or to the running method of the listener."""
+        return self._closing_scope in SCOPES.get() or self.in_listener()
 
     def end_closing(self) -> None:
         super().end_closing()

@@ -251,8 +251,8 @@ class TaskConsumerSession(ConsumerSession):
             in_hand = not interrupted and self._reads is asyncio.current_task()
             seconds = self.config.close_timeout_ms / 1000 if timeout is None else timeout
             self._ending = ending = asyncio.ensure_future(self._end(seconds, in_hand=in_hand))
-        elif not self.guard.shut():
-            return  # in a listener for which the close waits: neither wait would end
+        elif self.guard.close_waits():
+            return  # neither wait would end
         await asyncio.wait([ending])
         ending.result()
 

@@ -586,6 +586,21 @@ def test_close_ends_the_poll_of_another_task_and_leaves_the_group(server: ModelS
     assert server.committed("g") == {T0: 4}  # the next poll had begun
 
 
+def test_each_of_two_closes_at_once_waits_for_the_end(server: ModelServer) -> None:
+    topic(server, 4)
+
+    async def main() -> None:
+        consumer = await member(server, session_timeout_ms=60_000)
+
+        async def close() -> bool:
+            await consumer.close()
+            return bool(inspect(consumer).session.closed)
+
+        assert await asyncio.gather(close(), close()) == [True, True]
+
+    run(main())
+
+
 def test_a_cancelled_close_goes_on_and_the_next_waits_for_its_end(server: ModelServer) -> None:
     topic(server, 4)
 
