@@ -109,7 +109,8 @@ class Guard:
         mine = (system.current_thread(), what)
         if self.lent is not None:
             self._check_lent(*mine)
-        holder = self.busy.setdefault("user", mine)  # atomic under the GIL: only one of two threads finds its own entry
+        busy = self.busy
+        holder = busy.setdefault("user", mine)  # atomic under the GIL: only one of two threads finds its own entry
         if holder is mine:
             self.recover()
             # A close may have begun after `_check`. If `use_last` checked before this entry was made, it found no thread to wait for, and
@@ -119,7 +120,9 @@ class Guard:
                 self._check()
             return True
         if not self._inside(holder[0]):  # Ctrl-C ended that call before it could release the consumer
-            if self.busy.get("user") is holder:
+            # Another thread may have found the same entry. There is no call between these two lines, so no thread can remove the entry and
+            # use the consumer between them; with a call, this thread would remove the entry of that thread.
+            if self.busy is busy and busy["user"] is holder:
                 self.busy = {}
             return self.enter(what)
         if holder[0] is not mine[0]:

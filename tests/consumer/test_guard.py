@@ -16,12 +16,13 @@ import pytest
 from pykafka4 import ClosedError, ConfigError, Consumer, KafkaError
 from pykafka4.consumer.assignment import Assignment
 from pykafka4.consumer.commits import Commits
-from pykafka4.consumer.guard import CALLS
+from pykafka4.consumer.guard import CALLS, Guard, call
 from pykafka4.consumer.session import ConsumerSession
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import LONG, Maker, fill, topic
 from tests.inspection import inspect
+from tests.net.interrupts import handled, undisturbed
 
 T0 = ("t", 0)
 GUARDED: dict[str, tuple[Any, ...]] = {  # arguments of each
@@ -118,6 +119,73 @@ def test_a_call_that_begins_while_another_thread_closes_is_told_that_the_consume
     guard.leave()
 
 
+class User:
+    """Calls that use a consumer."""
+
+    def __init__(self, guard: Guard) -> None:
+        self.guard = guard
+
+    @call
+    def use(self, until: Callable[[], object]) -> None:
+        """Use the consumer until `until` returns, unless it is in use."""
+        try:
+            self.guard.enter("poll")
+        except KafkaError:
+            return
+        until()
+        self.guard.leave()
+
+
+def on_a_thread(act: Callable[[], object]) -> None:
+    thread = threading.Thread(target=act)
+    thread.start()
+    thread.join(LONG)
+    assert not thread.is_alive()
+
+
+def test_one_of_two_threads_takes_over_after_a_call_that_ctrl_c_has_ended(make: Maker) -> None:
+    """The second thread comes at each place of the first one's call."""
+    guard = inspect(make()).session.guard
+    user, using, most = User(guard), set[str](), list[int]()
+
+    def use(name: str, until: Callable[[], object]) -> None:
+        def inside() -> None:
+            using.add(name)
+            most.append(len(using))
+            until()
+            using.remove(name)
+
+        user.use(inside)
+
+    def act() -> None:
+        with undisturbed():
+            on_a_thread(lambda: guard.enter("poll"))
+        use("first", lambda: None)
+        with undisturbed():
+            end.set()
+
+    def come() -> None:
+        arrived = threading.Event()
+
+        def second() -> None:
+            use("second", lambda: arrived.set() or end.wait(LONG))
+            arrived.set()
+
+        threads.append(threading.Thread(target=second))
+        threads[-1].start()
+        assert arrived.wait(LONG)
+
+    end, threads = threading.Event(), list[threading.Thread]()
+    places = 0
+    for place in handled(act, come):
+        for thread in threads:
+            thread.join(LONG)
+        assert max(most) == 1, place
+        end.clear()
+        places += 1
+    assert places > 5
+
+
 @pytest.mark.parametrize("how", ["poll", "loop"])
 def test_a_thread_that_polls_while_another_is_in_a_loop_is_refused(server: ModelServer, make: Maker, how: str) -> None:
     """The record that the other one has in hand would count as finished."""
@@ -149,13 +217,13 @@ def test_a_thread_that_polls_while_another_is_in_a_loop_is_refused(server: Model
     first.join(LONG)
 
 
-def refused(call: Callable[[], object]) -> bool:
+def refused(attempted: Callable[[], object]) -> bool:
     """Whether another thread gets an error that says who is in a loop."""
     errors: list[Exception] = []
 
     def attempt() -> None:
         try:
-            call()
+            attempted()
         except KafkaError as error:
             errors.append(error)
 
