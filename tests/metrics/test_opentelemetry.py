@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -91,3 +93,28 @@ def test_a_collection_reads_a_client_once(kafka: dict[str, Any], collector: Coll
 def test_something_else_is_refused(collector: Collector) -> None:
     with pytest.raises(TypeError, match=r"'orders' has no metrics: pass a Producer"):
         instrument("orders", meter_provider=collector.provider)  # type: ignore[arg-type]
+
+
+SET_LATER = """
+import sys
+from opentelemetry import metrics
+from pykafka4 import Producer
+from pykafka4.metrics.opentelemetry import instrument
+from tests.metrics.test_opentelemetry import Collector
+
+collector, kafka = Collector(), {"bootstrap_servers": sys.argv[1]}
+with Producer(**kafka, client_id="before") as before, Producer(**kafka, client_id="after") as after:
+    instrument(before)
+    metrics.set_meter_provider(collector.provider)
+    instrument(after)
+    instrument(before, meter_provider=collector.provider)
+    points = collector.collect()["pykafka4.client.connected"].data.data_points
+    print(*sorted(point.attributes["messaging.client.id"] for point in points))
+"""
+
+
+def test_clients_are_collected_from_before_and_after_the_global_provider_is_set(kafka: dict[str, Any]) -> None:
+    """In a process of its own, because the global provider can be set only once."""
+    command = [sys.executable, "-c", SET_LATER, kafka["bootstrap_servers"]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("after before\n", "")

@@ -32,12 +32,20 @@ def instrument(*clients: Measured, meter_provider: MeterProvider | None = None, 
     `by` and `by_broker` are as in `metrics()`, and determine the number of series. Each provider gets its instruments once. Raises
     TypeError for an object that is not a client, ConfigError for an unknown `by`.
     """
-    provider = metrics.get_meter_provider() if meter_provider is None else meter_provider
+    current = metrics.get_meter_provider()
+    provider = current if meter_provider is None else meter_provider
     with _lock:
         shown = _shown.get(provider)
+        if shown is None and provider is current:
+            # Until the application sets the global provider, OpenTelemetry returns a proxy, and then gives the instruments of the proxy to
+            # the provider that was set. A second set of instruments in this provider would not be collected.
+            shown = _shown_globally[0] if _shown_globally else None
         if shown is None:
-            shown = _shown[provider] = Readings()
+            shown = Readings()
             _make_instruments(provider.get_meter("pykafka4"), shown)
+        _shown[provider] = shown
+        if provider is current:
+            _shown_globally[:] = [shown]
     for client in clients:
         shown.clients.add(client, by, by_broker)
 
@@ -87,3 +95,4 @@ def _parts(readings: Readings, defined: Definition, part: str, options: Callback
 
 _lock = threading.Lock()
 _shown: WeakKeyDictionary[Any, Readings] = WeakKeyDictionary()  # readings are freed with their provider
+_shown_globally: list[Readings] = []  # the readings of the global provider; empty before its first use
