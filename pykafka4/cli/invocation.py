@@ -72,10 +72,13 @@ class Invocation:
     prefix: str = "--"  # the beginning of the options that name the cluster, for errors
 
     def add_properties(self, texts: Iterable[str]) -> None:
-        """Add texts of the form `name=value`; a later text for a name replaces an earlier one.
+        """Add texts of the form `name=value`; a later text for a name replaces an earlier one. The servers get the name SERVERS, whatever
+        they are called in other clients.
 
         Raises click.BadParameter for other forms and for secrets; the error does not show the value.
         """
+        from pykafka4.other_clients.tables import OPTIONS  # imported here, because the help needs no table
+
         for text in texts:
             name, equals, value = map(str.strip, text.partition("="))
             if not equals or not name:
@@ -85,7 +88,9 @@ class Invocation:
                     f"{escaped(name)}: other users can see a command line, so a secret does not belong there; write it into a file for "
                     f"--config, or into a profile of {profiles_file()}"
                 )
-            self.properties[name] = value
+            # Names with underscores stay, because clients refuse them.
+            is_servers = "_" not in name and OPTIONS.get(name.replace(".", "_")) == "bootstrap_servers"
+            self.properties[SERVERS if is_servers else name] = value
 
     def admin(self, **options: Any) -> AdminClient:
         from pykafka4.admin import AdminClient  # imported here and below, because the help needs no client

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from pykafka4.cli.main import run
+from pykafka4.other_clients.tables import OPTIONS
 from pykafka4.testing import ModelServer
 
 NOBODY = "127.0.0.1:1"
 LIST = ["groups", "list"]
+OTHER_NAMES = [name.replace("_", ".") for name, option in OPTIONS.items() if option == "bootstrap_servers"]
 
 
 def write(path: Path, text: str) -> Path:
@@ -84,11 +86,19 @@ def test_bootstrap_goes_with_a_profile_or_a_file_and_wins(server: ModelServer, p
     assert run([*LIST, "-X", f"bootstrap.servers={server.bootstrap_servers}", "--profile", "far"]) == 0
 
 
-@pytest.mark.parametrize("name", ["--bootstrap={}", "-Xbootstrap.servers={}"])
+@pytest.mark.parametrize("name", ["--bootstrap={}", "-Xbootstrap.servers={}", *(f"-X{name}={{}}" for name in OTHER_NAMES)])
 def test_variables_do_not_count_beside_servers_on_the_command_line(server: ModelServer, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("PYKAFKA4_BOOTSTRAP", NOBODY)
     monkeypatch.setenv("PYKAFKA4_PROFILE", "unknown")
     assert run([*LIST, name.format(server.bootstrap_servers)]) == 0
+
+
+def test_servers_under_another_name_replace_earlier_ones_and_those_of_a_profile(server: ModelServer, profiles: Path) -> None:
+    write(profiles, f"[far]\nbootstrap.servers = '{NOBODY}'\n")
+    servers = f"metadata.broker.list={server.bootstrap_servers}"
+    assert run([*LIST, "-X", f"bootstrap.servers={NOBODY}", "-X", servers]) == 0
+    assert run([*LIST, "-X", servers, "--profile", "far"]) == 0
+    assert run([*LIST, "-X", f"metadata.broker.list={NOBODY}", "-b", server.bootstrap_servers]) == 0
 
 
 @pytest.mark.parametrize(

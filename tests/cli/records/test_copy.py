@@ -72,10 +72,11 @@ def test_options_are_set_for_the_client_that_reads_and_for_the_one_that_writes(s
         other.create_topic("t", 1)
         profiles.parent.mkdir(parents=True)
         profiles.write_text(f"[other]\nbootstrap.servers = '{other.bootstrap_servers}'\n")
-        for place in (("--to-X", f"bootstrap.servers={other.bootstrap_servers}"), ("--to-profile", "other")):
+        named = (("--to-X", f"{name}={other.bootstrap_servers}") for name in ("bootstrap.servers", "metadata.broker.list"))
+        for place in (*named, ("--to-profile", "other")):
             assert command("copy", "t", *place, *reads).code == 0
             assert command("copy", "t", *place, *reads, *refused).code == 2
-        assert len(command("consume", "t", "--bootstrap", other.bootstrap_servers).out.split()) == 4
+        assert len(command("consume", "t", "--bootstrap", other.bootstrap_servers).out.split()) == 6
 
 
 def test_an_option_of_the_wrong_client_names_the_right_option(server: ModelServer, command: Run, tmp_path: Path) -> None:
