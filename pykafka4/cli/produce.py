@@ -123,15 +123,16 @@ def _header(name: str, equals: str, value: str) -> tuple[str, bytes | None]:
 
 
 def paced(blocks: Iterator[Block], rate: float | None) -> Iterator[Block]:
-    """Yield the blocks in parts, about `rate` records a second. A pause in the input is not caught up on."""
+    """Yield the blocks in parts, at most `rate` records a second. A pause in the input is not caught up on."""
     if rate is None:
         yield from blocks
         return
     due = time.monotonic()
     for block in blocks:
         for part in block.parts(max(1, int(rate * SLICE_S))):
+            due = max(due, time.monotonic())  # at the earliest now, so a late part causes no burst
             yield part
-            due = max(due + len(part.items) / rate, time.monotonic())  # at the earliest now, so a late part causes no burst
+            due += len(part.items) / rate
             time.sleep(max(0.0, due - time.monotonic()))
 
 

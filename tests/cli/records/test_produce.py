@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -171,3 +171,16 @@ def test_a_rate_is_kept_and_idle_time_is_not_made_up_for(monkeypatch: pytest.Mon
             now[0] += 50
     assert times[9] - times[0] == pytest.approx(0.9)
     assert times[-1] - times[10] == pytest.approx(0.9)
+
+
+def test_a_rate_is_kept_after_a_pause_of_the_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+
+    def input_() -> Iterator[Block]:
+        yield Block("-", 1, [b""], 0)
+        now[0] += 2.5
+        yield Block("-", 2, [b""] * 3, 0)
+
+    assert [now[0] for _ in paced(input_(), 1)] == [0.0, 3.5, 4.5, 5.5]
