@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -46,7 +47,10 @@ LOG_SETTINGS: Final = """\
 
 
 def _as_java_reads(text: str) -> str:
-    return "".join(c if " " <= c <= "~" and c != "\\" else f"\\u{ord(c):04x}" for c in text)
+    """Escape `text` for a .properties file, where `\\u` takes one unit of UTF-16."""
+    data = text.encode("utf-16-be", "surrogatepass")  # Python has surrogates in paths that are no UTF-8
+    units = struct.unpack(f">{len(data) // 2}H", data)
+    return "".join(chr(unit) if " " <= chr(unit) <= "~" and chr(unit) != "\\" else f"\\u{unit:04x}" for unit in units)
 
 
 def _command_line(pid: int) -> str:

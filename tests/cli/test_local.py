@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import javaproperties
 import pytest
 
 from pykafka4.cli import kafka, local
@@ -86,6 +87,11 @@ def test_what_maven_could_not_fetch_leaves_no_folder(here: LocalCluster, monkeyp
     with pytest.raises(Exception, match=r"(?s)Maven could not fetch Kafka 4.4.0.*no network"):
         fetch("4.4.0")
     assert list((tmp_path / "cache" / "kafka_2.13-4.4.0").iterdir()) == []
+
+
+def test_java_reads_any_path_in_the_settings_of_a_broker(tmp_path: Path) -> None:
+    (broker,) = LocalCluster(tmp_path / "größe\\😀").make(9092, 1)
+    assert javaproperties.loads(broker.config.read_text("ascii"))["log.dirs"] == str(broker.folder / "data")
 
 
 def test_a_folder_without_kafka_is_wrong_usage(here: LocalCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
