@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -27,12 +26,14 @@ WITHOUT_CLUSTER: Final = frozenset({"completion", "watch", "cluster up", "cluste
 
 
 class Seconds(click.FloatRange):
-    """A number of seconds; `nan` and `inf` are refused."""
+    """A number of seconds from `min` to `max`; both are required."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = float(super().convert(value, param, ctx))
-        if not math.isfinite(found):
-            self.fail(f"{value!r} is not a number of seconds", param, ctx)
+        found = float(click.FLOAT.convert(value, param, ctx))
+        assert self.min is not None
+        assert self.max is not None
+        if not self.min <= found <= self.max or (self.min_open and found == self.min):  # nan, too
+            self.fail(f"{value!r} is not a number of seconds: {self._describe_range()}, at most {self.max:,.0f}", param, ctx)
         return found
 
     def _describe_range(self) -> str:

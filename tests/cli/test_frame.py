@@ -86,6 +86,11 @@ def test_the_list_of_commands_cuts_off_no_line(name: str, monkeypatch: pytest.Mo
     assert [line for line in lines if line.endswith("...")] == []
 
 
+def test_a_number_of_seconds_over_the_limit_is_refused_with_the_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "-b", "127.0.0.1:1", "--seconds", "1e7"]) == 2
+    assert "'1e7' is not a number of seconds: at least 0.1, at most 1,000,000" in capsys.readouterr().err
+
+
 def test_a_commands_own_option_of_the_same_name_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, object]] = []
 
