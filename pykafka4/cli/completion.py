@@ -1,12 +1,14 @@
 """Completes commands and names in shells. Names of topics and groups come from the cluster that an option, a variable or a profile names.
 
-Invariant: if the cluster fails or does not answer within a second, neither names nor errors are shown.
+Invariants: if the cluster fails or does not answer within a second, neither names nor errors are shown. A name that a shell would not take
+as one plain word is not shown, because bash puts names into the command line as they are.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -21,6 +23,7 @@ __all__ = ["COMPLETE", "NAMES", "completion"]
 
 COMPLETE: Final = "_PYKAFKA4_COMPLETE"  # shells set this variable to get completions
 ANSWER_S: Final = 1.0
+WORD: Final = re.compile(r"[\w.:/@%+=-]+")  # no space, control character, or character with a meaning in a shell
 
 # Bash divides words at colons, even in `localhost:9092`, so its words are of no use: the script passes the line up to the cursor, and
 # the class `Bash` divides it.
@@ -73,7 +76,8 @@ class TopicName(click.types.StringParamType):
     """The type of a parameter that shells complete with the cluster's topics."""
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return [CompletionItem(name) for name in self._names(ctx.ensure_object(Invocation)) if name.startswith(incomplete)]
+        names = self._names(ctx.ensure_object(Invocation))
+        return [CompletionItem(name) for name in names if name.startswith(incomplete) and WORD.fullmatch(name)]
 
     def _names(self, invocation: Invocation) -> list[str]:
         logging.disable()  # a log line would appear in the line that the user types

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pykafka4 import AdminClient, TopicPartition
 from pykafka4.cli.main import run
 from pykafka4.testing import ModelServer
 
@@ -46,6 +47,17 @@ def test_names_are_completed_from_the_cluster(
     monkeypatch.setenv("PYKAFKA4_BOOTSTRAP", server.bootstrap_servers)
     assert completed(capsys, monkeypatch, "pykafka4 groups rewind g --topic ") == ["orders", "payments"]
     assert completed(capsys, monkeypatch, "pykafka4 groups rewind g --topic pay") == ["payments"]
+
+
+def test_names_that_a_shell_would_not_take_as_one_word_are_left_out(
+    server: ModelServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.create_topic("t", 1)
+    with AdminClient(bootstrap_servers=server.bootstrap_servers) as admin:
+        for group in ("\x1b[2J", "a\nplain,b", "a b", "$(reboot)", "größe.1", "orders-eu_1"):
+            admin.set_offsets(group, {TopicPartition("t", 0): 0})
+    monkeypatch.setenv("PYKAFKA4_BOOTSTRAP", server.bootstrap_servers)
+    assert completed(capsys, monkeypatch, "pykafka4 groups describe ") == ["größe.1", "orders-eu_1"]
 
 
 @pytest.mark.parametrize("cluster", ["127.0.0.1:1", ""])
