@@ -24,7 +24,7 @@ from pykafka4.cli.invocation import DONE, Invocation, show_error, show_note
 from pykafka4.cli.show import console, print_json, table
 from pykafka4.cli.tables import Table
 from pykafka4.core.admin.topics import NewTopic
-from pykafka4.errors import BrokerError, KafkaError
+from pykafka4.errors import KafkaError
 
 __all__ = ["bench"]
 
@@ -37,7 +37,6 @@ STAMPED: Final = len(MARK) + 8  # the least size of a value: the mark, and the t
 # latencies of this time do not count.
 WARM_UP_S: Final = 1.0
 RECORD_TIMEOUT_S: Final = 60.0
-CLEANUP_S: Final = 5.0  # the longest deletion after a failed creation, because often no broker is reachable then
 SHOWN: Final = ("p50", "p99", "p99.9")
 
 
@@ -169,8 +168,10 @@ def bench(
         options["enable_idempotence"] = False  # a producer would warn that lower acks disable it
     work = Workload(f"pykafka4-bench-{uuid.uuid4().hex[:12]}", records, load["seconds"], load["size"], options)
     with invocation.admin() as admin:
-        _create(admin, work.topic, NewTopic(partitions, replication or -1), invocation.timeout)
+        new = {work.topic: NewTopic(partitions, replication or -1)}
+        admin.create_topics(new, validate_only=True, timeout=invocation.timeout)  # if this is refused, there is no topic to delete
         try:
+            admin.create_topics(new, wait=True, timeout=invocation.timeout)
             found = []
             for figures in _phases(invocation, work, rate, latency_seconds):
                 found.append(figures)
@@ -182,16 +183,6 @@ def bench(
         console().print(_table(found))
         show_note("MB: 10^6 bytes of values. CPU: this process. Latencies of produce include the wait in memory")
     return code
-
-
-def _create(admin: AdminClient, topic: str, new: NewTopic, timeout: float | None) -> None:
-    try:
-        admin.create_topics({topic: new}, wait=True, timeout=timeout)
-    except BrokerError:  # usually a refusal: there is no topic
-        raise
-    except BaseException:  # also Ctrl-C: the topic may exist
-        _delete(admin, topic, min(CLEANUP_S, timeout or CLEANUP_S))
-        raise
 
 
 def _delete(admin: AdminClient, topic: str, timeout: float | None) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykafka4 import AdminClient, KafkaTimeoutError
+from pykafka4 import AdminClient, BrokerError, KafkaTimeoutError
 from pykafka4.cli.main import run
 from pykafka4.testing import ModelServer
 
@@ -52,7 +52,14 @@ def test_records_that_fail_end_the_bench_and_the_topic_is_deleted(server: ModelS
 
 
 @pytest.mark.parametrize("is_created", [True, False])
-@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (KafkaTimeoutError("created, but not known"), 1)])
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (KeyboardInterrupt(), 130),
+        (KafkaTimeoutError("created, but not known"), 1),
+        (BrokerError(29, "no right to describe the topic"), 1),
+    ],
+)
 def test_a_topic_is_deleted_if_the_wait_for_its_creation_ends(
     error: BaseException,
     code: int,
@@ -64,9 +71,10 @@ def test_a_topic_is_deleted_if_the_wait_for_its_creation_ends(
     create = AdminClient.create_topics
 
     def interrupted(admin: AdminClient, *args: Any, **kwargs: Any) -> None:
-        if is_created:
+        if is_created or "wait" not in kwargs:
             create(admin, *args, **kwargs)
-        raise error
+        if "wait" in kwargs:
+            raise error
 
     monkeypatch.setattr(AdminClient, "create_topics", interrupted)
     assert run(["bench", "-b", server.bootstrap_servers]) == code
