@@ -220,8 +220,8 @@ class ShareConsumer(ServesStatus):
         return session.runtime, session, WatchedShareConsumer(session.config.client_id, session)
 
     def stats(self) -> dict[str, int]:
-        """Records so far: `delivered` to the application, `acknowledged` (renewals count as well), `failed` (their acknowledgements failed,
-        or their locks had ended before), `dropped` (their locks had ended before `poll` returned them). Records now: `in_hand`, and
+        """Records so far: `delivered` to the application, `acknowledged`, `failed` (their acknowledgements failed, or their locks had ended
+        before), `dropped` (their locks had ended before `poll` returned them). Renewals do not count. Records now: `in_hand`, and
         `buffered` for the next poll."""
         return self._session.stats()
 

@@ -149,7 +149,7 @@ class AcknowledgementReport:
 
     done: Callable[[AcknowledgementReport], object]
     results: dict[TopicPartition, KafkaError | None] = attrs.Factory(dict)
-    stored: int = 0  # records, gaps not counted, whose acknowledgements the brokers have stored
+    stored: int = 0  # records whose acknowledgements the brokers have stored; gaps and renewals do not count, here and in `failed`
     failed: int = 0  # records whose acknowledgements have failed
     _open: int = 1
 
@@ -194,8 +194,8 @@ class Acknowledgements:
 
     @property
     def records(self) -> int:
-        """The number of records, without gaps."""
-        return sum(kind is not AcknowledgeType.GAP for kind in self.types.values())
+        """The number of records, without gaps and without renewals, which give a record no outcome."""
+        return sum(kind not in (AcknowledgeType.GAP, AcknowledgeType.RENEW) for kind in self.types.values())
 
     def split(self, offsets: Container[int]) -> tuple[Acknowledgements | None, Acknowledgements | None]:
         """Return (acknowledgements for `offsets`, the other ones), which replace this object; None for an empty part."""
