@@ -73,9 +73,16 @@ def _merged(old: Any, new: Any) -> Any:
 
 def _merged_topics(old: Mapping[str, TopicSettings], new: Mapping[str, TopicSettings]) -> dict[str, TopicSettings]:
     """A topic gets or loses its table only with a live change. Otherwise the limit of a pattern would end or begin at once, although the
-    log says that the change needs a restart."""
+    log says that the change needs a restart. A new table comes directly before the table that follows it in the file, because the first
+    matching pattern applies."""
+    order = list(old)
+    following = None
+    for name in reversed([*new]):
+        if name not in old:
+            order.insert(len(order) if following is None else order.index(following), name)
+        following = name
     merged = {}
-    for name in {**old, **new}:
+    for name in order:
         before = old.get(name, UNSET)
         after: TopicSettings = _merged(before, new.get(name, UNSET))
         if name in old if after == before else name in new or after != UNSET:

@@ -23,6 +23,10 @@ def settings(more: str = "") -> AgentSettings:
     return parse_settings(SMALLEST + more, "agent.toml")
 
 
+def limited(name: str) -> str:
+    return LIMITED.format(2).replace(".a]", f".'{name}']")
+
+
 def test_no_change() -> None:
     assert changes(settings(), settings()) == []
 
@@ -78,3 +82,17 @@ def test_a_table_comes_or_goes_without_a_restart_only_with_its_rate_limit(before
     """While a topic has a table, no limit of a pattern applies to the topic."""
     old, new = settings(before), settings(after + "[service]\nshutdown_ms = 1\n")
     assert list(with_live_changes(old, new).topics.named) == kept
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "merged"),
+    [
+        (["a*"], ["ab*", "a*"], ["ab*", "a*"]),
+        (["a*"], ["ab*", "ac*", "a*", "*"], ["ab*", "ac*", "a*", "*"]),
+        (["a*", "c*"], ["a*", "b*", "c*", "d*"], ["a*", "b*", "c*", "d*"]),
+        ([], ["b*", "a*"], ["b*", "a*"]),
+    ],
+)
+def test_a_new_pattern_has_the_place_that_it_has_in_the_file(before: list[str], after: list[str], merged: list[str]) -> None:
+    old, new = (settings("".join(limited(name) for name in names)) for names in (before, after))
+    assert list(with_live_changes(old, new).topics.named) == merged
