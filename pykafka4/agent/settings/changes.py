@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -14,25 +14,32 @@ from pykafka4.agent.settings.values import AgentSettings, TopicSettings
 __all__ = ["Change", "changes", "with_live_changes"]
 
 UNSET = TopicSettings()  # a topic without a table
+ORDER: Final = "topics (the order of its patterns)"
 
 
 @attrs.frozen
 class Change:
-    """A setting that differs between two files. `live`: a running agent can change it."""
+    """A setting that differs between two files. `live`: a running agent can change it. `key` is the dotted key, or ORDER."""
 
     key: str
     live: bool
 
 
 def changes(old: AgentSettings, new: AgentSettings) -> list[Change]:
-    """The settings that differ, by their dotted keys."""
-    return _changes(old, new, (), False)
+    """The settings that differ. The order of patterns is also a setting, because the first matching pattern applies."""
+    reordered = _patterns(old, new) != _patterns(new, old)
+    return _changes(old, new, (), False) + [Change(ORDER, False)] * reordered
 
 
 def with_live_changes(old: AgentSettings, new: AgentSettings) -> AgentSettings:
     """The settings `old`, with the settings of `new` that a running agent can change."""
     settings: AgentSettings = _merged(old, new)
     return settings
+
+
+def _patterns(settings: AgentSettings, other: AgentSettings) -> list[str]:
+    """The patterns of `settings` that `other` has too. A table with the exact name of a topic applies wherever it is in the file."""
+    return [name for name in settings.topics.named if name in other.topics.named and not {*name}.isdisjoint("*?[")]
 
 
 def _changes(old: Any, new: Any, where: tuple[str, ...], live: bool) -> list[Change]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykafka4.agent.settings.changes import changes, with_live_changes
+from pykafka4.agent.settings.changes import Change, changes, with_live_changes
 from pykafka4.agent.settings.file import parse_settings
 from pykafka4.agent.settings.values import AgentSettings
 
@@ -96,3 +96,17 @@ def test_a_table_comes_or_goes_without_a_restart_only_with_its_rate_limit(before
 def test_a_new_pattern_has_the_place_that_it_has_in_the_file(before: list[str], after: list[str], merged: list[str]) -> None:
     old, new = (settings("".join(limited(name) for name in names)) for names in (before, after))
     assert list(with_live_changes(old, new).topics.named) == merged
+
+
+def test_the_order_of_patterns_is_a_change_that_needs_a_restart() -> None:
+    """The producer cannot change the order of its policies."""
+    old, new = settings(limited("a*") + limited("ab*")), settings(limited("ab*") + limited("new*") + limited("a*"))
+    order = Change("topics (the order of its patterns)", False)
+    assert changes(old, new) == [Change('topics."new*".rate_limit', True), order]
+    merged = with_live_changes(old, new)
+    assert list(merged.topics.named) == ["new*", "a*", "ab*"]
+    assert changes(merged, new) == [order]
+
+
+def test_the_order_of_exact_names_is_no_change() -> None:
+    assert changes(settings(limited("a") + limited("b")), settings(limited("b") + limited("a"))) == []
