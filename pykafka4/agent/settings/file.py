@@ -4,6 +4,7 @@ of a table around it, unless the file has neither."""
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -157,7 +158,7 @@ class _Reader:
 
 def dotted(where: Where) -> str:
     """The keys, with quotes where TOML needs them: `topics."my topic".linger_ms`."""
-    return ".".join(key if KEY.fullmatch(key) else '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"' for key in where)
+    return ".".join(key if KEY.fullmatch(key) else json.dumps(key, ensure_ascii=False) for key in where)  # JSON's escapes are also TOML's
 
 
 def hint(key: str, kind: type[Any], where: Where) -> str:
@@ -178,7 +179,7 @@ def _quoted_topic(where: Where, value: object) -> str | None:
     """The way out for `[topics.page.views]`, which TOML reads as a table `views` in a topic `page`."""
     if len(where) < 3 or where[0] != "topics" or not isinstance(value, Mapping):
         return None
-    return f'a topic with dots is quoted: [topics."{".".join(where[1:])}"]'
+    return f"a topic with dots is quoted: [{dotted(('topics', '.'.join(where[1:])))}]"
 
 
 def sections(kind: type[Any] = AgentSettings, where: Where = (), default: object = None) -> list[tuple[Where, type[Any], object]]:

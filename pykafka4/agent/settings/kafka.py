@@ -100,5 +100,5 @@ def _problems_of(name: str, value: Any, fields: Mapping[str, attrs.Attribute[Any
             field.validator(None, field, made)
     except ConfigError as error:
         text = str(error)
-        return [((name,), f"kafka.{text}" if text.startswith(name) else f"kafka.{name}: {text}")]
+        return [((name,), f"kafka.{text}" if text.startswith(name) else f"kafka.{repr(name)[1:-1]}: {text}")]
     return []
