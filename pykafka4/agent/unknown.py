@@ -21,32 +21,45 @@ MOST_TOPICS: Final = 10_000
 CODES: Final = ("UNKNOWN_TOPIC_OR_PARTITION", "INVALID_TOPIC_EXCEPTION")
 
 
+class _Pause:
+    """The pause of a topic. `until` is the time from which a message is passed to the producer again.
+
+    `denies` changes a pause, and adds none to the dict. Otherwise: `denies` finds the pause, `on_ack` removes the pause on another thread,
+    `denies` adds the pause again, and messages of a known topic are discarded.
+    """
+
+    __slots__ = ("until",)
+
+    def __init__(self, until: float) -> None:
+        self.until = until
+
+
 class UnknownTopics(ProducerHooks):
     """A hook of the producer, whose callback executor adds and removes topics; the router calls `denies` on the agent's loop."""
 
     def __init__(self, reason: Reason = Reason.BAD_TOPIC, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` is monotonic, in seconds."""
         self.reason, self._clock = reason, clock
-        self._until: dict[str, float] = {}  # topic -> the time from which a message is passed to the producer again
+        self._pauses: dict[str, _Pause] = {}
 
     def __len__(self) -> int:
-        return len(self._until)
+        return len(self._pauses)
 
     def on_ack(self, outcome: BatchOutcome) -> None:
         if outcome.error is None:
-            self._until.pop(outcome.topic, None)
+            self._pauses.pop(outcome.topic, None)
         elif outcome.partition is None and str(outcome.error.code) in CODES:
-            if len(self._until) >= MOST_TOPICS:
-                self._until.clear()
-            self._until[outcome.topic] = self._clock() + PAUSE_S
+            if len(self._pauses) >= MOST_TOPICS:
+                self._pauses.clear()
+            self._pauses[outcome.topic] = _Pause(self._clock() + PAUSE_S)
 
     def denies(self, topic: str) -> bool:
         """Whether to discard a message of `topic`. If not, and the topic was unknown, the producer asks the brokers again."""
-        until = self._until.get(topic)
-        if until is None:
+        pause = self._pauses.get(topic)
+        if pause is None:
             return False
         now = self._clock()
-        if now < until:
+        if now < pause.until:
             return True
-        self._until[topic] = now + PAUSE_S
+        pause.until = now + PAUSE_S
         return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pykafka4.agent.message import Reason
 from pykafka4.agent.unknown import PAUSE_S, UnknownTopics
 from pykafka4.errors import DeliveryFailed
@@ -12,7 +14,13 @@ from pykafka4.records import Written
 class World:
     def __init__(self) -> None:
         self.now = 100.0
-        self.unknown = UnknownTopics(Reason.TOPIC_AUTOCREATE_FAIL, lambda: self.now)
+        self.at_next_look: Callable[[], object] = lambda: None
+        self.unknown = UnknownTopics(Reason.TOPIC_AUTOCREATE_FAIL, self._clock)
+
+    def _clock(self) -> float:
+        act, self.at_next_look = self.at_next_look, lambda: None
+        act()
+        return self.now
 
     def ended(self, topic: str, code: str | None, partition: int | None = None) -> None:
         error = None if code is None else DeliveryFailed(topic, partition, code, Written.NO)
@@ -56,3 +64,12 @@ def test_a_million_names_use_bounded_memory() -> None:
         world.ended(f"t-{n}", "UNKNOWN_TOPIC_OR_PARTITION")
     assert len(world.unknown) <= 10_000
     assert world.unknown.denies("t-24999")
+
+
+def test_a_topic_that_becomes_known_while_a_message_is_checked_stays_known() -> None:
+    world = World()
+    world.ended("t", "UNKNOWN_TOPIC_OR_PARTITION")
+    world.now += PAUSE_S
+    world.at_next_look = lambda: world.ended("t", None, 3)  # as on the thread of callbacks
+    assert [world.unknown.denies("t") for _ in range(2)] == [False, False]
+    assert not world.unknown
