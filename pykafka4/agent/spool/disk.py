@@ -140,7 +140,7 @@ class Disk:
 
     def _try_to_remove(self, segment: Segment) -> OSError | None:
         try:
-            if segment.damaged:
+            if segment.damaged and segment.path.exists():
                 self._set_aside(segment)
             else:
                 segment.path.unlink(missing_ok=True)

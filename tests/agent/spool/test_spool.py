@@ -178,6 +178,22 @@ def test_damaged_frame_is_named_counted_and_kept_aside(world: World, caplog: pyt
     assert not world.spool.takes("a")
 
 
+def test_damaged_file_that_another_program_has_removed_is_forgotten(world: World) -> None:
+    empty = world.spool.state().bytes
+    world.add(message("a", 0), message("a", 1))
+    [file] = files(world.settings.path)
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    world.restart()
+    world.run()
+    file.unlink()
+    world.sender.end()
+    world.run()
+    state = world.spool.state()
+    assert (state.failure, state.bytes) == (None, empty)
+
+
 @pytest.mark.parametrize("sealed", ["sealed", "not sealed"])
 def test_damaged_length_loses_one_message(world: World, sealed: str) -> None:
     world.add(*(message("a", n) for n in range(10)))
