@@ -24,18 +24,19 @@ class LogFile:
         """Sizes are in bytes; the clock is in seconds since the epoch. Opens no file."""
         self._path, self._max_size, self._max_archive_size, self._wall_clock = path, max_size, max_archive_size, wall_clock
         self._fd: int | None = None
-        self._size = 0  # bytes of the file, without the remains of failed writes
+        self._size = 0  # bytes of the file before the next write
         self._newest = 0  # the number of the newest archive
 
     def open(self) -> None:
         """Open the file and remove old archives, unless the current file is open. Raises OSError."""
-        if self._fd is not None and self._is_current(self._fd):
-            return
-        self.close()
-        self._fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, MODE)
+        if self._fd is None or not self._is_current(self._fd):
+            self.close()
+            self._fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, MODE)
+            with contextlib.suppress(OSError):  # archives that cannot be removed must not stop the log
+                self._remove_archives()
+        # Not counted: if a cut has failed, the file is larger than its complete lines, and the next cut would remove lines that count as
+        # written.
         self._size = os.fstat(self._fd).st_size
-        with contextlib.suppress(OSError):  # archives that cannot be removed must not stop the log
-            self._remove_archives()
 
     def _is_current(self, fd: int) -> bool:
         try:
@@ -62,7 +63,6 @@ class LogFile:
             size += len(lines[end])
             end += 1
         self._write(b"".join(lines[start:end]))
-        self._size = size
         return end - start
 
     def _write(self, data: bytes) -> None:

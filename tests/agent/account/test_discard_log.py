@@ -235,10 +235,9 @@ def test_a_full_disk_is_named_once_and_the_log_goes_on(caplog: pytest.LogCapture
     log.close(SECONDS)
 
 
-def test_a_disk_that_takes_half_a_line_leaves_whole_lines(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log, write = file(path), os.write
-    assert log.append([b"first\n"]) == (1, None)
-    results = iter([3, None])
+def append_with_half_a_write(log: LogFile, line: bytes) -> None:
+    """The disk takes three bytes of `line`, and then no more."""
+    results, write = iter([3, None]), os.write
 
     def full(fd: int, data: bytes) -> int:
         size = next(results)
@@ -246,12 +245,31 @@ def test_a_disk_that_takes_half_a_line_leaves_whole_lines(path: Path, monkeypatc
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(fd, data[:size])
 
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "write", full)
-        done, error = log.append([b"second\n"])
+        done, error = log.append([line])
     assert (done, error is not None and error.errno) == (0, errno.ENOSPC)
+
+
+def test_a_disk_that_takes_half_a_line_leaves_whole_lines(path: Path) -> None:
+    log = file(path)
+    assert log.append([b"first\n"]) == (1, None)
+    append_with_half_a_write(log, b"second\n")
     assert log.append([b"third\n"]) == (1, None)
     assert path.read_bytes() == b"first\nthird\n"
+
+
+def test_a_line_after_a_failed_cut_is_not_cut_later(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    log = file(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "ftruncate", refuse)
+        append_with_half_a_write(log, b"first\n")
+    assert log.append([b"second\n"]) == (1, None)
+    append_with_half_a_write(log, b"third\n")
+    assert path.read_bytes() == b"firsecond\n"
 
 
 Hangs = tuple[threading.Event, threading.Event]
