@@ -74,7 +74,7 @@ class ClusterCalls(AdminCalls):
         With `validate_only`, the call changes nothing. From Kafka 4.0 on, either all levels change or none. Raises the common error, or
         PartialFailure with the errors of features. Source: KIP-584, KIP-778.
         """
-        if downgrade not in DOWNGRADES:
+        if downgrade not in (*DOWNGRADES,):  # `in` for a dict raises TypeError if the argument is a list
             raise ConfigError(f"downgrade={shown(downgrade)}: must be one of {', '.join(DOWNGRADES)}")
         wanted = {str(name): check_count(level, f"the level of {name}", MOST_LEVEL) for name, level in levels.items()}
         deadline = self._begin(timeout)

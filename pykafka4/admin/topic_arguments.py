@@ -16,6 +16,7 @@ __all__ = ["as_changes", "as_kinds", "as_new_partitions", "as_new_topics", "as_r
 
 MOST: Final = 2**31 - 1  # an int32: numbers of partitions, broker ids
 MOST_REPLICAS: Final = 2**15 - 1  # an int16 of CreateTopics
+KNOWN: Final = (*KINDS,)  # a tuple, because `in` for a dict raises TypeError if the argument is a list
 NUMBERED: Final = ("broker", "broker-logger")  # kinds of resources whose names are broker ids
 
 
@@ -33,7 +34,7 @@ def as_new_topics(topics: object, replication_factor: object, configs: object) -
     """`replication_factor` and `configs` are for topics without a `NewTopic`."""
     if isinstance(topics, (str, bytes)) or not isinstance(topics, Iterable):
         raise ConfigError(f"topics={shown(topics)}: takes a mapping of topic names to numbers of partitions, or to NewTopic")
-    given = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, -1)
+    given = topics if isinstance(topics, Mapping) else dict.fromkeys(map(check_topic, topics), -1)
     replicas, settings = _or_default(replication_factor, "replication_factor", MOST_REPLICAS), _as_configs(configs or {})
     return {check_topic(name): _new(name, given[name], replicas, settings) for name in given}
 
@@ -82,7 +83,7 @@ def as_new_partitions(topics: object) -> dict[str, NewPartitions]:
 
 def as_resource(resource: object) -> Resource:
     """Check a resource: `("topic", "orders")`, `("broker", 1)`; `("broker", None)` means all brokers."""
-    if not isinstance(resource, tuple) or len(resource) != 2 or resource[0] not in KINDS:
+    if not isinstance(resource, tuple) or len(resource) != 2 or resource[0] not in KNOWN:
         raise ConfigError(f"{shown(resource)}: takes a pair of a kind ({', '.join(KINDS)}) and a name, such as ('topic', 'orders')")
     kind, name = resource
     if kind not in NUMBERED:
@@ -106,7 +107,7 @@ def as_kinds(kinds: object) -> list[str]:
     if isinstance(kinds, (str, bytes)) or not isinstance(kinds, Iterable):
         raise ConfigError(f"kinds={shown(kinds)}: takes a list of {', '.join(KINDS)}")
     found = list(kinds)
-    if wrong := [kind for kind in found if kind not in KINDS]:
+    if wrong := [kind for kind in found if kind not in KNOWN]:
         raise ConfigError(f"kinds: {shown(wrong[0])} is none of {', '.join(KINDS)}")
     return found
 

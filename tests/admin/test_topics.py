@@ -95,6 +95,9 @@ def test_records_are_deleted_and_the_first_offset_is_returned(admin: AdminClient
         (lambda admin: admin.create_partitions(["orders"]), "new number of partitions"),
         (lambda admin: admin.describe_configs(("topic", "orders")), "list of pairs"),
         (lambda admin: admin.describe_configs([("topics", "orders")]), "pair of a kind"),
+        (lambda admin: admin.describe_configs([([], 1)]), "pair of a kind"),
+        (lambda admin: admin.list_config_resources([[]]), r"kinds: \[\] is none of topic"),
+        (lambda admin: admin.update_features({"a": 1}, downgrade=[]), r"downgrade=\[\]: must be one of no, safe, unsafe"),
         (lambda admin: admin.alter_configs({("topic", "orders"): {}}), "mapping of settings"),
         (lambda admin: admin.alter_configs({("topic", "orders"): {"a": ["b"]}}), "neither text nor a number"),
         (lambda admin: admin.delete_records({("orders", 0): MAX_TIMESTAMP}), "no record can be deleted before MAX_TIMESTAMP"),
@@ -103,6 +106,11 @@ def test_records_are_deleted_and_the_first_offset_is_returned(admin: AdminClient
 def test_a_wrong_argument_is_named(admin: AdminClient, call: Callable[[Any], object], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         call(admin)
+
+
+def test_a_list_as_the_name_of_a_topic_is_named(admin: AdminClient) -> None:
+    with pytest.raises(TypeError, match="topic must be a str, not list"):
+        admin.create_topics([["orders"]])  # type: ignore[list-item]
 
 
 @pytest.mark.model(release="2.1")
