@@ -11,6 +11,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 from pykafka4.errors import ConfigError, shown
@@ -81,20 +82,22 @@ Row = tuple[str, Any, Any, Any, Any]  # place, group or None, topic, partition, 
 
 
 def _rows_of(text: str, where: str) -> Iterable[Row]:
-    """A group id can begin with `[`, so a text that is not valid JSON might still be valid CSV."""
+    """A group id can begin with `[`, so a text that is not valid JSON might still be CSV: the text is CSV if its first row is valid."""
     if not text.lstrip().startswith("["):
         return _of_csv(text, where)
     try:
         rows = json.loads(text)
     except (ValueError, RecursionError) as error:
+        lines = _of_csv(text, where)
         try:
-            return list(_of_csv(text, where))
+            first = next(lines)
         except ConfigError:
             raise ConfigError(f"{where}: is not valid JSON: {error}") from None
+        return chain([first], lines)
     return _of_json(rows, where)
 
 
-def _of_csv(text: str, where: str) -> Iterable[Row]:
+def _of_csv(text: str, where: str) -> Iterator[Row]:
     """The place of a row is the row's first line, because quoted cells can have line ends."""
     reader = csv.reader(io.StringIO(text, newline=""))
     while True:

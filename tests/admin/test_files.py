@@ -73,6 +73,8 @@ def test_files_of_kafkas_tool_are_read() -> None:
         ("t,0,1\ng,t,0,2", "f, line 2: t-0 is listed twice"),
         ("topic,partition,offset", "'partition' must be a number of 1 to 19 digits"),
         ("[", "f: is not valid JSON"),
+        ("[g],t,0,1\n[g],t,1,x", "f, line 2: 'x' must be a number of 1 to 19 digits"),
+        ('[{"topic": "t", "partition": 0, "offset": 1},\n{"topic": "t", "partition": 1, "offset": }]', "f: is not valid JSON: .*line 2"),
         ("[1]", "f, item 1: 1: must be an object with topic, partition, offset"),
         ('[{"topic": "t", "partition": 0}]', "f, item 1: .*must be an object"),
         ('[{"topic": "t", "partition": 0, "offset": 1, "more": 2}]', "must be an object"),
