@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pykafka4.core.admin.cluster import Broker, QuorumDescription
+from pykafka4.core.admin.cluster import Broker, QuorumDescription, QuorumReplica
 from pykafka4.core.network.connection import SOFTWARE_NAME, SOFTWARE_VERSION
 from pykafka4.diagnosis.access import look_at
 from pykafka4.diagnosis.addresses import ADVERTISED, FROZEN, shown_address, wall_s
@@ -103,12 +103,16 @@ def look_at_controller(case: Case, seconds: float) -> Iterator[Finding]:
         yield failed("controller", "", "the controllers do not answer", error, way)
         return
     took = monotonic() - began
-    late = [f"{voter.id} by {voter.lag} records" for voter in quorum.voters if voter.lag > LAGGING]
+    late = [_late(voter) for voter in quorum.voters if voter.lag is None or voter.lag > LAGGING]
     evidence = f"epoch {quorum.leader_epoch}, voters {listed([str(voter.id) for voter in quorum.voters])}"
     if late:
         yield Finding("controller", "", Outcome.NOTICE, "controllers lag behind their leader", "; ".join(late), "see their logs")
     yield Finding("controller", f"controller {quorum.leader}", Outcome.FINE, "leads the controllers", evidence)
     yield from _clock(quorum, before + took / 2, took / 2)  # the leader read its clock at some time within `took`
+
+
+def _late(voter: QuorumReplica) -> str:
+    return f"{voter.id} by {'an unknown number of' if voter.lag is None else voter.lag} records"
 
 
 def _of_zookeeper(case: Case) -> Iterator[Finding]:

@@ -81,12 +81,13 @@ class ClusterDescription:
 class QuorumReplica:
     """A replica of the metadata log. `lag` is its distance from the leader, in records.
 
+    `log_end_offset` and `lag` are None if the leader does not know them, for example before the replica's first fetch in this epoch.
     Times are milliseconds since 1970; None if the leader does not know them, and before Kafka 3.3. `directory_id` is None before Kafka 3.9.
     """
 
     id: int
-    log_end_offset: int
-    lag: int
+    log_end_offset: int | None
+    lag: int | None
     last_fetch_ms: int | None = None
     last_caught_up_ms: int | None = None
     directory_id: UUID | None = None
@@ -104,8 +105,8 @@ class QuorumDescription:
 
     @property
     def max_lag(self) -> int:
-        """The largest lag of a voter."""
-        return max((voter.lag for voter in self.voters), default=0)
+        """The largest known lag of a voter."""
+        return max((voter.lag for voter in self.voters if voter.lag is not None), default=0)
 
 
 @attrs.frozen
@@ -218,8 +219,8 @@ class DescribeQuorum(OneAnswer[str, QuorumDescription]):
 def _replica(row: Any, end: int, version: int) -> QuorumReplica:
     fetched, caught_up = (row.last_fetch_timestamp, row.last_caught_up_timestamp) if version >= TIMES_FROM else (-1, -1)
     directory = row.replica_directory_id if version >= DIRECTORIES_FROM and row.replica_directory_id != NO_ID else None
-    lag = end - row.log_end_offset
-    return QuorumReplica(row.replica_id, row.log_end_offset, lag, _known(fetched), _known(caught_up), directory)
+    lag = None if min(end, row.log_end_offset) < 0 else end - row.log_end_offset
+    return QuorumReplica(row.replica_id, _known(row.log_end_offset), lag, _known(fetched), _known(caught_up), directory)
 
 
 class DescribeFeatures(OneAnswer[str, Features]):

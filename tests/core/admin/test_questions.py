@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pykafka4.core import Reply
+from pykafka4.core.admin.cluster import THE_CLUSTER, DescribeQuorum, QuorumDescription
 from pykafka4.core.admin.producers import AbortTransaction, ActiveProducer
 from pykafka4.core.admin.question_run import Refusal
 from pykafka4.core.admin.replicas import DescribeLogDirs, LogDir
@@ -13,6 +14,7 @@ from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_admin import DescribeLogDirsResponse
 from pykafka4.wire.protocol.messages_cluster import MetadataResponse
+from pykafka4.wire.protocol.messages_replicas import DescribeQuorumResponse
 
 T0 = TopicPartition("t", 0)
 
@@ -39,3 +41,15 @@ def test_the_space_of_a_volume_is_known_from_version_4_on(version: int, space: t
     row = DescribeLogDirsResponse.Result(log_dir="/d", topics=[], total_bytes=100, usable_bytes=40)
     answer = DescribeLogDirsResponse(results=[row])
     assert DescribeLogDirs().read([1], Reply(answer, version, 1)) == {1: (LogDir("/d", {}, *space),)}
+
+
+def test_a_replica_without_a_known_end_has_no_lag() -> None:
+    """A leader reports -1 until the replica has fetched from it (`LeaderState.describeReplicaState`)."""
+    topic = DescribeQuorumResponse.Topic
+    voters = [topic.Partition.Voter(replica_id=id_, log_end_offset=end) for id_, end in ((1, 100), (2, 95), (3, -1))]
+    row = topic.Partition(leader_id=1, leader_epoch=5, high_watermark=95, current_voters=voters, observers=[])
+    answer = DescribeQuorumResponse(topics=[topic(partitions=[row])])
+    found = DescribeQuorum().read([THE_CLUSTER], Reply(answer, 0, 1))[THE_CLUSTER]
+    assert isinstance(found, QuorumDescription)
+    assert [(voter.id, voter.log_end_offset, voter.lag) for voter in found.voters] == [(1, 100, 0), (2, 95, 5), (3, None, None)]
+    assert found.max_lag == 5
