@@ -83,14 +83,7 @@ class AdminSession(Attachment[AdminMachine]):
     def ask(self, begin: Begin, deadline: Deadline) -> Answers[dict[Any, Any]]:
         """Begin a call on the loop; the caller waits on the returned `Answers`."""
         answers = Answers(self, begin, deadline.left, dict)
-        self.open[answers.promise] = None
-        answers.promise.add_done_callback(lambda promise: self.open.pop(promise, None))
-        if (scope := CallScope.current.get()) is not None:
-            scope.add(answers.promise)
-        # `closed` is read after the entry in `open` is made. In the other order, `close` could set `closed` and fail all of `open` between
-        # the two steps, and this call would wait for a machine that is gone.
-        if self.closed:
-            answers.promise.set_exception(ClosedError(CLOSED))
+        self._end_with_client(answers.promise)
         return answers
 
     def ask_coordinator(
@@ -114,14 +107,27 @@ class AdminSession(Attachment[AdminMachine]):
         return self.ask(lambda machine, now, seconds, done: machine.begin(now, question, choice(), kept, seconds, done), deadline)
 
     def refresh_brokers(self, deadline: Deadline) -> None:
-        self.runtime.refresh_metadata([], deadline.left)
+        promise = self.promise()
+        self._end_with_client(promise)
+        self.runtime.refresh_metadata([], deadline.left, promise)
+
+    def _end_with_client(self, promise: Promise[Any]) -> None:
+        """Have `close`, and the end of the current call of `aio.AdminClient`, fail the promise."""
+        self.open[promise] = None
+        promise.add_done_callback(lambda promise: self.open.pop(promise, None))
+        if (scope := CallScope.current.get()) is not None:
+            scope.add(promise)
+        # `closed` is read after the entry in `open` is made. In the other order, `close` could set `closed` and fail all of `open` between
+        # the two steps, and this call would wait for a machine that is gone.
+        if self.closed:
+            promise.set_exception(ClosedError(CLOSED))
 
     # -- the end
 
     def close(self, timeout: float | None = None) -> None:
         if self.closed or self.runtime.loop.forked:
             return
-        self.closed = True  # before `open` is walked: see `ask`
+        self.closed = True  # before `open` is walked: see `_end_with_client`
         for promise in list(self.open):
             promise.set_exception(ClosedError(CLOSED))
         self.disconnect(timeout)

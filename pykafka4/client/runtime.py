@@ -198,8 +198,9 @@ class Runtime:
 
     # -- questions
 
-    def refresh_metadata(self, topics: Collection[str] | None, timeout: float) -> None:
-        promise: Promise[None] = self.loop.promise()
+    def refresh_metadata(self, topics: Collection[str] | None, timeout: float, ending: Promise[None] | None = None) -> None:
+        """Refresh the metadata. If another thread fails the promise `ending`, raise its error at once."""
+        promise: Promise[None] = self.loop.promise() if ending is None else ending
         cluster, waiters = self.engine.cluster, list[Waiter]()
 
         def ask(now: float) -> Promise[None]:

@@ -370,6 +370,29 @@ def test_closing_ends_a_call_of_another_thread(server: ModelServer, client: Clie
     assert len(errors) == 1
 
 
+@pytest.mark.parametrize("name", ["list_groups", "describe_log_dirs", "list_transactions"])
+def test_closing_ends_a_call_that_waits_for_the_list_of_brokers(server: ModelServer, client: Client, name: str) -> None:
+    admin = AdminClient(client)  # which stays open
+    client.refresh_metadata()
+    before = server.do(lambda cluster: cluster.requests["Metadata"])
+    server.delay("Metadata", 60, times=100)
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            getattr(admin, name)()
+        except KafkaError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    server.wait_for(lambda cluster: cluster.requests["Metadata"] > before)
+    admin.close()
+    thread.join(LONG)
+    assert [type(error) for error in errors] == [ClosedError]
+    assert not inspect(admin).session.open
+
+
 def test_closing_waits_no_longer_than_its_timeout_for_a_thread_that_hangs(server: ModelServer) -> None:
     admin = AdminClient(bootstrap_servers=server.bootstrap_servers)
     loop, hangs, goes_on = inspect(admin).runtime.loop, threading.Event(), threading.Event()
@@ -411,8 +434,8 @@ def test_closing_while_the_brokers_are_looked_up_ends_a_list(server: ModelServer
     admin = AdminClient(client)
     real = inspect(admin).runtime.refresh_metadata
 
-    def closing(topics: list[str], timeout: float) -> None:
-        real(topics, timeout)
+    def closing(*asked: object) -> None:
+        real(*asked)
         admin.close()
 
     monkeypatch.setattr(inspect(admin).runtime, "refresh_metadata", closing)
