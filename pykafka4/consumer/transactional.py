@@ -86,13 +86,13 @@ class TransactionalReads:
                 )
             if (self._refused or self._announced) and self._reader.delivered.in_hand:
                 raise ConfigError(
-                    f"{what}: a transaction with this consumer could not begin, and {what} would commit records that were read for it; "
-                    "the next block with transaction(consumer) goes back to them"
+                    f"{what}: a transaction with this consumer has not begun, and {what} would commit records that were read for it; "
+                    "run a block with transaction(consumer) first: it contains these records, or goes back to them"
                 )
 
     @call
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return the membership, with which the application may commit: rewinds of current stretches must look up committed offsets."""
+        """Return the membership. The application may commit with it, so later rewinds of current stretches look up committed offsets."""
         self._attachment.check()
         with self.guard.using("group_metadata"):
             self._application_stretches = {tp: self._reader.delivered.stretch(claim) for tp, claim in self._reader.claims.items()}

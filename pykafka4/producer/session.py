@@ -75,7 +75,7 @@ class ProducerSession(Attachment[Sender]):
         self.pending: list[Batch | Delivery | FlushMark] | None = None  # the unsettled items when the first `close` began
         self.undecided: list[Batch | Delivery | FlushMark] = []  # the items of `pending` without an outcome at that time
         self.undelivered: list[ProducerRecord] | None = None  # the result of `close`
-        self._missing: dict[str, tuple[int, float]] = {}  # by topic: the number of partitions that brokers report, and since when
+        self._missing: dict[str, tuple[int, float]] = {}  # by topic: its size and the time when a `send` began to wait for a partition
         self._busy: dict[int, float] = {}  # by thread: the time at which its `send` stops waiting at the latest, or has stopped
         self._serial = next(_serials)
         self.attempts = Attempts()

@@ -1,7 +1,6 @@
-"""Passes chunks, markers, errors and events to the thread that polls. Invariant: that thread takes the items in the order of `put`.
+"""Passes chunks, start offsets, errors and events to the thread that polls. Invariant: that thread takes the items in the order of `put`.
 
-The loop thread calls `put`, `tell_denied`, `tell_refused` and `news`. Any thread may call `interrupt`, and `put` for a marker of dead
-letters.
+The loop thread calls `put`, `tell_denied`, `tell_refused` and `news`. Any thread may call `interrupt`, and `put` for `AwaitedLetters`.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Arrivals(Cursors):
             self.interrupt()
 
     def tell_denied(self, error: KafkaError) -> None:
-        """Have `poll` raise the error of a missing right, unless an error about the same right waits to be raised."""
+        """Have `poll` raise the error of a missing right, unless an error without a partition about the same right waits."""
         # `tuple` copies the deque in one C call: the thread that polls deletes items meanwhile, so a loop over the deque could fail.
         waiting = {subject_of(item.error) for item in tuple(self.arrivals) if item.__class__ is PollError and item.claim is None}
         if subject_of(error) not in waiting | self.notices.subjects():

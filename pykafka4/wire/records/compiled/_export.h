@@ -37,7 +37,7 @@ static int schema_set(struct ArrowSchema *out, const char *format, const char *n
     return 0;
 }
 
-static int schema_headers(struct ArrowSchema *out) { /* the child of a field "headers": list<item: struct<key: string, value: binary>> */
+static int schema_headers(struct ArrowSchema *out) { /* the type of the items of `headers`: struct<key: string, value: binary> */
     int failed = schema_set(out, "+s", "item", ARROW_FLAG_NULLABLE, 2);
     if (!failed) failed = schema_set(out->children[0], "u", "key", ARROW_FLAG_NULLABLE, 0);
     if (!failed) failed = schema_set(out->children[1], "z", "value", ARROW_FLAG_NULLABLE, 0);
