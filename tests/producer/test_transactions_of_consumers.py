@@ -670,7 +670,7 @@ def test_process_and_streams_are_refused_when_a_transaction_could_not_begin_unti
         producer.abort_transaction(SECONDS)
     else:
         producer.transaction(consumer)
-    with pytest.raises(ConfigError, match=rf"{what}: a transaction with this consumer could not begin.*next block with transaction\("):
+    with pytest.raises(ConfigError, match=rf"{what}: a transaction with this consumer has not begun.*run a block with transaction\("):
         call()
     with pytest.raises(TransactionAborted, match="could not begin"), producer.transaction(consumer):
         """It goes back."""
