@@ -371,7 +371,7 @@ class ProducerConfig(ClientConfig):
         default=DEFAULT,
         validator=_check_partitioner,
     )
-    partitioner_ignore_keys: bool = flag(False, "Choose partitions as for records without a key. A callable still gets the keys.")
+    partitioner_ignore_keys: bool = flag(False, "Keys do not choose partitions. A callable still gets the keys.")
     partitioner_adaptive_partitioning_enable: bool = flag(
         True, "Records without a key go less often to partitions whose earlier records are not acknowledged yet (KIP-794)."
     )
