@@ -129,7 +129,7 @@ def _invoke(arguments: Sequence[str]) -> int:
 
 def _failed(error: KafkaError, arguments: Sequence[str]) -> int:
     code = show_error(error)
-    if "--json" in arguments:  # a program that reads the result also gets an object for an error
+    if "--json" in arguments or "-J" in arguments:  # a program that reads the result also gets an object for an error
         from pykafka4.cli.show import error_json, print_json
 
         try:

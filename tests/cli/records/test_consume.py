@@ -150,6 +150,7 @@ def test_a_topic_that_does_not_exist_and_deleted_records_are_told(
     topic(server, 6)
     ran = command("consume", "nothing")
     assert (ran.code, "UNKNOWN_TOPIC_OR_PARTITION" in ran.err) == (1, True)
+    assert command("consume", "none", "-J").out == command("consume", "none", "--json").out != b""
     server.do(lambda cluster: cluster.delete_records("t", 0, 4))
     assert command("consume", "t", "--from", "2").out == b"4\n5\n"
 
