@@ -26,9 +26,10 @@ class Handle:
     def metrics(self, *, by: By = "topic", by_broker: bool = False) -> list[Metric]:
         """Return the current figures about the client's connections, requests and records. No figure costs work per record.
 
-        `by` says how figures about records are summed: "topic" by topic, "partition" by partition, "client" all together. With `by_broker`,
-        figures about connections and requests have a label `broker`. A client whose thread does not respond within a second has few
-        figures, among them `pykafka4.client.connected` with 0. Also works after `close`. Raises ConfigError for an unknown `by`.
+        `by` says how figures about records are summed: "topic" by topic, "partition" by partition, "client" all together; share consumers
+        have only sums. With `by_broker`, figures about connections and requests have a label `broker`. A client whose thread does not
+        respond within a second has few figures, among them `pykafka4.client.connected` with 0. Also works after `close`. Raises ConfigError
+        for an unknown `by`.
         Names and labels: docs/guide/metrics-list.md. Source: OpenTelemetry's conventions for messaging.
         """
         from pykafka4.metrics.sources import Detail, read_all  # imported here: few programs read figures

@@ -294,7 +294,7 @@ class ProducerConfig(ClientConfig):
     on_full: str = choice(
         "block",
         ("block", "raise", "drop"),
-        "What `send` does while the buffer is full: wait up to max_block_ms, raise BufferFull at once, or drop the record. "
+        "While the buffer is full, `send` waits up to max_block_ms, raises BufferFull at once, or drops the record. "
         "A dropped record is counted in stats(), and its Delivery fails.",
     )
     key_serializer: Serializers | None = parsed(
@@ -396,7 +396,7 @@ class ProducerConfig(ClientConfig):
         "whatever later patterns say.",
     )
     on_rate_limit: str = choice(
-        "delay", ("delay", "drop"), "What happens to records over the limit of their topic: `send` waits, or drops them."
+        "delay", ("delay", "drop"), "`send` delays or drops the records over the limit of their topic."
     )
 
     def __attrs_post_init__(self) -> None:
@@ -530,7 +530,7 @@ class ConsumerConfig(ClientConfig):
     on_poison: str = parsed(
         as_str,
         f"raise, skip, {DEAD_LETTER}<topic>",
-        "What happens to a record that a deserializer refuses. `raise`: `poll` raises DeserializationError until the application seeks "
+        "The handling of a record that a deserializer refuses. `raise`: `poll` raises DeserializationError until the application seeks "
         "past the record. `skip`: the record is left out, and counted. `dead-letter:<topic>`: the record is sent to this topic, and left "
         "out once the brokers have acknowledged it.",
         default="raise",

@@ -44,9 +44,9 @@ class Wakes(Protocol):
 class Wakeup:
     """Wakes the loop from other threads, with one byte (a few after a race) however many threads call.
 
-    `news` means that there is work. The loop clears `news`, works, sets `asleep`, reads `news`, and then sleeps. So the loop
-    reads the `news` of a `wake` between the clearing and this read, and stays awake; a `wake` after this read finds `asleep` set and writes
-    the byte, unless another `wake` writes it.
+    `news` means that there is work. The loop clears `news`, works, sets `asleep`, reads `news`, and then sleeps. So the loop reads the
+    `news` of a `wake` that comes between the clearing and this read, and stays awake; a `wake` after this read finds `asleep` set and
+    writes the byte, unless another `wake` writes it.
     """
 
     __slots__ = ("_reader", "_writer", "asleep", "news")
