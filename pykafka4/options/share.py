@@ -28,7 +28,7 @@ class ShareConsumerConfig(ClientConfig):
     share_acquire_mode: str = choice(
         "batch_optimized",
         ("batch_optimized", "record_limit"),
-        "The records that a broker locks at a time: whole batches, or at most max_poll_records records (Kafka 4.2; older brokers lock batches).",
+        "The unit of locks on brokers: whole batches, or at most max_poll_records records (Kafka 4.2; older brokers lock batches).",
     )
     max_poll_interval_ms: float = millis(300_000, "Maximum time between two polls before the member leaves the group.", low=1)
     close_timeout_ms: float = millis(
