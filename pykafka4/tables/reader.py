@@ -50,7 +50,8 @@ class TableReader:
         self.complete = False
         self.changed = Signal()  # notified after a poll, and when the reading ends
         self._stopping = False
-        self._forgotten = False  # the table was garbage-collected: its thread closes the session
+        self._forgotten = False  # the table was garbage-collected: its thread closes the session, if it has not ended before
+        self._ended = False  # the table's thread has ended, or is about to read `_forgotten` as its last step
         self._ends: Mapping[TopicPartition, int] = {}  # the ends of the logs that `start` found
         self._restarts = 0
         self._checked_at = -INFINITY
@@ -140,8 +141,12 @@ class TableReader:
     def forget(self) -> None:
         """End the thread and the session without waiting, because the garbage collector calls this."""
         self._forgotten = self._stopping = True  # in this order: the thread looks at the first when the second is set
-        self._session.wakeup()
-        self.changed.notify()
+        session = self._session
+        session.wakeup()
+        # `_ended` is read after `_forgotten` is set; the thread sets `_ended` before it reads `_forgotten`. In another order: the thread
+        # reads False, this method sets `_forgotten` and reads False, and nobody closes the session. Two closes do no harm.
+        if self._ended and not session.closed and session.runtime.loop.alive:
+            session.runtime.callbacks.post(lambda: session.close(CLOSE_S, failed=True))
 
     # ---------------------------------------------------------------- the thread of the table
 
@@ -153,8 +158,8 @@ class TableReader:
             if not self._stopping:
                 self._fail(error)
         finally:
+            self._ended = True
             self.changed.notify()
-            self.changed.wait(lambda: self._stopping)  # only this thread can close the session of a failed table that nobody closes
             if self._forgotten:
                 self._session.close(CLOSE_S, failed=True)
 

@@ -365,6 +365,17 @@ def test_a_forgotten_table_that_had_failed_ends_its_thread_and_client(settings: 
     until(lambda: set(threading.enumerate()) <= before, "the end of the threads")
 
 
+def test_the_end_of_a_shared_client_ends_the_thread_of_a_table_that_is_not_closed(settings: Settings) -> None:
+    settings.put(a=1)
+    client = Client(**settings.where)
+    before = set(threading.enumerate())
+    made = settings.table(client=client)
+    threads = set(threading.enumerate()) - before
+    client.close(SECONDS)
+    until(lambda: not any(thread.is_alive() for thread in threads), "the end of the thread")
+    assert made.status()["state"] == "failed"
+
+
 @pytest.mark.parametrize(
     "option",
     [
