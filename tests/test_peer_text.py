@@ -43,3 +43,13 @@ def test_the_user_name_is_hidden_and_the_rest_of_the_text_stays() -> None:
 def test_a_long_user_name_that_is_hidden_brings_no_secret_before_the_cut() -> None:
     user = "a" * 50
     assert "hunter2" not in filtered(f"{user} " * 4 + "and the password is hunter2", ["hunter2"], user)
+
+
+def test_a_user_name_across_the_cut_is_hidden() -> None:
+    user = "service-account"
+    said = filtered("x" * 195 + f" {user} is locked", ["secret"], user)
+    assert "serv" not in said
+
+
+def test_a_secret_that_contains_the_user_name_is_not_shown() -> None:
+    assert filtered("wrong password: pw alice 12", ["pw alice 12"], "alice") == UNSHOWN

@@ -36,9 +36,8 @@ def repeats(text: str, secrets: Iterable[str]) -> bool:
 def filtered(text: str, secrets: Iterable[str], user: str = "") -> str:
     """`text` for a message: UNSHOWN if it repeats a secret; `user`, a SASL user name, is replaced by HIDDEN, except inside a word."""
     # `visible` cuts the text at SHOWN. A secret across the cut is found with the next TELLING characters; without them its first part would
-    # be shown.
-    start = text[: SHOWN + TELLING]
-    if repeats(start, secrets):
+    # be shown. Both forms are checked: HIDDEN for a long user name brings later characters before the cut, and a secret may contain `user`.
+    shown = re.sub(rf"(?<!\w){re.escape(user)}(?!\w)", HIDDEN, text) if user and user in text else text
+    if any(repeats(form[: SHOWN + TELLING], secrets) for form in (text, shown)):
         return UNSHOWN
-    shown = visible(text)  # cut first: a long user name that is replaced by HIDDEN would bring unchecked characters before the cut
-    return re.sub(rf"(?<!\w){re.escape(user)}(?!\w)", HIDDEN, shown) if user and user in shown else shown
+    return visible(shown)
