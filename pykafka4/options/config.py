@@ -395,9 +395,7 @@ class ProducerConfig(ClientConfig):
         "How many records of a topic are accepted in each interval; 0: none. None instead of the pair: no limit, "
         "whatever later patterns say.",
     )
-    on_rate_limit: str = choice(
-        "delay", ("delay", "drop"), "`send` delays or drops the records over the limit of their topic."
-    )
+    on_rate_limit: str = choice("delay", ("delay", "drop"), "`send` delays or drops the records over the limit of their topic.")
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
