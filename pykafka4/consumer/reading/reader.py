@@ -172,7 +172,10 @@ class Reader(Arrivals):
             outcome = TAKE[item.__class__](self, item, form, positions)
             if isinstance(outcome, KafkaError):
                 self._return_nothing(positions)
-                raise outcome
+                try:
+                    raise outcome
+                finally:
+                    del outcome  # otherwise the error, its traceback and this frame are a cycle, which keeps a forgotten consumer alive
             if not outcome:
                 break
         if len(form):

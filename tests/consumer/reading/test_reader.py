@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykafka4.core import INFINITY
-from pykafka4.core.subscription import Claim, Located, Start
+from pykafka4.core.subscription import Claim, Lasting, Located, PollError, Start
+from pykafka4.errors import KafkaError
 from tests.consumer.reader_harness import ReaderHarness, offsets
 from tests.core.consumer_harness import tp
 
@@ -264,3 +267,17 @@ def test_a_seek_frees_the_room_of_buffered_records() -> None:
     harness.reader.drain()
     harness.reader.seek(tp(0), 100)
     assert harness.reader.consumed == chunk.size
+
+
+def test_an_error_of_a_poll_keeps_nothing_alive_when_the_application_has_handled_it(harness: ReaderHarness) -> None:
+    """A cycle of the error and a frame would keep a forgotten consumer until the garbage collector runs."""
+    harness.reader.put(PollError(harness.claims[0], KafkaError("no coordinator"), Lasting.ONCE))
+    gc.disable()
+    try:
+        try:
+            harness.poll()
+        except KafkaError as error:
+            raised = weakref.ref(error)
+        assert raised() is None
+    finally:
+        gc.enable()
