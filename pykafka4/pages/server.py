@@ -73,6 +73,8 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self._ended = True
         with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), timeout=1.0):
             pass  # the connection wakes `serve`, which checks `_ended` only between requests
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)  # Linux: otherwise the port stays open until `serve` has left its system call
         self.server_close()
         self._close_connections(self._open)
 

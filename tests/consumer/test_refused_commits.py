@@ -151,7 +151,7 @@ def closed(scene: Scene) -> None:
 ROWS: dict[str, Callable[[Scene], None]] = {
     "the group rebalances": rebalances,
     "the member has been fenced, or removed from the group": fenced,
-    "the partition has been revoked, or is not this member's": not_its_own,
+    "the partition has been given back, or is not this member's": not_its_own,
     "the coordinator has moved, is still loading offsets, or is down": moved,
     "the consumer is closed": closed,
 }
