@@ -27,6 +27,7 @@ from pykafka4 import (
 )
 from pykafka4.tables.reader import TableReader
 from pykafka4.testing import ModelServer
+from tests.inspection import loop_threads
 from tests.net.net_helpers import SECONDS, in_child, until
 
 NAMES: dict[str, Any] = {"key_deserializer": "str", "value_deserializer": "json"}
@@ -352,17 +353,17 @@ def test_a_forgotten_table_ends_its_thread_with_a_warning(settings: Settings) ->
 
 def test_a_forgotten_table_that_had_failed_ends_its_thread_and_client(settings: Settings) -> None:
     settings.put(a=1)
-    before = set(threading.enumerate())
+    before = loop_threads()
 
     def fail() -> None:
         made = table("t", **{**NAMES, **settings.where})
         settings.producer.send("t", "without a key")
         until(lambda: made.status()["state"] == "failed", "the end of the table")
-        assert set(threading.enumerate()) != before
+        assert loop_threads() - before
 
     with pytest.warns(ResourceWarning, match="Table was not closed"):
         fail()
-    until(lambda: set(threading.enumerate()) <= before, "the end of the threads")
+    until(lambda: not loop_threads() - before, "the end of the client")
 
 
 def test_the_end_of_a_shared_client_ends_the_thread_of_a_table_that_is_not_closed(settings: Settings) -> None:
