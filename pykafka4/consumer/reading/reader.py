@@ -522,7 +522,7 @@ class Reader(Arrivals):
 
     # ---------------------------------------------------------------- markers at the head of the buffer
 
-    def _take_located(self, located: Located, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool | KafkaError:
+    def _take_located(self, located: Located, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool:
         """If the poll has collected records of the same claim, end the poll before the marker."""
         if len(form) and located.claim in positions:
             return False
@@ -548,7 +548,7 @@ class Reader(Arrivals):
         claim.followed = located.recreated
         self._buffer.pop(claim)
 
-    def _take_letters(self, letters: AwaitedLetters, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool | KafkaError:
+    def _take_letters(self, letters: AwaitedLetters, form: Form[Any], positions: dict[Claim, OffsetAndEpoch]) -> bool:
         """The claim still waits for its dead letters, but `_bring_back` has put it into the queue."""
         self._buffer.set_aside((letters.claim,))
         return True

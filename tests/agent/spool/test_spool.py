@@ -144,14 +144,20 @@ def test_torn_write_that_ends_in_zeros_is_no_damage(world: World, cut: int) -> N
     assert world.ledger.lost == {}
 
 
-def test_damaged_last_frame_is_counted_although_no_message_follows(world: World) -> None:
-    world.add(message("a", 0), message("a", 1))
+def restart_with_damaged_last_frame(world: World) -> Path:
+    """Returns the spool's only file."""
     [file] = files(world.settings.path)
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
     file.write_bytes(data)
     world.restart()
     world.run()
+    return file
+
+
+def test_damaged_last_frame_is_counted_although_no_message_follows(world: World) -> None:
+    world.add(message("a", 0), message("a", 1))
+    restart_with_damaged_last_frame(world)
     world.sender.end()
     world.run()
     assert world.sent("a") == [0]
@@ -181,13 +187,7 @@ def test_damaged_frame_is_named_counted_and_kept_aside(world: World, caplog: pyt
 def test_damaged_file_that_another_program_has_removed_is_forgotten(world: World) -> None:
     empty = world.spool.state().bytes
     world.add(message("a", 0), message("a", 1))
-    [file] = files(world.settings.path)
-    data = bytearray(file.read_bytes())
-    data[-1] ^= 1
-    file.write_bytes(data)
-    world.restart()
-    world.run()
-    file.unlink()
+    restart_with_damaged_last_frame(world).unlink()
     world.sender.end()
     world.run()
     state = world.spool.state()
