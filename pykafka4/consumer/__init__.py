@@ -89,8 +89,8 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
     `Consumer(bootstrap_servers="host:9092", **options)` owns a client; `Consumer(client=client, **options)` shares one. The options are
     the fields of `ConsumerConfig` (docs/options.md). Use a consumer from one thread at a time; heartbeats are sent in the background.
-    Rebalance listeners run inside polls, iteration, `unsubscribe` and `close`. Partitions are `TopicPartition`s or (topic, partition)
-    pairs, timeouts are seconds.
+    Rebalance listeners run inside polls, iteration, `process`, `unsubscribe` and `close`, and the listener of `streams` in a thread of
+    the client. Partitions are `TopicPartition`s or (topic, partition) pairs, timeouts are seconds.
     """
 
     _name = "Consumer"

@@ -501,7 +501,7 @@ class ConsumerConfig(ClientConfig):
     fetch_min_bytes: int = number(1, "bytes", "A broker responds when it has this much data, or after fetch_max_wait_ms.")
     fetch_max_wait_ms: float = millis(
         500,
-        "How long a broker may wait for fetch_min_bytes; with fetch_min_bytes=1 up to ten times as long (at most 30 s) if it has no data.",
+        "How long a broker may wait for fetch_min_bytes; with fetch_min_bytes=1 up to ten times as long if it has no data.",
     )
     fetch_max_bytes: int = number(50 * MIB, "bytes", "Maximum size of a fetch response; at most receive_message_max_bytes.", low=1)
     max_partition_fetch_bytes: int = number(
