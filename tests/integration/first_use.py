@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykafka4 import AuthenticationError, Client, Consumer, DeliveryFailed, KafkaError, Producer
+from pykafka4 import AdminClient, AuthenticationError, Client, Consumer, DeliveryFailed, KafkaError, Producer
 
 SOON_S = 10.0  # seconds in which a client has to say that it is refused
 
@@ -35,6 +35,16 @@ def by_lookup(options: dict[str, Any], topic: str) -> KafkaError:
 def by_refresh(options: dict[str, Any], topic: str) -> KafkaError:
     with Client(**options) as client:
         return raised(lambda: client.refresh_metadata([topic], timeout=SOON_S))
+
+
+def by_admin(options: dict[str, Any], topic: str) -> KafkaError:
+    with AdminClient(**options) as admin:
+        return raised(lambda: admin.delete_topics([topic], timeout=SOON_S))
+
+
+def by_ends(options: dict[str, Any], topic: str) -> KafkaError:
+    with Consumer(**options) as consumer:
+        return raised(lambda: consumer.end_offsets([(topic, 0)], timeout=SOON_S))
 
 
 def raised(call: Callable[[], object]) -> KafkaError:

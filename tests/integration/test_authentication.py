@@ -20,7 +20,7 @@ from integration.security.settings import Security
 from integration.waiting import Deadline, until
 from integration.workload.load import Load, judge
 from pykafka4 import AuthenticationError, Client, Consumer, DeliveryFailed, Producer
-from tests.integration.first_use import SOON_S, by_lookup, by_poll, by_record, by_refresh, raised, refusal, works
+from tests.integration.first_use import SOON_S, by_admin, by_ends, by_lookup, by_poll, by_record, by_refresh, raised, refusal, works
 from tests.secrets.outlets import watching
 from tests.secrets.planted import Planted
 
@@ -55,7 +55,7 @@ def strict() -> Iterator[Proxied]:
 
 
 LENGTHY = pytest.mark.lengthy
-USES = [by_record, pytest.param(by_poll, marks=LENGTHY), pytest.param(by_lookup, marks=LENGTHY), pytest.param(by_refresh, marks=LENGTHY)]
+USES = [by_record, *(pytest.param(use, marks=LENGTHY) for use in (by_poll, by_lookup, by_refresh, by_admin, by_ends))]
 SLOW_USES = [by_record, pytest.param(by_poll, marks=LENGTHY)]  # where a refusal is a guess, which takes seconds to believe
 
 

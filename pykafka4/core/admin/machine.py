@@ -36,6 +36,7 @@ class AdminMachine:
         self.coordinators = CoordinatorChoice(self._context, network, cluster, FindCoordinators(), self._placed)
         self.transaction_coordinators = CoordinatorChoice(self._context, network, cluster, FindTransactionCoordinators(), self._placed)
         cluster.on_change.append(self._changed)
+        network.refusals.listeners[self._refused_by] = None
 
     def begin(
         self,
@@ -122,6 +123,7 @@ class AdminMachine:
         for choice in list(self._held):
             self.release(choice)
         self.cluster.on_change.remove(self._changed)
+        self.network.refusals.listeners.pop(self._refused_by, None)
         for lane in self._context.lanes:
             self.network.drop_lane(lane)
 
@@ -139,3 +141,7 @@ class AdminMachine:
             run.check_all()
         self.coordinators.check_all()
         self.transaction_coordinators.check_all()
+
+    def _refused_by(self, now: float, broker: int, error: KafkaError) -> None:
+        for run in list(self._runs):
+            run.refused_by(broker, error)

@@ -248,6 +248,14 @@ class QuestionRun(Generic[K, V]):
         else:
             self._changed.update((key, None) for key in (group,) if key in self._entries)
 
+    def refused_by(self, broker: int, error: KafkaError) -> None:
+        """Settle the keys that wait for `broker` (ANY: for any broker), which refuses this client: they would wait for the deadline."""
+        for key in [key for key in self._entries if broker in (ANY, self._choice.node(key))]:
+            if (entry := self._entries.get(key)) is None:  # the outcome of an earlier key has dropped the question
+                return
+            is_with_broker = entry.in_flight is not None and entry.in_flight.taker is not None
+            self._settle(key, self._doubted(error) if is_with_broker or entry.is_undecided else error)
+
     def last_error(self, key: K) -> KafkaError | None:
         entry = self._entries.get(key)
         return None if entry is None else entry.last_error
