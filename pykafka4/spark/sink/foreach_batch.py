@@ -54,9 +54,9 @@ def foreach_batch(
 
     With `delivery="exactly_once"` a micro-batch that Spark runs again, after a crash or restart, with the same rows in the same partitions,
     is not written twice: its number and the id of the query identify it. If two such functions in one query have the same `topic`, or none,
-    each needs its own `name`. Spark Connect does
-    not pass the id of the query: there a `name` is required, and a new one for each new checkpoint. Transactional ids and groups begin with
-    `transactional_id_prefix`. Your own function may call the returned function, and do more with the micro-batch.
+    each needs its own `name`. Spark Connect does not pass the id of the query: there a `name` is required, and a new one for each new
+    checkpoint. Transactional ids and groups begin with `transactional_id_prefix`. Your own function may call the returned function, and do
+    more with the micro-batch.
     """
     columns = {"value": value, "key": key, "headers": headers, "timestamp": timestamp, "partition": partition}
     if delivery not in (ways := [way.value for way in Delivery]):
