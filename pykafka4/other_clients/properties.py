@@ -140,7 +140,9 @@ def _partitioner(found: Translation, item: Property, option: str) -> Any:
     if item.name == "partitioner" and value == "murmur2":
         return "murmur2_consistent"
     if item.name == "partitioner.class" and value not in _choices(found, option):
-        raise item.error(f"the Java class {value} cannot be loaded; choose one of the names of the option partitioner, or pass a callable as partitioner")
+        raise item.error(
+            f"the Java class {value} cannot be loaded; choose one of the names of the option partitioner, or pass a callable as partitioner"
+        )
     return value
 
 
