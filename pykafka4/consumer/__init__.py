@@ -221,7 +221,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return self._session.poll(timeout, max_rows, self._session.reader.columns.form(columns))
 
     def poll_raw(self, timeout: float | None = 1.0, max_batches: int | None = None, max_bytes: int | None = None) -> list[RawBatch]:
-        """A list of complete record batches, as brokers store them, without decompression; empty if none arrived within `timeout` seconds.
+        """A list of complete record batches, as brokers store them; empty if none arrived within `timeout` seconds.
 
         The list ends after `max_batches` batches (default: no limit), or with the batch that brings their total size to `max_bytes`
         (default: `max_decompressed_bytes`). Checksums are verified. Control batches and, with read_committed, batches of aborted

@@ -191,7 +191,7 @@ class Producer(ProducerHandle):
         return send_arrow(self._session, topic, data, columns)
 
     def send_raw(self, topic: str, batch: RawBatch, partition: int | None = None) -> RawDelivery:
-        """Queue a complete record batch, from `poll_raw` or `RawBatch.from_bytes`, without decompression; return its `RawDelivery`.
+        """Queue a complete record batch, from `poll_raw` or `RawBatch.from_bytes`; return its `RawDelivery`.
 
         The batch keeps keys, values, headers, timestamps, order and compression; the broker assigns new offsets. The batch comes
         after all earlier records of `partition`, by default the partition from which the batch was read. Retries, idempotence,
