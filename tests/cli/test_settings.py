@@ -52,7 +52,7 @@ def test_settings_are_set_shown_and_taken_back(server: ModelServer, settings: Ru
 
 def test_lists_are_extended_and_cut(server: ModelServer, settings: Run) -> None:
     settings("set", "topic:t", "cleanup.policy+=compact,delete")
-    assert given(server) == {"cleanup.policy": "compact,delete"}
+    assert given(server) == {"cleanup.policy": "delete,compact"}
     settings("set", "topic:t", "cleanup.policy-=delete")
     assert given(server) == {"cleanup.policy": "compact"}
 

@@ -18,7 +18,7 @@ def test_settings_are_set_extended_and_taken_back(server: ModelServer) -> None:
     with AdminClient(bootstrap_servers=server.bootstrap_servers) as admin:
         admin.create_topics({"t": 1}, configs={"retention.ms": 1000})
         admin.alter_configs({T: {"min.insync.replicas": 2, "cleanup.policy": Append("compact", "delete")}})
-        assert given(admin) == {"retention.ms": "1000", "min.insync.replicas": "2", "cleanup.policy": "compact,delete"}
+        assert given(admin) == {"retention.ms": "1000", "min.insync.replicas": "2", "cleanup.policy": "delete,compact"}
         admin.alter_configs({T: {"min.insync.replicas": None, "cleanup.policy": Subtract("delete")}})
         assert given(admin) == {"retention.ms": "1000", "cleanup.policy": "compact"}
         assert admin.describe_config(*T)["min.insync.replicas"] == ConfigEntry("min.insync.replicas", "1", "DEFAULT_CONFIG", False, False)

@@ -18,6 +18,7 @@ __all__ = ["alter_configs", "describe_configs"]
 TOPIC: Final = 2  # the resource type of topics
 OF_TOPIC, DEFAULT = 1, 5  # sources of a value
 SET, DELETE, APPEND, SUBTRACT = range(4)
+DEFAULT_LISTS: Final = {"cleanup.policy": "delete"}  # brokers append to the default of a setting that no client has set
 
 
 def describe_configs(call: Call) -> DescribeConfigsResponse:
@@ -57,7 +58,8 @@ def _alter(call: Call, wanted: IncrementalAlterConfigsRequest.Resource) -> Incre
     if error is None and wanted.resource_type != TOPIC:
         error, text = "INVALID_REQUEST", "in the model cluster only topics have configs"
     if error is None:
-        configs = {row.name: _changed(call.cluster.topics[name].configs.get(row.name, ""), row) for row in wanted.configs}
+        given = DEFAULT_LISTS | call.cluster.topics[name].configs
+        configs = {row.name: _changed(given.get(row.name, ""), row) for row in wanted.configs}
         try:
             call.cluster.alter_topic(name, configs, validate_only=call.message.validate_only)
         except ValueError as wrong:
