@@ -65,7 +65,7 @@ class SecurityConfig:
     sasl_oauth_token: Callable[[], Any] | None = one_of_kind(
         "a callable that returns a token",
         callable,
-        "For OAUTHBEARER: a callable that returns a token; called on a helper thread, and again before the token expires.",
+        "For OAUTHBEARER: a callable that returns a token; called on a helper thread, for a login without a fresh token.",
         hidden=True,
     )
     sasl_kerberos_service_name: str = text("kafka", "For GSSAPI: first part of the brokers' principals, as in `kafka/host@REALM`.")
