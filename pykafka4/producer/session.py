@@ -209,7 +209,7 @@ class ProducerSession(Attachment[Sender]):
         if self._inside():
             raise BufferFull(
                 f"the partitions of {topic!r} are not known yet, and a callback must not wait until the partitioner can be called; "
-                "call partitions_for first, or send the record from another thread"
+                "send the record from another thread"
             )
         until = self._until(deadline)
         with self._waiting(until), self.runtime.callbacks.waiting():

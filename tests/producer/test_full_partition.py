@@ -45,6 +45,13 @@ def test_a_leader_of_the_full_partition_ends_the_wait(server: ModelServer, make:
     sending.refused()
 
 
+def test_a_wait_behind_parked_records_ends_their_linger(server: ModelServer, make: Maker) -> None:
+    server.delay("Metadata", 0.3)
+    producer = make(**{**ROOM, "batch_size": 16_384, "linger_ms": 60_000}, max_block_ms=60_000)
+    sending = [in_thread(lambda: producer.send("t", b"x" * 9_000, partition=0)) for _ in range(2)]
+    until(lambda: not any(thread.is_alive() for thread in sending))
+
+
 def test_the_delivery_timeout_of_its_batches_ends_the_wait(server: ModelServer, make: Maker) -> None:
     sending = blocked(server, producer := make(**ROOM, delivery_timeout_ms=300, request_timeout_ms=200))
     before = len(sending.sent)

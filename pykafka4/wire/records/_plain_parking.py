@@ -100,6 +100,8 @@ class Parking(Account):
             t.moved_bytes = 0
             t.announced, t.direct = False, t.count > 0
             self._used_up += 1
+            if self.waiters > 0:  # a thread that waits since before may need the room of these records: it must not wait for their linger
+                self._flushing = True
         return p
 
     def set_partitions(self, topic: str, count: int, available: Sequence[int]) -> None:

@@ -265,6 +265,8 @@ cdef Parked unpark(Accumulator acc, Topic t):
         t.announced = False
         acc.used_up += 1
         t.direct = t.count > 0
+        if acc.waiters > 0:        # a thread that waits since before may need the room of these records: it must not wait for their linger
+            acc.flushing = True
     return p
 
 
