@@ -21,9 +21,10 @@ INTRODUCTION = """# Messages
 <!-- Rendered from the declarations in `pykafka4/wire/protocol/` by `make messages`. -->
 
 Each row is a request that [`Client.request`](../guide/low-level.md#any-message) sends (except SaslHandshake and SaslAuthenticate):
-`from pykafka4.messages import MetadataRequest`. Its response is the class with `Response` in place of `Request`. Fields are keyword arguments, with the names of Kafka's message
-definitions in snake case. The parts of a message are classes inside it: `MetadataRequest.Topic(name="orders")`. `help(MetadataRequest)`
-lists them. A field that is set must exist in the negotiated version; `max_version` lowers that version.
+`from pykafka4.messages import MetadataRequest`. Its response is the class with `Response` in place of `Request`. Fields are keyword
+arguments, with the names of Kafka's message definitions in snake case. The parts of a message are classes inside it:
+`MetadataRequest.Topic(name="orders")`. `help(MetadataRequest)` lists them. A field that is set must exist in the negotiated version;
+`max_version` lowers that version.
 
 "from Kafka": the first release whose brokers accept the lowest of these versions. "repeated": the request changes nothing, so it is sent
 again after a lost connection, and to the new leader or coordinator after a move. A Fetch in a session is not repeated.
