@@ -166,7 +166,7 @@ class ConsumerHandle(ServesStatus):
 
         A `for` loop polls lists, so `records` is ahead of the loop.
 
-        `lost_offsets` counts offsets that a log lost before they were read (`OffsetsLost`).
+        `lost_offsets` counts offsets that a log has lost (`OffsetsLost`).
         `held_bytes` is the size of the columns of `poll_arrow` that the application has not freed.
         `poison_records` counts records that `on_poison` has skipped or replaced by a dead letter.
         """
