@@ -195,7 +195,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         Raises CorruptRecord and RecordTooLarge for a batch that cannot be read, and DeserializationError (with on_poison=raise), until
         `seek((error.topic, error.partition), error.next_offset)` skips the batch or record (`next_offset` is None if the end of the batch
         is unknown); InvalidOffset (with auto_offset_reset=none) until `seek` chooses an offset; errors that the application or
-        an administrator must resolve (GroupError, …); AuthorizationError, about once a second for each topic or group, while a right is
+        an administrator must resolve (GroupError, …); AuthorizationError, at most once a second for each topic or group, while a right is
         missing; BrokerError (CORRUPT_MESSAGE), once, if a leader cannot read its log, while the client keeps trying; exceptions of the
         rebalance listener; ConfigError without partitions or a subscription, and for a compressed batch without the library of its codec.
         """
