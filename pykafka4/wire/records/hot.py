@@ -40,7 +40,7 @@ __all__ = [
     "now_ms",
 ]
 
-_HOW_TO_BUILD = "install a C compiler, then: pip install --force-reinstall --no-cache-dir pykafka4 (pip keeps a wheel built without one)"
+_HOW_TO_BUILD = "install a C compiler, then repeat pip install with --force-reinstall --no-cache-dir (pip keeps a wheel built without one)"
 _MODULES = {"compiled": "pykafka4.wire.records.compiled._hot", "python": "pykafka4.wire.records.reference"}
 
 
