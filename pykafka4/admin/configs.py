@@ -69,9 +69,10 @@ class ConfigCalls(AdminCalls):
         require_all_done("settings cannot be changed", self._of_resources(question, ConfigChangerChoice, wanted, self._begin(timeout)))
 
     def list_config_resources(self, kinds: Iterable[str] = (), *, timeout: float | None = None) -> list[Resource]:
-        """Return the resources that have settings, sorted by kind and name, or only resources of the given `kinds`.
+        """Return brokers and topics, and the groups and client-metrics subscriptions that have settings, or only the given `kinds`.
 
-        Needs Kafka 4.1 (KIP-1142), or Kafka 3.7 for `kinds=["client-metrics"]` (KIP-714). Raises UnsupportedVersion, AuthorizationError.
+        The result is sorted by kind and name. Needs Kafka 4.1 (KIP-1142), or Kafka 3.7 for `kinds=["client-metrics"]` (KIP-714). Raises
+        UnsupportedVersion, AuthorizationError.
         """
         question = ListConfigResources(as_kinds(kinds))
         return value_or_raise(self._ask_any_broker(question, [ALL_RESOURCES], self._begin(timeout))[ALL_RESOURCES])

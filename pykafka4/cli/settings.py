@@ -64,7 +64,9 @@ def settings() -> None:
 @as_json_option
 @click.pass_obj
 def list_(invocation: Invocation, kinds: tuple[str, ...], json_: bool) -> int:
-    """List the resources that have settings (needs Kafka 4.1; for client-metrics alone, Kafka 3.7).
+    """List brokers and topics, and the groups and client-metrics subscriptions that have settings.
+
+    Needs Kafka 4.1; with only --kind client-metrics, Kafka 3.7.
 
     Example: pykafka4 settings list --kind client-metrics
     """
