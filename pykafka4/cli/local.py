@@ -296,7 +296,7 @@ def up(brokers: int, port: int, kafka: Path | None, kafka_version: str, json_: b
     """Start a Kafka on this machine, for development.
 
     It needs Java 17 or newer, and a folder with Kafka or, the first time, Maven. It listens on 127.0.0.1 only, and runs until `cluster
-    down`. Topics are created at their first use, and stay from one `up` to the next, by default in ~/.cache/pykafka4/local. If it is
+    down`. Missing topics are created for producers, and stay from one `up` to the next, by default in ~/.cache/pykafka4/local. If it is
     already running, `up` shows it.
     """
     cluster = _local_cluster()
