@@ -254,6 +254,8 @@ class Sender:
 
     def _note_refusal(self, now: float, broker: int, error: KafkaError) -> None:
         self._refusals[broker] = error
+        if broker == ANY and self.transactions is not None:
+            self.transactions.client_refused(error)
 
     def _fail_refused(self, now: float) -> None:
         """Fail the records that wait for brokers that refuse this client, with the reason: otherwise the records would wait for their

@@ -44,6 +44,7 @@ class ShareMachine:
         self._then: Callable[[], None] | None = None
         self._leave_by = INFINITY
         self._call_at, self._call = INFINITY, self._done
+        network.refusals.listeners[self._refused_by] = None
 
     # ---------------------------------------------------------------- calls
 
@@ -108,6 +109,7 @@ class ShareMachine:
         return ()
 
     def dispose(self) -> None:
+        self._network.refusals.listeners.pop(self._refused_by, None)
         self.sources.abandon(KafkaTimeoutError("the consumer was closed before the broker had answered"))
         self.sources.dispose()
         self.coordinator.well()  # the client's status must not list the coordinator of a closed consumer as troubled
@@ -122,6 +124,9 @@ class ShareMachine:
 
     def assign(self, parts: Parts) -> None:
         self.sources.assign(parts)
+
+    def _refused_by(self, now: float, broker: int, error: KafkaError) -> None:
+        self._mailbox.put_error(error)
 
     def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:
         if getattr(getattr(error, "code", None), "denied", False):

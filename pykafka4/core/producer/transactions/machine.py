@@ -368,11 +368,19 @@ class Transactions:
     def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:
         self._end_producer(error)
 
+    def client_refused(self, error: KafkaError) -> None:
+        """Fail a running initialization with the reason why the whole cluster refuses this client; it may be repeated."""
+        if self.state is S.INITIALIZING:
+            self._fail_initialization(error)
+
+    def _fail_initialization(self, error: KafkaError) -> None:
+        self.state = TABLE.move(self.state, S.UNINITIALIZED)
+        self._resolve(error)
+
     def _end_producer(self, error: KafkaError) -> None:
         """End the producer for good, unless `error` denies the initialization, which may be repeated."""
         if self.state is S.INITIALIZING and isinstance(error, AuthorizationError):  # the right may be granted; nothing has begun yet
-            self.state = TABLE.move(self.state, S.UNINITIALIZED)
-            self._resolve(error)
+            self._fail_initialization(error)
             return
         if self.state is S.FATAL:
             return

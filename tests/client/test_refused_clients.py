@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykafka4 import AdminClient, AuthenticationError, Consumer
+from pykafka4 import AdminClient, AuthenticationError, Consumer, Producer, ShareConsumer
 from tests.net.net_helpers import serving
 
 SECONDS = 60.0  # the timeout of the calls, for which they must not wait
@@ -20,6 +20,8 @@ CALLS: dict[str, Callable[[dict[str, Any]], object]] = {
     "describe_group": lambda options: administer(options, lambda admin: admin.describe_group("g", timeout=SECONDS)),
     "delete_topics": lambda options: administer(options, lambda admin: admin.delete_topics(["t"], timeout=SECONDS)),
     "end_offsets": lambda options: look_up(options),
+    "init_transactions": lambda options: initialize(options),
+    "poll of a share consumer": lambda options: share(options),
 }
 
 
@@ -31,6 +33,17 @@ def administer(options: dict[str, Any], call: Callable[[AdminClient], object]) -
 def look_up(options: dict[str, Any]) -> object:
     with Consumer(**options) as consumer:
         return consumer.end_offsets([("t", 0)], timeout=SECONDS)
+
+
+def initialize(options: dict[str, Any]) -> None:
+    with Producer(**options, transactional_id="x") as producer:
+        producer.init_transactions(timeout=SECONDS)
+
+
+def share(options: dict[str, Any]) -> object:
+    with ShareConsumer(**options, group_id="g") as consumer:
+        consumer.subscribe(["t"])
+        return consumer.poll(SECONDS)
 
 
 @pytest.mark.parametrize("call", CALLS)
