@@ -34,6 +34,7 @@ from pykafka4.core.producer.transactions.requests import (
     meaning_of,
 )
 from pykafka4.errors import (
+    AuthenticationError,
     AuthorizationError,
     BrokerError,
     ConfigError,
@@ -369,18 +370,15 @@ class Transactions:
         self._end_producer(error)
 
     def client_refused(self, error: KafkaError) -> None:
-        """Fail a running initialization with the reason why the whole cluster refuses this client; it may be repeated."""
+        """Fail a running initialization with the reason why the whole cluster refuses this client."""
         if self.state is S.INITIALIZING:
-            self._fail_initialization(error)
-
-    def _fail_initialization(self, error: KafkaError) -> None:
-        self.state = TABLE.move(self.state, S.UNINITIALIZED)
-        self._resolve(error)
+            self._end_producer(error)
 
     def _end_producer(self, error: KafkaError) -> None:
         """End the producer for good, unless `error` denies the initialization, which may be repeated."""
-        if self.state is S.INITIALIZING and isinstance(error, AuthorizationError):  # the right may be granted; nothing has begun yet
-            self._fail_initialization(error)
+        if self.state is S.INITIALIZING and isinstance(error, AuthorizationError | AuthenticationError):  # nothing has begun yet
+            self.state = TABLE.move(self.state, S.UNINITIALIZED)
+            self._resolve(error)
             return
         if self.state is S.FATAL:
             return
