@@ -169,9 +169,9 @@ class Ledger:
             return self._reports.total()
 
     def counters(self) -> dict[str, int]:
-        """Return counters of inputs, refusals and unread reports, by Dory's names.
+        """Return counters of inputs, refusals and unread reports, by Dory's names; `…UnsupportedVersion` is a name of older Dorys.
 
-        Source: https://github.com/dspeterson/dory/blob/master/doc/status_monitoring.md.
+        Source: https://github.com/dspeterson/dory/blob/master/doc/troubleshooting.md, and src/dory/input_dg in that repository.
         """
         received = self._received
         with self._lock:

@@ -17,7 +17,7 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["located", "sizes_of"]
 
-SIZES_S: Final = 5.0  # seconds after the start of the call in which brokers can return sizes
+SIZES_S: Final = 5.0  # brokers can return sizes for this many seconds after the start of the call
 Selection = Mapping[str, "tuple[int, ...] | None"]  # the partitions of each topic; None: all
 Done = Callable[[dict[Any, Any]], None]
 Sizes = Callable[[Collection[TopicPartition]], "Question[int, dict[TopicPartition, int]]"]  # makes the question about sizes
