@@ -21,13 +21,18 @@ NUMBERED: Final = ("broker", "broker-logger")  # kinds of resources whose names 
 
 
 def as_topics(topics: object) -> list[str | UUID]:
-    if isinstance(topics, (str, bytes, UUID)) or not isinstance(topics, Iterable):
-        raise ConfigError(f"topics={shown(topics)}: takes a list of topic names or ids")
-    return list(dict.fromkeys(topic if isinstance(topic, UUID) else check_topic(topic) for topic in topics))
+    given = _listed(topics, "topic names or ids")
+    return list(dict.fromkeys(topic if isinstance(topic, UUID) else check_topic(topic) for topic in given))
 
 
 def as_topic_names(topics: object) -> list[str]:
-    return [check_topic(topic) for topic in as_topics(topics)]
+    return list(dict.fromkeys(map(check_topic, _listed(topics, "topic names"))))
+
+
+def _listed(topics: object, kind: str) -> Iterable[object]:
+    if isinstance(topics, (str, bytes, UUID)) or not isinstance(topics, Iterable):
+        raise ConfigError(f"topics={shown(topics)}: takes a list of {kind}")
+    return topics
 
 
 def as_new_topics(topics: object, replication_factor: object, configs: object) -> dict[str, NewTopic]:
@@ -41,14 +46,17 @@ def as_new_topics(topics: object, replication_factor: object, configs: object) -
 
 def _new(name: str, topic: object, replicas: int, configs: dict[str, str]) -> NewTopic:
     if not isinstance(topic, NewTopic):
-        return NewTopic(_or_default(topic, f"the partitions of topic {name!r}", MOST), replicas, None, configs)
-    rows = {check_count(n, f"a partition of {name}", MOST): _brokers(nodes) for n, nodes in (topic.assignments or {}).items()}
+        return NewTopic(_or_default(topic, f"the number of partitions of topic {name!r}", MOST), replicas, None, configs)
+    placed = topic.assignments or {}
+    if not isinstance(placed, Mapping):
+        raise ConfigError(f"topic {name!r}: assignments={shown(placed)}: takes a mapping of partitions to brokers, such as {{0: [1, 2]}}")
+    rows = {check_count(n, f"a partition of {name}", MOST): _brokers(nodes) for n, nodes in placed.items()}
     if rows and (topic.partitions not in (-1, len(rows)) or topic.replication_factor != -1):
         raise ConfigError(
             f"topic {name!r}: assignments already give partitions and replicas; leave partitions and replication_factor at -1"
         )
     return NewTopic(
-        _or_default(topic.partitions, f"the partitions of topic {name!r}", MOST),
+        _or_default(topic.partitions, f"the number of partitions of topic {name!r}", MOST),
         _or_default(topic.replication_factor, f"the replication factor of topic {name!r}", MOST_REPLICAS),
         rows or None,
         _as_configs(topic.configs),
@@ -76,8 +84,12 @@ def as_new_partitions(topics: object) -> dict[str, NewPartitions]:
     found = {}
     for name, wanted in topics.items():
         total, rows = (wanted.total, wanted.assignments) if isinstance(wanted, NewPartitions) else (wanted, None)
+        if rows is not None and (isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable)):
+            raise ConfigError(
+                f"topic {name!r}: assignments={shown(rows)}: takes the brokers of each new partition, such as [[1, 2], [2, 3]]"
+            )
         placed = None if rows is None else [_brokers(nodes) for nodes in rows]
-        found[check_topic(name)] = NewPartitions(check_count(total, f"the partitions of topic {name!r}", MOST), placed)
+        found[check_topic(name)] = NewPartitions(check_count(total, f"the number of partitions of topic {name!r}", MOST), placed)
     return found
 
 
@@ -118,7 +130,9 @@ def as_changes(changes: object) -> dict[Resource, dict[str, Operation]]:
     found = {}
     for resource, settings in changes.items():
         if not isinstance(settings, Mapping) or not settings:
-            raise ConfigError(f"the changes of {shown(resource)}: takes a mapping of settings to their values, not {shown(settings)}")
+            raise ConfigError(
+                f"the changes of {shown(resource)} must be a mapping of at least one setting to its value, not {shown(settings)}"
+            )
         found[as_resource(resource)] = {_setting(name): _operation(name, value) for name, value in settings.items()}
     return found
 

@@ -1,4 +1,4 @@
-"""Implements `pykafka4 send`, which sends messages to the agent on this machine. Its options include the options of Dory's `to_dory`."""
+"""Implements `pykafka4 send`, which sends messages to the agent on this machine. The command has all options of Dory's `to_dory`."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str]) -> int:
         progress.end()
     cut = channel.lost[Loss.CUT]
     if trouble is None and cut:
-        trouble = f"messages of which only a part was taken at {channel.address.text}: {cut:,}; the agent was behind or has ended"
+        trouble = f"incomplete messages at {channel.address.text}: {cut:,}; the agent took only a part, because it was behind or has ended"
     return 0 if trouble is None else _complain(trouble, LOST)
 
 

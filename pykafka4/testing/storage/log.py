@@ -212,7 +212,10 @@ class PartitionLog:
         return at < len(self.batches) and self.batches[at] is batch
 
     def divergence_from(self, other: PartitionLog) -> int | None:
-        """The first offset of this log that `other` lacks; None if there is none. Offsets below the start of `other` are ignored."""
+        """The offset of this log's first batch that `other` does not hold (see `holds`); None if there is none.
+
+        Offsets below the start of `other` are ignored.
+        """
         for at in range(len(self.batches) - 1, -1, -1):
             batch = self.batches[at]
             if batch.next_offset <= other.start_offset or other.holds(batch):
