@@ -85,9 +85,7 @@ def as_new_partitions(topics: object) -> dict[str, NewPartitions]:
     for name, wanted in topics.items():
         total, rows = (wanted.total, wanted.assignments) if isinstance(wanted, NewPartitions) else (wanted, None)
         if rows is not None and (isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable)):
-            raise ConfigError(
-                f"topic {name!r}: assignments={shown(rows)}: takes the brokers of each new partition, such as [[1, 2], [2, 3]]"
-            )
+            raise ConfigError(f"topic {name!r}: assignments={shown(rows)}: takes the brokers of each new partition, such as [[1, 2]]")
         placed = None if rows is None else [_brokers(nodes) for nodes in rows]
         found[check_topic(name)] = NewPartitions(check_count(total, f"the number of partitions of topic {name!r}", MOST), placed)
     return found

@@ -185,8 +185,8 @@ def transactional(options: Mapping[str, Any], unit: WriteUnit, patience: float) 
         yield client, producer
     except ProducerFencedError as error:
         error.add_note(
-            f"{unit}: another attempt of this task has begun, and finds out whether this one has committed; Spark repeats the task if "
-            f"necessary. A task that takes longer than transaction_timeout_ms (option kafka.transaction.timeout.ms) ends in the same way"
+            f"{unit}: another attempt of this task has begun, or this attempt took longer than transaction_timeout_ms (option "
+            f"kafka.transaction.timeout.ms). The next attempt finds out whether this attempt has committed; Spark repeats the task if necessary"
         )
         raise
     finally:

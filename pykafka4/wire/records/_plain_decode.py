@@ -130,10 +130,10 @@ class RecordIterator:
 class Chunk:
     """One partition's bytes of one Fetch response, and the progress of their decoding.
 
-    The constructor reads batch headers only. `next_offset` follows the last complete batch (it is `fetch_offset` if there is none), or is
-    `until` if a batch of format v2 that begins at or after `until` follows; `position` is the next offset to hand out; `incomplete` can be
-    above 0 only if the bytes end inside the first batch: it is the size of this batch, or of a header if the bytes end before the magic
-    byte.
+    The constructor reads batch headers only. `next_offset` is the end of the last complete batch, or of the first batch that reaches
+    `until`, but at least `fetch_offset`. If no batch reaches `until`, and the next batch is of format v2 and begins at or after `until`,
+    `next_offset` is `until`. `position` is the next offset to hand out. `incomplete` can be above 0 only if the bytes end inside the first
+    batch: it is the size of this batch, or of a header if the bytes end before the magic byte.
     `decoded` is the size of the records that the last call handed out: their size in memory for `decode`, as columns for
     `ColumnsBuilder.add`, and the size of the batch for `whole_batch`.
     A batch of format v2 that ends after `high_watermark` is too new to be compacted, so the batch is invalid unless it has a record for
