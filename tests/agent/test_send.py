@@ -173,7 +173,8 @@ def test_a_message_that_is_cut_is_an_error(path: str, capsys: pytest.CaptureFixt
         taking.join(WAIT_S)
     assert code == 1
     assert capsys.readouterr().err == (
-        f"pykafka4 send: incomplete messages at unix stream socket {path}: 1; the agent took only a part, because it was behind or has ended\n"
+        f"pykafka4 send: incomplete messages at unix stream socket {path}: 1; "
+        "the agent took only a part, because it was behind or has ended\n"
     )
 
 

@@ -186,7 +186,8 @@ def transactional(options: Mapping[str, Any], unit: WriteUnit, patience: float) 
     except ProducerFencedError as error:
         error.add_note(
             f"{unit}: another attempt of this task has begun, or this attempt took longer than transaction_timeout_ms (option "
-            f"kafka.transaction.timeout.ms). The next attempt finds out whether this attempt has committed; Spark repeats the task if necessary"
+            "kafka.transaction.timeout.ms). The next attempt finds out whether this attempt has committed; Spark repeats the task if "
+            "necessary"
         )
         raise
     finally:
