@@ -69,7 +69,7 @@ class ConfigCalls(AdminCalls):
         require_all_done("settings cannot be changed", self._of_resources(question, ConfigChangerChoice, wanted, self._begin(timeout)))
 
     def list_config_resources(self, kinds: Iterable[str] = (), *, timeout: float | None = None) -> list[Resource]:
-        """Return brokers and topics, and the groups and client-metrics subscriptions that have settings, or only the given `kinds`.
+        """Return topics, brokers and broker loggers, and the groups and client-metrics subscriptions that have settings, or only `kinds`.
 
         The result is sorted by kind and name. Needs Kafka 4.1 (KIP-1142), or Kafka 3.7 for `kinds=["client-metrics"]` (KIP-714). Raises
         UnsupportedVersion, AuthorizationError.

@@ -64,7 +64,7 @@ def settings() -> None:
 @as_json_option
 @click.pass_obj
 def list_(invocation: Invocation, kinds: tuple[str, ...], json_: bool) -> int:
-    """List brokers and topics, and the groups and client-metrics subscriptions that have settings.
+    """List topics, brokers and broker loggers, and the groups and client-metrics subscriptions that have settings.
 
     Needs Kafka 4.1; with only --kind client-metrics, Kafka 3.7.
 
