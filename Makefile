@@ -70,8 +70,8 @@ simulated: base ## 2,000 simulated schedules of producers, the simulation's sear
 controls: base ## the simulation's searches for its own bugs, without the bugs: they must find nothing
 	$(PYTEST) -m controls $(KEPT) $(SIMULATED_IN)
 
-# Modules that do not use the hot part are tested once, with the compiled one: no module of the other folders of core/ imports the hot part.
-plain: base ## the unit tests that use the hot part, with its plain-Python implementation
+# Tests of other modules run once, with the compiled core: few of these modules use the hot part, and only through its tested interface.
+plain: base ## the unit tests of the cores, of producers and of consumers, with the plain-Python core
 	PYKAFKA4_IMPL=python $(PYTEST) $(SPREAD) -m '$(OFFLINE)' $(KEPT) --ignore=tests/producer/test_memory_bound.py --ignore=tests/consumer/test_crashes.py tests/wire/records tests/core/producer tests/core/consumer tests/producer tests/consumer tests/spark tests/agent/inputs tests/test_client.py tests/test_isolation.py
 
 portable: base ## the unit tests that use the transport, with the portable one
