@@ -1,4 +1,4 @@
-"""Runs the command of a command line. EPILOG lists the exit codes; after Ctrl-C, a few commands such as `groups lag --watch` exit with 0.
+"""Runs the command of a command line. EPILOG lists the exit codes; after Ctrl-C, `groups lag --watch` exits with 0.
 A reader that closes the pipe does not make a command fail."""
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ class Mailbox:
     def wants(self, taken: int) -> bool:
         """Whether a broker may acquire records: `arrivals` is empty, and either a poll waits, or `taken` equals `Mailbox.taken`.
 
-        `taken` is `Mailbox.taken` during a poll that found no records: while the two are equal, no later poll has begun to take records.
+        `taken` is the value that `Mailbox.taken` had when a poll found no records, or -1 if no such poll waits for a ShareFetch. While
+        `Mailbox.taken` still has this value, no later poll has begun to take records.
         """
         # A poll changes `waiting` and `taken` before it empties `arrivals`. In the other order: the poll empties `arrivals`; the loop sees
         # an empty deque and an old `waiting`, and acquires records again; the poll returns with its records, and maybe no poll takes the
