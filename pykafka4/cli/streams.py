@@ -53,7 +53,7 @@ def named(thing: str) -> Iterator[None]:
 
 
 def explained(error: OSError) -> str:
-    """The name of the file or stream, if known, then the error's text without its number."""
+    """The name of the file or stream, if known, then CLOSED for a closed stream, otherwise the error's text without its number."""
     if error.strerror is None:
         return str(error)
     thing = error.filename or (STDOUT if error.errno in OUTPUT_ERRORS else "")

@@ -1,8 +1,9 @@
 """Looks up the names of brokers, and connects to their addresses in turn. Invariant: an attempt ends at most once, in an open
 socket or in an error.
 
-Lookups run on helper threads, because they may take a long time. The transport watches the sockets, and calls `ready` for each socket with
-news. With a proxy, the dialler tries the proxy's addresses instead of the broker's, and the attempt ends with the proxy's handshake.
+Lookups run on helper threads, because a lookup may take a long time. The transport watches the sockets, and calls `ready` for each
+socket with news. With a proxy, the dialler tries the proxy's addresses instead of the broker's, and the attempt ends with the proxy's
+handshake.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Dialler:
         self._rotation = itertools.count()
 
     def dial(self, link: int, host: str, port: int) -> None:
-        """Look up `host` or the proxy, unless it is an IP address, then try the addresses in turn."""
+        """Look up the name of the host, or of the proxy's host, then try the addresses in turn. An IP address needs no lookup."""
         proxy = self._proxy
         attempt = self._attempts[link] = Attempt(link, host, port, proxy)
         if proxy is not None:

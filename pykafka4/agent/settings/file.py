@@ -135,7 +135,7 @@ class _Reader:
 
     def _kafka(self, table: object) -> dict[str, Any]:
         if not isinstance(table, Mapping):
-            missing = "is missing: it has the producer's options" if table is None else "must be a table"
+            missing = "is missing: it has the producer's options" if table is None else "must be a table with the producer's options"
             self._problem(("kafka",), f'[kafka] {missing}, at least bootstrap_servers = "host:9092"')
             return {}
         options, problems = kafka.options_of(table)
@@ -158,7 +158,8 @@ class _Reader:
 
 def dotted(where: Where) -> str:
     """The keys, with quotes where TOML needs them: `topics."my topic".linger_ms`."""
-    return ".".join(key if KEY.fullmatch(key) else json.dumps(key, ensure_ascii=False) for key in where)  # JSON's escapes are also TOML's
+    # The escapes that `json.dumps` writes are also TOML's.
+    return ".".join(key if KEY.fullmatch(key) else json.dumps(key, ensure_ascii=False) for key in where)
 
 
 def hint(key: str, kind: type[Any], where: Where) -> str:
