@@ -1,6 +1,6 @@
 """Compresses and decompresses with Kafka's codecs. Invariant: decompression stops at the limit.
 
-So a decompression bomb costs little more memory than the limit. The numbers of gzip members, zstd frames and zstd blocks are also limited,
+So a decompression bomb costs at most about twice the limit. The numbers of gzip members, zstd frames and zstd blocks are also limited,
 because empty ones would cost time without output.
 """
 
