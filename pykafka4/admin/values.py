@@ -91,7 +91,7 @@ class OffsetPlan:
 
     @property
     def exists(self) -> bool:
-        """Whether a classic or consumer group, or a committed offset, had this id at the time of the plan."""
+        """Whether a classic or consumer group had this id, or offsets were committed under the id, at the time of the plan."""
         return self.description is not None or self.has_committed
 
     @property

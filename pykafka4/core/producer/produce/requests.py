@@ -42,7 +42,7 @@ class ResponseReader(Protocol):
 
 @attrs.define(eq=False)
 class InFlightProduce(Request):
-    """A Produce request without a response."""
+    """A Produce request that has no response yet."""
 
     sender: ProduceRequests = attrs.field(kw_only=True)
     entries: tuple[tuple[PartitionQueue, Batch], ...] = attrs.field(kw_only=True)
