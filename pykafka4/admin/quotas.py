@@ -54,7 +54,7 @@ def _quotas(quotas: object) -> dict[QuotaEntity, dict[str, float | None]]:
 
 def _rates(entity: QuotaEntity, rates: object) -> dict[str, float | None]:
     if not isinstance(rates, Mapping) or not rates or not all(isinstance(name, str) and name for name in rates):
-        raise ConfigError(f"the quotas of {entity}: must be a mapping of at least one name to a rate, not {shown(rates)}")
+        raise ConfigError(f"the quotas of {entity} must be a mapping of at least one name to a rate, not {shown(rates)}")
     return {str.__str__(name): None if rate is None else _rate(name, rate) for name, rate in rates.items()}
 
 

@@ -66,7 +66,7 @@ def read(
     `exclude_internal_topics`; `client` is a client to share.
 
     Raises TypeError or ConfigError for a wrong argument, ConfigError for an offset beyond the end of the log, BrokerError for a topic or
-    partition that does not exist, AuthorizationError, KafkaTimeoutError; PartialFailure if the lookup fails for several of them.
+    partition that does not exist, AuthorizationError, KafkaTimeoutError; PartialFailure if the lookup fails for several partitions.
     """
     extent = as_extent("read", topics, start, until, partitions, split)
     session = ConsumerSession(client, None, read_options(options, "read"))

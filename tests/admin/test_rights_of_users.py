@@ -74,7 +74,7 @@ def test_words_are_taken_as_kafkas_tools_write_them() -> None:
         (lambda admin: admin.delete_users(["a"], mechanisms=[]), "takes a list of SCRAM-SHA-256"),
         (lambda admin: admin.describe_quotas({"user": "a"}), "takes a QuotaFilter"),
         (lambda admin: admin.alter_quotas({"alice": {"producer_byte_rate": 1}}), "takes a mapping such as"),
-        (lambda admin: admin.alter_quotas({ALICE: {}}), "quotas of user alice: must be a mapping of at least one name"),
+        (lambda admin: admin.alter_quotas({ALICE: {}}), "quotas of user alice must be a mapping of at least one name to a rate"),
         (lambda admin: admin.alter_quotas({ALICE: {"producer_byte_rate": -1}}), "producer_byte_rate=-1: must be a number above 0"),
         (lambda admin: admin.create_token(owner="alice"), "must be a type and a name"),
         (lambda admin: admin.create_token(renewers="User:bob"), "renewers='User:bob': takes a list of principals"),

@@ -87,8 +87,14 @@ def test_records_are_deleted_and_the_first_offset_is_returned(admin: AdminClient
     ("call", "text"),
     [
         (lambda admin: admin.create_topics("orders"), "mapping of topic names"),
-        (lambda admin: admin.create_topics({"t": 0}), "the number of partitions of topic 't' must be from 1 to .*, or -1 for .*, not 0"),
-        (lambda admin: admin.create_topics({"t": -5}), "the number of partitions of topic 't' must be from 1 to .*, or -1 for .*, not -5"),
+        (
+            lambda admin: admin.create_topics({"t": 0}),
+            "the number of partitions of topic 't' must be from 1 to .*, or -1 for .* default, not 0",
+        ),
+        (
+            lambda admin: admin.create_topics({"t": -5}),
+            "the number of partitions of topic 't' must be from 1 to .*, or -1 for .* default, not -5",
+        ),
         (lambda admin: admin.create_topics(["t"], replication_factor=40_000), "replication_factor must be from 1 to 32,767, or -1"),
         (lambda admin: admin.create_topics({"t": NewTopic(3, assignments={0: [1]})}), "at -1"),
         (lambda admin: admin.create_topics({"t": NewTopic(assignments=[[1], [2]])}), "a mapping of partitions to brokers"),
@@ -102,7 +108,7 @@ def test_records_are_deleted_and_the_first_offset_is_returned(admin: AdminClient
         (lambda admin: admin.describe_configs([([], 1)]), "pair of a kind"),
         (lambda admin: admin.list_config_resources([[]]), r"kinds: \[\] is none of topic"),
         (lambda admin: admin.update_features({"a": 1}, downgrade=[]), r"downgrade=\[\]: must be one of no, safe, unsafe"),
-        (lambda admin: admin.alter_configs({("topic", "orders"): {}}), "mapping of at least one setting"),
+        (lambda admin: admin.alter_configs({("topic", "orders"): {}}), "mapping of at least one setting to its value"),
         (lambda admin: admin.alter_configs({("topic", "orders"): {"a": ["b"]}}), "neither text nor a number"),
         (lambda admin: admin.delete_records({("orders", 0): MAX_TIMESTAMP}), "no record can be deleted before MAX_TIMESTAMP"),
     ],

@@ -13,17 +13,6 @@ from tests.net.net_helpers import serving
 
 SECONDS = 60.0  # the timeout of the calls, for which they must not wait
 
-CALLS: dict[str, Callable[[dict[str, Any]], object]] = {
-    "describe_cluster": lambda options: administer(options, lambda admin: admin.describe_cluster(timeout=SECONDS)),
-    "list_groups": lambda options: administer(options, lambda admin: admin.list_groups(timeout=SECONDS)),
-    "list_topics": lambda options: administer(options, lambda admin: admin.list_topics(timeout=SECONDS)),
-    "describe_group": lambda options: administer(options, lambda admin: admin.describe_group("g", timeout=SECONDS)),
-    "delete_topics": lambda options: administer(options, lambda admin: admin.delete_topics(["t"], timeout=SECONDS)),
-    "end_offsets": lambda options: look_up(options),
-    "init_transactions": lambda options: initialize(options),
-    "poll of a share consumer": lambda options: share(options),
-}
-
 
 def administer(options: dict[str, Any], call: Callable[[AdminClient], object]) -> object:
     with AdminClient(**options) as admin:
@@ -46,13 +35,25 @@ def share(options: dict[str, Any]) -> object:
         return consumer.poll(SECONDS)
 
 
+CALLS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "describe_cluster": lambda options: administer(options, lambda admin: admin.describe_cluster(timeout=SECONDS)),
+    "list_groups": lambda options: administer(options, lambda admin: admin.list_groups(timeout=SECONDS)),
+    "list_topics": lambda options: administer(options, lambda admin: admin.list_topics(timeout=SECONDS)),
+    "describe_group": lambda options: administer(options, lambda admin: admin.describe_group("g", timeout=SECONDS)),
+    "delete_topics": lambda options: administer(options, lambda admin: admin.delete_topics(["t"], timeout=SECONDS)),
+    "end_offsets": look_up,
+    "init_transactions": initialize,
+    "poll of a share consumer": share,
+}
+
+
 @pytest.mark.parametrize("call", CALLS)
 def test_a_call_of_a_client_that_no_broker_accepts_raises_the_reason_long_before_its_timeout(call: str) -> None:
-    def speak_no_tls(connection: Any) -> None:
+    def speak_http(connection: Any) -> None:
         connection.recv(1)
         connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
-    with serving(speak_no_tls) as port:
+    with serving(speak_http) as port:
         began = time.monotonic()
         with pytest.raises(AuthenticationError, match=r"the peer speaks HTTP, not Kafka; is the port right\?$") as caught:
             CALLS[call]({"bootstrap_servers": f"127.0.0.1:{port}", "security_protocol": "SSL"})

@@ -50,7 +50,7 @@ def test_listeners_are_told_of_what_moves_only(server: ModelServer, make: Maker)
     calls = [call for call in told.told[1:] if call != ("assigned", [])]
     assert calls == [("revoked", moved)]
     # The second member skips the empty generation if the first member joins again before the second member's SyncGroup arrives.
-    assert [call for call in told_second.told if call != ("assigned", [])] == [("assigned", moved)]
+    assert told_second.told in ([("assigned", []), ("assigned", moved)], [("assigned", moved)])
     second.close()
     poll_until(first, lambda: len(first.assignment()) == 4)
     assert told.told[-1] == ("assigned", moved)

@@ -1,8 +1,8 @@
 """Chooses the compiled or the plain core. Invariant: only this module chooses.
 
 `PYKAFKA4_IMPL=compiled` requires the compiled core, `python` the plain core. If the variable is unset, the compiled core runs if it
-can be imported; otherwise the plain core runs, and a log line has the reason. Without the GIL, only the plain core can run;
-on Windows it runs unless somebody built the compiled core, which nobody has tested there.
+can be imported; otherwise the plain core runs, and a log line has the reason. Without the GIL, only the plain core can
+run; on Windows, the plain core runs unless somebody built the compiled core, which nobody has tested there.
 """
 
 from __future__ import annotations
